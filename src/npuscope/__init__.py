@@ -1,0 +1,43 @@
+"""npuscope: fit, speed, profile and reasons for networks on NPUs, without a board.
+
+The functions of `npuscope.api` are reachable here; they load when first used, so that
+`import npuscope` costs nothing.
+"""
+
+from __future__ import annotations
+
+import types
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import npuscope.profile as _profile_package
+from npuscope.version import __version__
+
+if TYPE_CHECKING:
+    from npuscope.api import compile, estimate, load_machine, load_model, validate
+
+__all__ = [
+    "__version__",
+    "compile",
+    "estimate",
+    "load_machine",
+    "load_model",
+    "profile",
+    "validate",
+]
+
+
+class _ProfileVerb(types.ModuleType):
+    """The package npuscope.profile, which is a verb too: npuscope.profile("model.tflite")."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return import_module("npuscope.api").profile(*args, **options)
+
+
+_profile_package.__class__ = _ProfileVerb
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'npuscope' has no attribute '{name}'")
+    return getattr(import_module("npuscope.api"), name)

@@ -1,0 +1,148 @@
+"""The verbs as functions: from a model file to the nouns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from npuscope.graph.load import load_model
+from npuscope.graph.model import Graph
+from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
+from npuscope.machine.model import Machine
+from npuscope.program.model import Program
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from npuscope.profile.model import Profile
+    from npuscope.profile.validate import Validation
+
+__all__ = [
+    "Build",
+    "Options",
+    "Source",
+    "build",
+    "compile",
+    "estimate",
+    "load_machine",
+    "load_model",
+    "machine_for",
+    "profile",
+    "validate",
+]
+
+Source = str | Path | Graph
+
+
+class Options(TypedDict, total=False):
+    """What every verb takes: the machine it is for, and how the model is read."""
+
+    machine: str | Machine
+    machine_file: str | Path | None
+    generation: str
+    epoch_controller: bool
+    overrides: Mapping[str, object]
+    mpool: str | Path | None
+    shapes: Mapping[str, Sequence[int]]
+    input_data_type: str | None
+    output_data_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A network with the machine it was compiled for."""
+
+    graph: Graph
+    machine: Machine
+    program: Program
+
+
+def estimate(source: Source, **options: Unpack[Options]) -> Profile:
+    """Fit and speed of a model, from the timing model alone."""
+    made = build(source, options)
+    from npuscope.profile.run import estimate as run_estimate
+
+    return run_estimate(made.program, made.machine, made.graph)
+
+
+def profile(source: Source, *, batch: int = 1, **options: Unpack[Options]) -> Profile:
+    """Run a model on the simulated device and count what happens, epoch by epoch."""
+    made = build(source, options)
+    from npuscope.profile.run import profile as run_profile
+
+    return run_profile(made.program, made.machine, made.graph, batch=batch)
+
+
+def compile(
+    source: Source, directory: str | Path | None = None, **options: Unpack[Options]
+) -> Program:
+    """The Program of a model; with `directory`, its files are written there."""
+    program = build(source, options).program
+    if directory is not None:
+        from npuscope.program.serialize import save
+
+        save(program, Path(directory))
+    return program
+
+
+def validate(
+    source: Source,
+    *,
+    inputs: Sequence[np.ndarray] | None = None,
+    seeds: int = 1,
+    **options: Unpack[Options],
+) -> Validation:
+    """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds."""
+    made = build(source, options)
+    from npuscope.profile.validate import validate as run_validation
+
+    return run_validation(made.program, made.graph, made.machine, inputs=inputs, seeds=seeds)
+
+
+def build(source: Source, options: Options) -> Build:
+    """Read, compile, and note in the Program which file it came from."""
+    # What the user may have mistyped is looked at before the heavy parts are loaded.
+    machine = machine_for(options)
+    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    from npuscope.compiler.pipeline import CompileOptions, compile_graph
+
+    chosen = CompileOptions(
+        input_data_type=options.get("input_data_type"),
+        output_data_type=options.get("output_data_type"),
+    )
+    program = compile_graph(graph, machine, chosen)
+    if not isinstance(source, Graph):
+        path = Path(source)
+        program = replace(program, model_file=path.name, model_md5=_md5(path))
+    return Build(graph, machine, program)
+
+
+def machine_for(options: Options) -> Machine:
+    """The machine that the options name, with the pools of their .mpool file."""
+    named = options.get("machine", DEFAULT_MACHINE)
+    machine = named if isinstance(named, Machine) else _load(named, options)
+    mpool = options.get("mpool")
+    if mpool is None:
+        return machine
+    from npuscope.machine.mpool import apply_mpool
+
+    return apply_mpool(machine, mpool)
+
+
+def _load(name: str, options: Options) -> Machine:
+    return load_machine(
+        name,
+        generation=options.get("generation", DEFAULT_GENERATION),
+        epoch_controller=options.get("epoch_controller", True),
+        overrides=options.get("overrides"),
+        machine_file=options.get("machine_file"),
+    )
+
+
+def _md5(path: Path) -> str:
+    """The fingerprint that vendor files carry too; nothing depends on it for safety."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,81 @@
+"""`npuscope compile MODEL -o DIR`: the program of a model, as files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.output import MARKER, deliver, new_folder, refuse_overwrite, working
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.program.model import Program
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="MODEL", help="a model: .tflite or QDQ .onnx")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the files")
+    parser.add_argument(
+        "--log-lowering", action="store_true", help="list the ways that rules refused, by epoch"
+    )
+    add_target(parser)
+    add_model(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    refuse_overwrite(args, args.source)
+    from npuscope import api
+    from npuscope.program.serialize import save
+
+    with working(args, "compiling"):
+        program = api.compile(args.source, **api_options(args))
+        with new_folder(args.output) as folder:
+            save(program, folder)
+    lines = [_answer(program, args.output)]
+    if args.log_lowering:
+        lines += _trail(program)
+    deliver(args, "\n".join(lines), _as_json(program, Path(args.output)))
+    return 0
+
+
+def _answer(program: Program, directory: str) -> str:
+    counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
+    return f"{len(program.executed)} epochs ({counts}) in {directory}"
+
+
+def _counts(program: Program) -> dict[str, int]:
+    from npuscope.program.model import EpochKind
+
+    kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
+    return {kind.value: program.count(kind) for kind in kinds}
+
+
+def _trail(program: Program) -> list[str]:
+    """Why each epoch is what it is: the better ways that a rule did not allow."""
+    return [
+        safe_terminal(
+            f"epoch {epoch.number} {epoch.kind.value} {', '.join(epoch.operators)}: "
+            f"not {refused.way}: {refused.reason} [{refused.rule}]"
+        )
+        for epoch in program.executed
+        for refused in epoch.trail
+    ]
+
+
+def _as_json(program: Program, directory: Path) -> dict[str, Any]:
+    files = sorted(
+        str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
+    )
+    return {
+        "schema": "npuscope/compile/1",
+        "directory": str(directory),
+        "files": [name for name in files if name != MARKER],
+        "machine": program.machine,
+        "generation": program.generation,
+        "epoch_controller": program.epoch_controller,
+        "counts": _counts(program),
+        "notes": list(program.notes),
+    }

@@ -1,0 +1,45 @@
+"""`npuscope demo`: the main job on a built-in network."""
+
+from __future__ import annotations
+
+import argparse
+
+from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.output import deliver, dump, new_folder, working
+
+_DEFAULT_FOLDER = "npuscope-demo"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        default=_DEFAULT_FOLDER,
+        metavar="DIR",
+        help=f"folder for the reports (default {_DEFAULT_FOLDER})",
+    )
+    add_target(parser)
+    add_model(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from npuscope import api
+    from npuscope.demo import demo_graph
+    from npuscope.profile.run import profile as run_profile
+    from npuscope.program.serialize import save
+    from npuscope.report.json_report import profile_json
+    from npuscope.report.text_estimate import estimate_text
+    from npuscope.report.text_profile import profile_text
+
+    with working(args, "compiling and running the built-in network"):
+        made = api.build(demo_graph(), api_options(args))
+        profile = run_profile(made.program, made.machine, made.graph)
+        with new_folder(args.output) as folder:
+            save(made.program, folder / "program")
+            text = profile_text(profile, full=True)
+            (folder / "report.txt").write_text(text, encoding="utf-8")
+            (folder / "report.json").write_text(dump(profile_json(profile)), encoding="utf-8")
+    text = f"{estimate_text(profile)}\nreport.txt, report.json and program/ are in {args.output}"
+    deliver(args, text, profile_json(profile))
+    return 0

@@ -1,0 +1,27 @@
+"""`npuscope estimate SOURCE`: fit and speed in one screen."""
+
+from __future__ import annotations
+
+import argparse
+
+from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.output import deliver, refuse_overwrite, working
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a model: .tflite or QDQ .onnx")
+    add_target(parser)
+    add_model(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    refuse_overwrite(args, args.source)
+    from npuscope import api
+    from npuscope.report.json_report import estimate_json
+    from npuscope.report.text_estimate import estimate_text
+
+    with working(args, "estimating"):
+        profile = api.estimate(args.source, **api_options(args))
+    deliver(args, estimate_text(profile), estimate_json(profile))
+    return 0

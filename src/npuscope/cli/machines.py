@@ -1,0 +1,68 @@
+"""`npuscope machines`: what is known about which device."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from npuscope.cli.options import add_output
+from npuscope.cli.output import deliver
+
+if TYPE_CHECKING:
+    from npuscope.machine.model import Machine
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from npuscope.machine.load import known_machines, load_machine, packaged, read_table
+
+    machines = []
+    for name in known_machines():
+        generations = read_table(packaged(name))["generations"]
+        titles = {key: str(table["title"]) for key, table in generations.items()}
+        machines.append((load_machine(name), titles))
+    text = "\n\n".join(_text(machine, titles) for machine, titles in machines)
+    result = {
+        "schema": "npuscope/machines/1",
+        "machines": [_as_json(machine, titles) for machine, titles in machines],
+    }
+    deliver(args, text, result)
+    return 0
+
+
+def _text(machine: Machine, titles: dict[str, str]) -> str:
+    clocks = ", ".join(
+        f"{name.removesuffix('_mhz').upper()} {mhz:g}"
+        for name, mhz in asdict(machine.clocks).items()
+    )
+    units = ", ".join(f"{number} {unit}" for unit, number in machine.units.items())
+    lines = [
+        f"{machine.name}: {machine.description}",
+        f"  units        {units}",
+        f"  clocks, MHz  {clocks}",
+        "  pools",
+    ]
+    for pool in machine.pools:
+        lines.append(f"    {pool.name:<10} {pool.address:#010x} {pool.size_bytes >> 10:>8} KiB")
+    lines.append(f"  generations  (default {machine.generation.name})")
+    lines += [f"    {name:<10} {title}" for name, title in titles.items()]
+    return "\n".join(lines)
+
+
+def _as_json(machine: Machine, titles: dict[str, str]) -> dict[str, Any]:
+    pools = [
+        {"name": pool.name, "address": pool.address, "size_bytes": pool.size_bytes}
+        for pool in machine.pools
+    ]
+    return {
+        "name": machine.name,
+        "description": machine.description,
+        "units": dict(machine.units),
+        "clocks": asdict(machine.clocks),
+        "pools": pools,
+        "generations": [{"name": name, "title": title} for name, title in titles.items()],
+    }

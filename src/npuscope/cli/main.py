@@ -1,0 +1,174 @@
+"""The command line. Only the chosen verb is imported, so `--version` and `--help` are quick."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import NoReturn, TextIO
+
+from npuscope.errors import FileError, InternalError, NpuscopeError, UsageError
+from npuscope.version import __version__
+
+# Verb -> its line in --help; the verb's module in this package has the same name.
+VERBS = {
+    "demo": "the main job on a built-in network: compile, simulate, profile",
+    "estimate": "does a model fit and how fast is it: one screen, no files",
+    "compile": "a model to the program that the device executes",
+    "profile": "run a model on a device and report every epoch",
+    "validate": "the NPU's arithmetic against the reference",
+    "machines": "the machines and compiler generations that are known",
+}
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours: one sentence, exit code 2, JSON on request."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"`{self.prog} --help` lists what is possible")
+
+
+def console() -> NoReturn:
+    """Entry point of the installed command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb and give its exit code."""
+    _forgive_encoding(sys.stdout, sys.stderr)
+    try:
+        code = _guarded(list(argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader left (`| head`); keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+
+
+def _guarded(argv: list[str]) -> int:
+    try:
+        return _run(argv)
+    except SystemExit as stop:  # --help and --version
+        return stop.code if isinstance(stop.code, int) else 0
+    except InternalError as error:
+        return _report(_from_bug(error), argv)
+    except NpuscopeError as error:
+        return _report(error, argv)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _report(_from_os(error), argv)
+    except KeyboardInterrupt:
+        print("npuscope: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except Exception as error:
+        return _report(_from_bug(error), argv)
+
+
+def _run(argv: list[str]) -> int:
+    verb = next((word for word in argv if not word.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        raise _unknown_verb(verb)
+    parser, module = build_parser(verb)
+    args = parser.parse_args(_json_before_source(argv))
+    if module is None:
+        parser.print_help(sys.stderr)
+        return UsageError.exit_code
+    _start_logging(args)
+    code: int = module.run(args)
+    return code
+
+
+def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
+    """All verbs by name, the chosen one with its options."""
+    parser = Parser(
+        prog="npuscope",
+        description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
+    commands = parser.add_subparsers(metavar="VERB", dest="verb")
+    module = None
+    for name, line in VERBS.items():
+        chosen = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
+        if name == verb:
+            module = import_module(f"npuscope.cli.{name}")
+            module.configure(chosen)
+    return parser, module
+
+
+def _json_before_source(argv: list[str]) -> list[str]:
+    """`--json model.tflite` means JSON on stdout of that model, not a file of that name."""
+    words: list[str] = []
+    for i, word in enumerate(argv):
+        following = argv[i + 1] if i + 1 < len(argv) else ""
+        is_source = following.lower().endswith((".tflite", ".onnx")) or os.path.isdir(following)
+        words.append("--json=-" if word == "--json" and is_source else word)
+    return words
+
+
+def _unknown_verb(verb: str) -> UsageError:
+    near = difflib.get_close_matches(verb, VERBS, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
+    return UsageError(f"unknown verb '{verb}'", hint=hint)
+
+
+def _start_logging(args: argparse.Namespace) -> None:
+    level = logging.ERROR if args.quiet else logging.DEBUG if args.verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, format="npuscope: %(message)s", force=True)
+    logging.getLogger("npuscope").setLevel(level)
+
+
+def _report(error: NpuscopeError, argv: list[str]) -> int:
+    """One sentence on stderr; under --json the same as an object on stdout."""
+    print(f"npuscope: {error}", file=sys.stderr)
+    if isinstance(error, InternalError) and _asked(argv, "--verbose", "-v"):
+        import traceback
+
+        traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    if _asked(argv, "--json"):
+        print(json.dumps({"error": _as_json(error)}, indent=2, ensure_ascii=False))
+    return error.exit_code
+
+
+def _as_json(error: NpuscopeError) -> dict[str, str]:
+    return {
+        "kind": error.kind,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+    }
+
+
+def _asked(argv: list[str], *names: str) -> bool:
+    return any(word.partition("=")[0] in names for word in argv)
+
+
+def _from_os(error: OSError) -> NpuscopeError:
+    return FileError(error.strerror or str(error), where=str(error.filename or ""))
+
+
+def _from_bug(error: Exception) -> InternalError:
+    ours = InternalError(
+        f"this is a bug in npuscope: {type(error).__name__}: {error}",
+        hint="please report it, with the model and the output of the same command with --verbose",
+    )
+    ours.__cause__ = error
+    return ours
+
+
+def _forgive_encoding(*streams: TextIO) -> None:
+    """Names from models may hold what a console cannot show; escapes beat a crash."""
+    for stream in streams:
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

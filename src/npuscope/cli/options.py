@@ -1,0 +1,120 @@
+"""Options that verbs share, and what they mean for the API."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from typing import TYPE_CHECKING
+
+from npuscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from npuscope.api import Options
+
+_DATA_TYPES = ("float32", "int8", "uint8")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How a verb speaks: on every verb."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="print the result as JSON and nothing else, or write it to FILE",
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="the answer in one line")
+    group.add_argument("-v", "--verbose", action="store_true", help="details and tracebacks")
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Which machine, and which what-if."""
+    group = parser.add_argument_group("machine")
+    group.add_argument("--machine", default="stm32n6", metavar="NAME", help="see `machines`")
+    group.add_argument("--machine-file", metavar="FILE", help="a machine of your own (TOML)")
+    group.add_argument(
+        "--generation", default="4.0", metavar="NAME", help="compiler generation (default 4.0)"
+    )
+    group.add_argument(
+        "--epoch-controller",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="epochs are started by the NPU's own controller (default) or by the CPU",
+    )
+    group.add_argument("--mcu-mhz", type=float, metavar="MHZ", help="CPU clock")
+    group.add_argument("--npu-mhz", type=float, metavar="MHZ", help="NPU clock")
+    group.add_argument("--mpool", metavar="FILE", help="memory pools from a vendor .mpool file")
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """How the model file is read."""
+    group = parser.add_argument_group("model")
+    for side in ("input", "output"):
+        group.add_argument(
+            f"--{side}-data-type", choices=_DATA_TYPES, help=f"element type at the {side}s"
+        )
+    group.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,224,224,3",
+        help="pin an input whose size the file leaves open",
+    )
+
+
+def api_options(args: argparse.Namespace) -> Options:
+    """The command line as keyword arguments of the API."""
+    return {
+        "machine": args.machine,
+        "machine_file": args.machine_file,
+        "generation": args.generation,
+        "epoch_controller": args.epoch_controller,
+        "overrides": overrides(args),
+        "mpool": args.mpool,
+        "shapes": dict(_shape(text) for text in args.shape),
+        "input_data_type": args.input_data_type,
+        "output_data_type": args.output_data_type,
+    }
+
+
+def overrides(args: argparse.Namespace) -> dict[str, object]:
+    """Clock options and --set as one table; --set comes last and wins."""
+    table: dict[str, object] = {}
+    if args.mcu_mhz is not None:
+        table["clocks.mcu_mhz"] = args.mcu_mhz
+    if args.npu_mhz is not None:
+        table["clocks.npu_mhz"] = args.npu_mhz
+    for text in args.set:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise UsageError(f"expected KEY=VALUE, found '{text}'", where="--set")
+        table[key.strip()] = _value(value.strip())
+    return table
+
+
+def _value(text: str) -> object:
+    """A value in TOML's spelling; anything else is plain text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    # Tensor names may hold '=' themselves, sizes may not.
+    name, separator, sizes = text.rpartition("=")
+    parts = sizes.split(",")
+    if not separator or not name or not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"expected NAME=1,224,224,3, found '{text}'", where="--shape")
+    shape = tuple(int(part) for part in parts)
+    if 0 in shape:
+        raise UsageError(f"a size of 0 in '{text}'", where="--shape")
+    return name, shape

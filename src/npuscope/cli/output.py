@@ -1,0 +1,133 @@
+"""What a verb leaves behind: text and JSON on stdout, files that are whole or not there."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError, UsageError
+
+# A folder with this file in it was written by us and may be replaced.
+MARKER = ".npuscope"
+
+
+def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
+    """The verb's result in the form that was asked for. The first line of text is the answer."""
+    if args.json == "-":
+        print(dump(result), end="")
+        return
+    if args.json is not None:
+        write_file(args.json, dump(result))
+    print(text.partition("\n")[0] if args.quiet else text.rstrip("\n"))
+
+
+def dump(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
+    """`--json model.tflite` must not cost anyone a model."""
+    if source is None or args.json in (None, "-"):
+        return
+    with contextlib.suppress(OSError):
+        if os.path.samefile(args.json, source):
+            raise UsageError("this is the file to read", where=f"--json {args.json}")
+
+
+def write_file(path: str | Path, text: str) -> None:
+    """Write under a temporary name beside it, then rename: never a half-written file."""
+    path = Path(path)
+    with _as_file_error(path):
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # a device such as /dev/stderr
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to fill; it takes its name only when all went well.
+
+    An existing folder is replaced if it is empty or holds our marker.
+    """
+    target = Path(os.path.abspath(path))  # so that "." has a name and a parent
+    with _as_file_error(target):
+        _refuse_foreign(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        fresh = work / "new"
+        fresh.mkdir()
+        yield fresh
+        with _as_file_error(target):
+            (fresh / MARKER).write_text("written by npuscope; replaced as a whole\n")
+            _swap(fresh, target, work / "old")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _swap(fresh: Path, target: Path, old: Path) -> None:
+    if target.exists():
+        target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def _refuse_foreign(target: Path) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise FileError("is a file, expected a folder", where=str(target))
+    if any(target.iterdir()) and not (target / MARKER).is_file():
+        raise FileError(
+            "this folder holds files that npuscope did not write",
+            where=str(target),
+            hint="name a new folder with -o, or empty this one",
+        )
+
+
+@contextlib.contextmanager
+def _as_file_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+
+
+def _umask() -> int:
+    """mkstemp makes private files; a result should have the usual rights."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def working(args: argparse.Namespace, what: str) -> Iterator[None]:
+    """A sign of life on stderr while something long runs; only people see it."""
+    if args.quiet or args.json == "-" or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -1,0 +1,61 @@
+"""`npuscope validate SOURCE`: the NPU's arithmetic against the reference."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_FAILED = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a model: .tflite or QDQ .onnx")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument(
+        "--inputs",
+        action="append",
+        metavar="F.npy",
+        help="input data; once for every input, in order",
+    )
+    data.add_argument("--seeds", type=int, default=1, metavar="N", help="random inputs to try")
+    add_target(parser)
+    add_model(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    refuse_overwrite(args, args.source)
+    if args.seeds < 1:
+        raise UsageError(f"expected at least 1 seed, found {args.seeds}", where="--seeds")
+    inputs = [_load(Path(name)) for name in args.inputs] if args.inputs else None
+    from npuscope import api
+    from npuscope.report.validation import validation_json, validation_text
+
+    with working(args, "validating"):
+        result = api.validate(args.source, inputs=inputs, seeds=args.seeds, **api_options(args))
+    deliver(args, validation_text(result), validation_json(result))
+    return 0 if result.passed else _FAILED
+
+
+def _load(path: Path) -> np.ndarray:
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise FileError(
+            f"cannot be read: {error.strerror or 'not a .npy file'}", where=str(path)
+        ) from None
+    except (ValueError, EOFError) as error:
+        raise FileError(f"is not a .npy array: {error}", where=str(path)) from None
+    if not isinstance(array, np.ndarray):
+        raise FileError("holds several arrays, expected one .npy", where=str(path))
+    return array

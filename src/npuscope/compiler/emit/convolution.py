@@ -1,0 +1,162 @@
+"""A convolution on a pipe of CONVACC units, with its kernel, feature and partial-sum engines."""
+
+from __future__ import annotations
+
+from npuscope.compiler.emit.engines import Walk, channel_frames
+from npuscope.compiler.emit.epoch import EpochBuilder, Source
+from npuscope.compiler.lower.weights import DEEP_PACK
+from npuscope.compiler.stages import ConvMode, ConvStage, Value
+from npuscope.program.units import NO_CROP, AfiltMode, Convacc, Port, Simd
+
+_ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
+
+
+def emit_conv(builder: EpochBuilder, stage: ConvStage) -> Source:
+    """Units in series, each with its own features; sums leave the last one."""
+    features = _features(builder, stage)
+    kernels = _kernels(builder, stage)
+    units = [_unit(builder, stage, index) for index in range(stage.tiling.pipe)]
+    ports = [builder.add(unit) for unit in units]
+    for source, port in zip(features, ports, strict=True):
+        builder.connect(source, Port(port.unit, port.id, 0))
+        builder.connect(kernels, Port(port.unit, port.id, 1))
+    for before, after in zip(ports, ports[1:], strict=False):
+        builder.connect(Source(before), Port(after.unit, after.id, 2))
+    if stage.tiling.passes == 1:
+        return Source(ports[-1])
+    _partial_sums(builder, stage, ports[0], ports[-1])
+    return Source(ports[-1], stage.tiling.passes - 1)
+
+
+def _features(builder: EpochBuilder, stage: ConvStage) -> list[Source]:
+    value = stage.inputs[0]
+    if value.name in builder.sources:
+        return [builder.sources[value.name]]
+    return [
+        builder.read(value, _feature_walk(stage, index), **_feature_bits(stage, value))
+        for index in range(stage.tiling.pipe)
+    ]
+
+
+def _feature_walk(stage: ConvStage, index: int) -> Walk:
+    """Frames for unit `index` of the pipe: every pass of a tile, again for every tile."""
+    tiling, value = stage.tiling, stage.inputs[0]
+    if tiling.grouped:
+        return _words(channel_frames(value, tiling.depth), stage)
+    walk = channel_frames(
+        value,
+        tiling.depth,
+        first=index * tiling.depth,
+        step=tiling.pipe * tiling.depth,
+        loop=tiling.passes,
+        total=tiling.frames,
+    )
+    return _words(walk, stage)
+
+
+def _words(walk: Walk, stage: ConvStage) -> Walk:
+    """Modes that carry several channels a word: three when deep, two in DSS2."""
+    pack = {ConvMode.DEEP1X1: DEEP_PACK, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
+    fields = walk.fields()
+    fields["batch_depth"] = -(-walk.batch_depth // pack)
+    return Walk(**fields)
+
+
+def _feature_bits(stage: ConvStage, value: Value) -> dict[str, int]:
+    if stage.tiling.mode is ConvMode.DEEP1X1:
+        return {"nbits_in": 24, "nbits_out": 24}
+    if stage.tiling.mode is ConvMode.DSS2:
+        return {"nbits_in": 16, "nbits_out": 16}
+    if stage.simd == Simd.S16X8:
+        unsigned = 0 if value.signed else 1
+        return {"nbits_in": 8, "nbits_out": 16, "align_right": 1, "nbits_unsigned": unsigned}
+    return {"nbits_in": 8, "nbits_out": 8}
+
+
+def _kernels(builder: EpochBuilder, stage: ConvStage) -> Source:
+    """One engine feeds all units of the pipe; each picks its share."""
+    tiling = stage.tiling
+    buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
+    nbits = 8 * DEEP_PACK if tiling.deep else 8
+    words = buffer.size_bytes * 8 // nbits // tiling.frames
+    return builder.raw_engine_in(
+        buffer, frame_count=words, frame_tot_cnt=tiling.frames, nbits_in=nbits, nbits_out=nbits
+    )
+
+
+def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
+    tiling, value = stage.tiling, stage.inputs[0]
+    height, width, _ = value.shape
+    last = index == tiling.pipe - 1
+    top, left, bottom, right = stage.pads
+    return Convacc(
+        id=builder.take("CONVACC"),
+        fWidth=width,
+        fHeight=height,
+        kernelHeight=stage.window[0],
+        kernelWidth=stage.window[1],
+        nKernels=tiling.kernels,
+        batchDepth=tiling.depth,
+        simd=stage.simd,
+        vstride=stage.strides[0],
+        hstride=stage.strides[1],
+        top_padding=top,
+        left_padding=left,
+        bot_padding=bottom,
+        right_padding=right,
+        top_crop=stage.crop_top,
+        bot_crop=height - 1 - stage.crop_bottom if stage.crop_bottom else NO_CROP,
+        inbytes_f=2 if stage.simd == Simd.S16X8 else 1,
+        outbytes_o=2 if last else 3,
+        shift_o=stage.shift_o if last else 0,
+        f_unsigned=0 if value.signed or stage.simd == Simd.S16X8 else 1,
+        deepmode=int(tiling.deep),
+        dss2mode=int(tiling.mode is ConvMode.DSS2),
+        kseten=_ALL_BYTES if tiling.deep else 0,
+        fsub=stage.fsub,
+        **_kernel_filter(stage, index),
+        **_accumulation(stage, index),
+    )
+
+
+def _kernel_filter(stage: ConvStage, index: int) -> dict[str, int]:
+    """Which kernels of the shared stream belong to this unit."""
+    tiling = stage.tiling
+    if tiling.pipe == 1:
+        return {}
+    first = index * tiling.kernels
+    return {
+        "kfilt_tot": tiling.pipe * tiling.kernels,
+        "kfilt_first": first,
+        "kfilt_last": first + tiling.kernels - 1,
+    }
+
+
+def _accumulation(stage: ConvStage, index: int) -> dict[str, int]:
+    """Sums come from the unit before, or through memory from the pass before."""
+    passes = stage.tiling.passes
+    if index > 0:
+        return {"accumulate": 1, "accumulate_first": 1}
+    if passes == 1:
+        return {}
+    return {
+        "accumulate": 1,
+        "accumulate_first": 1,
+        "shift_a": stage.shift_o,
+        "afilt_mode": int(AfiltMode.FRAMEZERO),
+        "afilt_tot": passes,
+        "afilt_first": 1,
+        "afilt_last": passes - 1,
+    }
+
+
+def _partial_sums(builder: EpochBuilder, stage: ConvStage, first: Port, last: Port) -> None:
+    """One tile of 16-bit sums, written after every pass and read back before the next."""
+    height, width, _ = stage.output.shape
+    kernels = stage.tiling.kernels
+    tile = Value(f"{stage.name}.partial", (height, width, kernels), 16)
+    buffer = builder.buffers.scratch(tile.name, tile.shape, 16, builder.number)
+    walk = channel_frames(tile, kernels, loop=1, total=stage.tiling.frames)
+    reader = builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, sync_with_other=1)
+    builder.connect(reader, Port(first.unit, first.id, 2))
+    builder.engine_out(Source(last), buffer, walk, 16)

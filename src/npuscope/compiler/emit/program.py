@@ -1,0 +1,141 @@
+"""The program from scheduled stages: epochs, buffers with lifetimes, calls. Not placed yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+
+from npuscope.compiler.emit.buffers import BufferTable
+from npuscope.compiler.emit.epoch import EpochBuilder
+from npuscope.compiler.emit.stages import emit_stage, store
+from npuscope.compiler.schedule import StageGroup, root
+from npuscope.compiler.stages import CallStage, CopyStage, Lowered
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
+
+
+def emit_program(
+    graph: Graph, lowered: Lowered, groups: list[StageGroup], machine: Machine
+) -> Program:
+    """One epoch a group, numbered from 1; buffers live from their first to their last epoch."""
+    buffers = BufferTable(lowered, graph)
+    for value in lowered.inputs:
+        buffers.activation(value, 0)
+    epochs = _leading_epochs(graph, groups)
+    for group in groups:
+        epochs.append(_emit_epoch(group, len(epochs) + 1, lowered, buffers, machine))
+    for value in lowered.outputs:
+        buffers.activation(value, len(epochs))
+    return Program(
+        name=graph.name,
+        machine=machine.name,
+        generation=machine.generation.name,
+        epoch_controller=machine.epoch_controller,
+        pools=(),
+        buffers=tuple(_views_follow_roots(buffers).values()),
+        epochs=tuple(_blobs(epochs) if machine.epoch_controller else epochs),
+        inputs=tuple(value.name for value in lowered.inputs),
+        outputs=tuple(value.name for value in lowered.outputs),
+        constants=buffers.constants,
+        notes=tuple(graph.notes),
+    )
+
+
+def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:
+    """A channel-last image input leaves an empty first epoch: its layout change does nothing."""
+    images = any(len(graph.tensor(name).shape) == 4 for name in graph.inputs)
+    first = groups[0].stages[0] if groups else None
+    relayout = isinstance(first, CopyStage) and first.inputs[0].name not in graph.inputs
+    if images and not relayout:
+        return [Epoch(1, 1, EpochKind.EMPTY, ("Transpose",))]
+    return []
+
+
+def _emit_epoch(
+    group: StageGroup, number: int, lowered: Lowered, buffers: BufferTable, machine: Machine
+) -> Epoch:
+    stages = group.stages
+    epoch = Epoch(
+        number,
+        number,
+        EpochKind.HW,
+        tuple(stage.operator for stage in stages),
+        tuple(dict.fromkeys(name for stage in stages for name in stage.origin)),
+        trail=tuple(refused for stage in stages for refused in stage.trail),
+    )
+    if isinstance(stages[0], CallStage):
+        call = _call(stages[0], number, buffers)
+        return replace(epoch, kind=EpochKind.SW, call=call)
+    return replace(epoch, groups=(_emit_group(group, number, lowered, buffers, machine),))
+
+
+def _emit_group(
+    group: StageGroup, number: int, lowered: Lowered, buffers: BufferTable, machine: Machine
+) -> Group:
+    builder = EpochBuilder(machine, buffers, number)
+    outside = _read_outside(group, lowered)
+    for stage in group.stages:
+        # A copy goes channel by channel, whatever the width of its value.
+        frame = 1 if isinstance(stage, CopyStage) else group.frames[stage.output.name]
+        source = emit_stage(builder, stage, frame)
+        builder.sources[stage.output.name] = source
+        if stage.output.name in outside:
+            store(builder, source, stage.output, frame)
+    return builder.group()
+
+
+def _read_outside(group: StageGroup, lowered: Lowered) -> set[str]:
+    """Values of the group that another epoch, a view or the graph's outputs need."""
+    inside = {stage.name for stage in group.stages}
+    made = {stage.output.name for stage in group.stages}
+    needed = {root(lowered, value).name for value in lowered.outputs}
+    for stage in lowered.stages:
+        for value in stage.inputs:
+            if stage.name not in inside or value.name not in made:
+                needed.add(root(lowered, value).name)
+    return made & needed
+
+
+def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
+    """The kernel's arguments as buffers: activations by value, constants as parameters."""
+    values = iter(stage.inputs)
+    names = []
+    for name in stage.call.inputs:
+        tensor = buffers.graph.tensors.get(name)
+        if tensor is None:
+            names.append("")
+        elif tensor.data is not None:
+            names.append(buffers.parameter(f"{name}.constant", tensor.data, tensor).name)
+        else:
+            value = next(values)
+            buffers.activation(value, number)
+            names.append(value.name)
+    buffers.activation(stage.output, number)
+    return replace(stage.call, inputs=tuple(names), outputs=(stage.output.name,))
+
+
+def _views_follow_roots(buffers: BufferTable) -> dict[str, Buffer]:
+    """A view lives as long as the buffer it lies in."""
+    table = buffers.buffers
+    last = max((buffer.last for buffer in table.values()), default=0)
+    for name, buffer in list(table.items()):
+        if buffer.view_of:
+            home = table[buffer.view_of]
+            table[name] = replace(buffer, first=home.first, last=home.last)
+        elif buffer.is_param:
+            table[name] = replace(buffer, first=0, last=last)
+    return table
+
+
+def _blobs(epochs: list[Epoch]) -> list[Epoch]:
+    """Neighbouring NPU epochs form one epoch-controller blob."""
+    numbered: list[Epoch] = []
+    blob = 0
+    for kind, run in groupby(epochs, key=lambda epoch: epoch.kind):
+        if kind is EpochKind.HW:
+            blob += 1
+            numbered.extend(replace(epoch, blob=blob) for epoch in run)
+        else:
+            numbered.extend(run)
+    return numbered

@@ -1,0 +1,214 @@
+"""Stages to unit configurations: one function a kind of stage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.compiler.emit.convolution import emit_conv
+from npuscope.compiler.emit.engines import Walk, channel_frames
+from npuscope.compiler.emit.epoch import EpochBuilder, Source
+from npuscope.compiler.stages import (
+    ArithStage,
+    ConvStage,
+    CopyStage,
+    PoolKind,
+    PoolStage,
+    Stage,
+    Value,
+)
+from npuscope.errors import InternalError
+from npuscope.program.units import Arith, ArithOp, Bcast, Pool, PoolOp, Port, Ref
+
+
+def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
+    """Configure the stage's units; `frame` is the number of channels a frame carries."""
+    if isinstance(stage, ConvStage):
+        return emit_conv(builder, stage)
+    if isinstance(stage, ArithStage):
+        return _emit_arith(builder, stage, frame)
+    if isinstance(stage, PoolStage):
+        return _emit_pool(builder, stage, frame)
+    if isinstance(stage, CopyStage):
+        return _emit_copy(builder, stage)
+    raise InternalError(f"no unit runs stage '{stage.name}'")
+
+
+def store(builder: EpochBuilder, source: Source, value: Value, frame: int) -> None:
+    """Write a value that is needed outside the epoch."""
+    walk = channel_frames(value, frame)
+    buffer = builder.buffers.activation(value, builder.number)
+    builder.engine_out(source, buffer, walk, value.nbits)
+
+
+def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[Source, int]:
+    """A stream of the value and the bytes a word of it has on the link."""
+    if value.name in builder.sources:
+        return builder.sources[value.name], value.nbits // 8
+    walk = channel_frames(value, frame)
+    if value.signed:
+        source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
+        return source, value.nbits // 8
+    # An unsigned byte needs a wider, zero-filled word.
+    return builder.read(value, walk, nbits_in=8, nbits_out=16, align_right=1, nbits_unsigned=1), 2
+
+
+def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
+    height, width, channels = stage.output.shape
+    x, x_bytes = _operand(builder, stage.inputs[0], frame)
+    y, y_bytes = _second_operand(builder, stage, frame)
+    unit_id = builder.take("ARITH")
+    rounds = 0 if stage.wrap else 1
+    low, high = stage.clip or (0, 0)
+    port = builder.add(
+        Arith(
+            id=unit_id,
+            operation=int(ArithOp.MUL if stage.multiply else ArithOp.AFFINE),
+            fWidth=width,
+            fHeight=height,
+            fChannels=channels,
+            batchDepth=frame,
+            inbytes_x=x_bytes,
+            outbytes_x=min(2, x_bytes),
+            inbytes_y=y_bytes,
+            outbytes_y=y_bytes,
+            rounding_o=rounds,
+            saturation_o=rounds,
+            round_mode_o=rounds,
+            outbytes_o=stage.output.nbits // 8,
+            shift_o=stage.shift,
+            dualinput=int(y is not None),
+            Ax_shift=stage.ax_shift,
+            By_shift=stage.by_shift,
+            C_shift=stage.c_shift,
+            clipout=int(stage.clip is not None),
+            clipmin=low,
+            clipmax=high,
+            **_coefficients(builder, stage, y is not None),
+        )
+    )
+    builder.connect(x, Port(port.unit, port.id, 0))
+    if y is not None:
+        builder.connect(y, Port(port.unit, port.id, 1))
+    return Source(port)
+
+
+def _second_operand(
+    builder: EpochBuilder, stage: ArithStage, frame: int
+) -> tuple[Source | None, int]:
+    if len(stage.inputs) > 1:
+        return _operand(builder, stage.inputs[1], frame)
+    if stage.table is not None:
+        return _table_stream(builder, stage, frame), 2
+    return None, 0
+
+
+def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
+    """16-bit coefficients expanded to one line, read again for every line of every tile."""
+    assert stage.table is not None
+    height, width, channels = stage.output.shape
+    tiles = stage.table.reshape(channels // frame, 1, frame).astype("<i2")
+    expanded = np.repeat(tiles, width, axis=1)
+    buffer = builder.buffers.parameter(f"{stage.name}.table", expanded)
+    line_bytes = width * frame * 2
+    walk = Walk(
+        width, 1, frame, frame * 2, 0, 0, height, line_bytes, height * channels // frame
+    )
+    return builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, cache_allocate=1)
+
+
+def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, object]:
+    """Scalar or per-channel A and C; a single operand leaves B to widen C to 32 bits."""
+    if dual:
+        return {
+            "scalar": 1,
+            "A_scalar": int(stage.a[0]),
+            "B_scalar": stage.b,
+            "C_scalar": int(stage.c[0]),
+        }
+    if len(stage.a) == 1 and len(stage.c) == 1:
+        high, low = _halves(int(stage.c[0]))
+        return {
+            "scalar": 1,
+            "combinebc": 1,
+            "A_scalar": int(stage.a[0]),
+            "B_scalar": high,
+            "C_scalar": low,
+        }
+    return {"bcast": int(Bcast.CHAN), "combinebc": 1, **_vectors(builder, stage)}
+
+
+def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, object]:
+    high, low = _halves(int(stage.c[0]))
+    found: dict[str, object] = {
+        "A_scalar": int(stage.a[0]),
+        "B_scalar": high,
+        "C_scalar": low,
+        "vec_precision": (16, 16, 32),
+    }
+    if len(stage.a) > 1:
+        buffer = builder.buffers.parameter(f"{stage.name}.A", stage.a.astype("<i2"))
+        found["A_vector"] = Ref(buffer.name)
+    if len(stage.c) > 1:
+        buffer = builder.buffers.parameter(f"{stage.name}.C", stage.c.astype("<i4"))
+        found["C_vector"] = Ref(buffer.name)
+    return found
+
+
+def _halves(value: int) -> tuple[int, int]:
+    """A 32-bit coefficient as two signed 16-bit registers."""
+    low = value & 0xFFFF
+    return (value >> 16), low - 0x10000 if low & 0x8000 else low
+
+
+def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> Source:
+    source, nbytes = _operand(builder, stage.inputs[0], frame)
+    height, width, _ = stage.inputs[0].shape
+    out_height, out_width, _ = stage.output.shape
+    averages = stage.kind is not PoolKind.MAX
+    whole = stage.kind is PoolKind.GLOBAL_AVERAGE
+    top, left, bottom, right = stage.pads
+    port = builder.add(
+        Pool(
+            id=builder.take("POOL"),
+            operation=int(_POOL_OPS[stage.kind]),
+            inputX=width,
+            inputY=height,
+            # The vendor writes size + 1 for a global pool; the hardware ignores it there.
+            outputX=width + 1 if whole else out_width,
+            outputY=height + 1 if whole else out_height,
+            batchSize=frame,
+            poolWinX=1 if whole else stage.window[1],
+            poolWinY=1 if whole else stage.window[0],
+            strideX=stage.strides[1],
+            strideY=stage.strides[0],
+            topPad=top,
+            leftPad=left,
+            bottomPad=bottom,
+            rightPad=right,
+            nbytes=nbytes,
+            inbytes_f=nbytes,
+            outbytes_f=nbytes,
+            rounding_o=int(averages),
+            saturation_o=int(averages),
+            round_mode_o=int(averages),
+            outbytes_o=stage.output.nbits // 8,
+            mulval=stage.mulval,
+            shift_o=stage.shift,
+        )
+    )
+    builder.connect(source, port)
+    return Source(port)
+
+
+_POOL_OPS = {
+    PoolKind.MAX: PoolOp.MAX,
+    PoolKind.AVERAGE: PoolOp.AVG,
+    PoolKind.GLOBAL_AVERAGE: PoolOp.GAVG,
+}
+
+
+def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> Source:
+    """Channel by channel: one side lies plane by plane, the other strides over pixels."""
+    value = stage.inputs[0]
+    walk = channel_frames(value, 1)
+    return builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)

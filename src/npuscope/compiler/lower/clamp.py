@@ -1,0 +1,29 @@
+"""Fused activations as a clamp of the quantized output."""
+
+from __future__ import annotations
+
+from math import inf
+
+from npuscope.compiler.lower.context import quant_pair
+from npuscope.compiler.stages import Value
+from npuscope.graph.attrs import Activation
+
+_RANGES = {
+    Activation.NONE: (-inf, inf),
+    Activation.RELU: (0.0, inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+
+
+def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None:
+    """The clamp in quantized steps; None when the byte's own range does the same."""
+    return quantized_range(_RANGES[activation], output)
+
+
+def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
+    scale, zero = quant_pair(output)
+    lowest, highest = (-128, 127) if output.signed else (0, 255)
+    low = lowest if limits[0] == -inf else max(lowest, zero + round(limits[0] / scale))
+    high = highest if limits[1] == inf else min(highest, zero + round(limits[1] / scale))
+    return None if (low, high) == (lowest, highest) else (low, high)

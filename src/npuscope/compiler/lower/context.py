@@ -1,0 +1,98 @@
+"""What all lowerings share: the graph, the machine, and the stages made so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from npuscope.compiler.stages import ArithStage, Lowered, Stage, Value
+from npuscope.errors import ModelError
+from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.machine.model import Machine
+
+ZERO = np.zeros(1, np.int64)
+
+
+@dataclass(slots=True)
+class Context:
+    graph: Graph
+    machine: Machine
+    optimization: int
+    result: Lowered = field(default_factory=lambda: Lowered([], [], []))
+    values: dict[str, Value] = field(default_factory=dict)
+    shifted: dict[str, Value] = field(default_factory=dict)
+
+    def emit(self, stage: Stage) -> Value:
+        self.result.stages.append(stage)
+        return stage.output
+
+    def value(self, tensor_name: str) -> Value:
+        """The value that carries a graph tensor."""
+        return self.values[tensor_name]
+
+    def define(self, tensor_name: str, value: Value) -> None:
+        self.values[tensor_name] = value
+
+    def new_value(self, tensor: Tensor) -> Value:
+        return tensor_value(tensor)
+
+    def zero_removed(self, value: Value, origin: tuple[str, ...]) -> Value:
+        """The value with a zero point of -128 shifted out: unsigned bytes, zero point 0."""
+        if value.name in self.shifted:
+            return self.shifted[value.name]
+        quant = Quant((value.quant.scale,), (0,)) if value.quant else None
+        output = value.named(f"{value.name}.sub", signed=False, quant=quant, tensor="", batch=0)
+        # x + 128 in 14-bit fixed point, kept modulo 256: the byte becomes unsigned.
+        stage = ArithStage(
+            f"{value.name}.zero_off",
+            "Sub",
+            (value,),
+            output,
+            origin,
+            a=np.array([16384]),
+            c=np.array([128 * 16384]),
+            shift=14,
+            wrap=True,
+        )
+        self.shifted[value.name] = self.emit(stage)
+        return output
+
+
+def tensor_value(tensor: Tensor) -> Value:
+    """A fresh channel-last value for a graph tensor."""
+    return Value(
+        tensor.name,
+        plane_shape(tensor.shape),
+        tensor.dtype.bits,
+        tensor.dtype is not DType.UINT8,
+        tensor.dtype.is_float,
+        tensor.quant,
+        tensor.name,
+    )
+
+
+def plane_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(H, W, C) of a channel-last shape of any rank; leading axes fold into H."""
+    if len(shape) < 2:
+        return 1, 1, prod(shape)
+    if len(shape) == 2:
+        return 1, shape[0], shape[1]
+    return prod(shape[:-2]), shape[-2], shape[-1]
+
+
+def quant_pair(value: Value) -> tuple[float, int]:
+    """(scale, zero point) of a value as it is stored."""
+    if value.quant is None:
+        raise ModelError(f"tensor '{value.name}' has no quantization")
+    return value.quant.scale, value.quant.zero_point
+
+
+def require_batch_one(tensor: Tensor, op: Op) -> None:
+    if len(tensor.shape) == 4 and tensor.shape[0] != 1:
+        raise ModelError(
+            f"{op.kind} has batch {tensor.shape[0]}; the NPU runs one image at a time",
+            where=op.name,
+            hint="export the model with batch 1, or pin it: --shape NAME=1,...",
+        )

@@ -1,0 +1,229 @@
+"""Conv2D on the CONVACC units: zero point, tiling, row pieces, requantisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from npuscope.compiler.lower.clamp import clamp_range
+from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
+from npuscope.compiler.lower.pool import pool_follows
+from npuscope.compiler.lower.requantize import requantize_sums
+from npuscope.compiler.lower.shape import channel_first_copy
+from npuscope.compiler.lower.software import fall_back
+from npuscope.compiler.lower.weights import pack_weights
+from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift
+from npuscope.compiler.stages import ArithStage, ConvStage, Tiling, Value
+from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
+from npuscope.graph.attrs import ConvAttrs, DenseAttrs
+from npuscope.graph.model import DType, Graph, Op
+from npuscope.program.units import Simd
+from npuscope.rules import refusals
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution as the units see it: features ready, weights as (O, kh, kw, I/groups)."""
+
+    op: Op
+    features: Value
+    simd: Simd
+    fsub: int
+    weights: Array
+    attrs: ConvAttrs
+    output: Value
+    scaling: Scaling
+    max_kernels: int
+
+    @property
+    def depthwise(self) -> bool:
+        return self.attrs.groups > 1
+
+
+def lower_conv(context: Context, op: Op) -> None:
+    """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    require_batch_one(context.graph.first_input(op), op)
+    weights = _constant(context.graph, op.inputs[1])
+    _emit_layer(context, op, cast(ConvAttrs, op.attrs), weights)
+
+
+def lower_fully_connected(context: Context, op: Op) -> None:
+    """A 1x1 convolution over one position per row."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    weights = _constant(context.graph, op.inputs[1])
+    attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
+    _emit_layer(context, op, attrs, weights[:, None, None, :])
+
+
+def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> None:
+    """Emit all stages of one convolution-like op and define its output."""
+    source = context.value(op.inputs[0])
+    features, simd, fsub = _features(context, source, op.origin)
+    output = context.new_value(context.graph.output_tensor(op))
+    scaling = _scaling(context.graph, op, source, output)
+    max_kernels = 0
+    if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
+        max_kernels = context.machine.pool.max_fused_channels
+    layer = Layer(op, features, simd, fsub, weights, attrs, output, scaling, max_kernels)
+    if _reads_single_channels(context, layer):
+        features = channel_first_copy(context, features, op.origin)
+        layer = replace(layer, features=features)
+    sums, shift_o = _sums(context, layer)
+    clip = clamp_range(attrs.activation, output)
+    requantize_sums(context, sums, output, scaling, shift_o, clip, op.origin)
+    context.define(op.outputs[0], output)
+
+
+def _reads_single_channels(context: Context, layer: Layer) -> bool:
+    """One-channel kernels that this generation feeds from a channel-first copy."""
+    if not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
+        return False
+    return _tiling(context, layer, layer.weights).depth == 1 and layer.features.stored_batch != 1
+
+
+def _scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
+    """Scales of a layer; the bias in real values."""
+    weights = graph.tensor(op.inputs[1])
+    channels = weights.shape[0]
+    assert weights.quant is not None  # the refusing rule saw to it
+    weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
+    input_scale, _ = quant_pair(source)
+    output_scale, output_zero = quant_pair(output)
+    bias = _real_bias(graph, op, input_scale * weight_scales)
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
+
+
+def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(len(unit))
+    tensor = graph.tensor(op.inputs[2])
+    data = _constant(graph, tensor.name).astype(np.float64).reshape(-1)
+    return data if tensor.dtype is DType.FLOAT32 else data * unit
+
+
+def _features(
+    context: Context, source: Value, origin: tuple[str, ...]
+) -> tuple[Value, Simd, int]:
+    """The feature operand and the mode its zero point asks for.
+
+    0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
+    inside the unit, which then works in 16x8 mode at half the speed.
+    """
+    zero = quant_pair(source)[1]
+    if zero == 0:
+        return source, Simd.S8X8, 0
+    if zero == -128 and source.signed:
+        return context.zero_removed(source, origin), Simd.S8X8, 0
+    return source, Simd.S16X8, zero
+
+
+def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
+    """The convolution itself: 16-bit sums already shifted right by the returned amount."""
+    shift_o = _shift(context, layer)
+    height = layer.weights.shape[1]
+    limit = context.machine.convacc.max_kernel_height
+    pieces = [
+        (first, min(first + limit, height)) for first in range(0, height, limit)
+    ]
+    parts = [_piece(context, layer, rows, shift_o, len(pieces) > 1) for rows in pieces]
+    total = parts[0]
+    for number, part in enumerate(parts[1:], 1):
+        total = _join(context, layer, total, part, number)
+    return total, shift_o
+
+
+def _shift(context: Context, layer: Layer) -> int:
+    if context.machine.generation.saturation_safe_shift:
+        span = 255 if layer.fsub else 255 if not layer.features.signed else 128
+        return safe_conv_shift(layer.weights, layer.scaling, span)
+    return conv_shift(layer.weights)
+
+
+def _piece(
+    context: Context, layer: Layer, rows: tuple[int, int], shift_o: int, partial: bool
+) -> Value:
+    """One group of kernel rows as a convolution of its own on a window of the input."""
+    weights = layer.weights[:, rows[0] : rows[1]]
+    top, left, bottom, right = layer.attrs.pads
+    missing = layer.weights.shape[1] - rows[1]
+    # A piece that starts rows[0] lower sees the input (and its padding) from there on.
+    pad_top, crop_top = max(0, top - rows[0]), max(0, rows[0] - top)
+    pad_bottom, crop_bottom = max(0, bottom - missing), max(0, missing - bottom)
+    tiling = _tiling(context, layer, weights)
+    suffix = f".rows{rows[0]}" if partial else ""
+    sums = layer.output.named(
+        f"{layer.output.name}.sums{suffix}", nbits=16, signed=True, quant=None, tensor=""
+    )
+    stage = ConvStage(
+        f"{layer.op.name}{suffix}",
+        "Conv",
+        (layer.features,),
+        sums,
+        layer.op.origin,
+        tiling=tiling,
+        weights=pack_weights(weights, tiling),
+        window=(rows[1] - rows[0], weights.shape[2]),
+        strides=layer.attrs.strides,
+        pads=(pad_top, left, pad_bottom, right),
+        crop_top=crop_top,
+        crop_bottom=crop_bottom,
+        simd=layer.simd,
+        fsub=layer.fsub,
+        shift_o=shift_o,
+    )
+    return context.emit(stage)
+
+
+def _tiling(context: Context, layer: Layer, weights: Array) -> Tiling:
+    outputs, kh, kw, inputs = weights.shape
+    if layer.depthwise:
+        return depthwise_tiling(
+            outputs, (kh, kw), layer.attrs.strides, layer.simd, context.machine
+        )
+    shape = ConvShape(
+        inputs,
+        outputs,
+        (kh, kw),
+        layer.features.shape[:2],
+        layer.output.shape[:2],
+        layer.attrs.strides,
+    )
+    return choose_tiling(
+        shape, layer.simd, context.machine, context.optimization, layer.max_kernels
+    )
+
+
+def _join(context: Context, layer: Layer, x: Value, y: Value, number: int) -> Value:
+    """Add two partial results, both in the same 16-bit scale."""
+    total = x.named(f"{layer.output.name}.joined{number}")
+    one = np.array([1])
+    return context.emit(
+        ArithStage(
+            f"{layer.op.name}.join{number}",
+            "Add",
+            (x, y),
+            total,
+            layer.op.origin,
+            a=one,
+            b=1,
+            c=np.zeros(1, np.int64),
+            shift=0,
+        )
+    )
+
+
+def _constant(graph: Graph, name: str) -> Array:
+    data = graph.tensor(name).data
+    assert data is not None  # the refusing rule saw to it
+    return data

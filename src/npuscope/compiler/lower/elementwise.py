@@ -1,0 +1,106 @@
+"""Add, Sub, Clip and requantisation on one ARITH unit."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from npuscope.compiler.lower.clamp import clamp_range, quantized_range
+from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.software import fall_back, lower_software
+from npuscope.compiler.numbers import requantize_value, residual_add
+from npuscope.compiler.stages import ArithStage, Value
+from npuscope.graph.attrs import BinaryAttrs, ClipAttrs
+from npuscope.graph.model import Op
+from npuscope.rules import refusals
+from npuscope.rules.operands import is_npu_tensor
+
+UINT8_OFFSET = 128  # between a byte read as unsigned and as signed
+
+
+def lower_add(context: Context, op: Op) -> None:
+    """Two activations to a common scale, added; Sub negates the second coefficient."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    x, y = (context.value(name) for name in op.inputs[:2])
+    output = context.new_value(context.graph.output_tensor(op))
+    sign = -1 if op.kind == "Sub" else 1
+    numbers = residual_add(quant_pair(x), quant_pair(y), quant_pair(output), sign)
+    stage = ArithStage(
+        op.name,
+        op.kind,
+        (x, y),
+        output,
+        op.origin,
+        a=np.array([numbers.a]),
+        b=numbers.b,
+        c=np.array([numbers.c]),
+        shift=numbers.shift,
+        ax_shift=numbers.ax_shift,
+        by_shift=numbers.by_shift,
+        c_shift=numbers.c_shift,
+        clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
+    )
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def lower_clip(context: Context, op: Op) -> None:
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    attrs = cast(ClipAttrs, op.attrs)
+    source = context.value(op.inputs[0])
+    output = context.new_value(context.graph.output_tensor(op))
+    clip = quantized_range((attrs.low, attrs.high), output)
+    context.define(op.outputs[0], _rescale(context, op, source, output, clip))
+
+
+def lower_quantize(context: Context, op: Op) -> None:
+    """Integer to integer on the NPU (or for free); from float on the CPU."""
+    source_tensor = context.graph.first_input(op)
+    target_tensor = context.graph.output_tensor(op)
+    if not (is_npu_tensor(source_tensor) and is_npu_tensor(target_tensor)):
+        lower_software(context, op)
+        return
+    source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
+    if _same_bytes(source, output):
+        context.define(op.outputs[0], source)
+    elif context.machine.generation.free_uint8_input and _sign_change(source, output):
+        # The units read the unsigned byte as it is; its zero point is 128 higher.
+        context.define(op.outputs[0], source)
+    else:
+        context.define(op.outputs[0], _rescale(context, op, source, output, None))
+
+
+def _same_bytes(source: Value, output: Value) -> bool:
+    return source.signed == output.signed and source.quant == output.quant
+
+
+def _sign_change(source: Value, output: Value) -> bool:
+    """uint8 to int8 of the same scale: only the top bit differs."""
+    (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
+    shifted = zero - UINT8_OFFSET == out_zero
+    return not source.signed and output.signed and scale == out_scale and shifted
+
+
+def _rescale(
+    context: Context, op: Op, source: Value, output: Value, clip: tuple[int, int] | None
+) -> Value:
+    numbers = requantize_value(quant_pair(source), quant_pair(output))
+    return context.emit(
+        ArithStage(
+            op.name,
+            "Add",
+            (source,),
+            output,
+            op.origin,
+            a=numbers.a,
+            c=numbers.c,
+            shift=numbers.shift,
+            clip=clip,
+        )
+    )

@@ -1,0 +1,42 @@
+"""Lowering of a whole graph: ops in order, each by its row in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npuscope.compiler.lower.context import Context, tensor_value
+from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
+from npuscope.compiler.lower.elementwise import lower_add, lower_clip, lower_quantize
+from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
+from npuscope.compiler.lower.shape import lower_transpose, lower_view
+from npuscope.compiler.lower.software import lower_software
+from npuscope.compiler.stages import Lowered
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+
+LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
+    "Conv2D": lower_conv,
+    "FullyConnected": lower_fully_connected,
+    "Add": lower_add,
+    "Sub": lower_add,
+    "MaxPool": lower_max_pool,
+    "AveragePool": lower_average_pool,
+    "Mean": lower_mean,
+    "Clip": lower_clip,
+    "Quantize": lower_quantize,
+    "Reshape": lower_view,
+    "Identity": lower_view,
+    "Transpose": lower_transpose,
+}
+
+
+def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
+    """Stages for every op; an op without a row runs as a software kernel."""
+    context = Context(graph, machine, optimization)
+    for name in graph.inputs:
+        context.define(name, tensor_value(graph.tensor(name)))
+    for op in graph.ops:
+        LOWERINGS.get(op.kind, lower_software)(context, op)
+    context.result.inputs = [context.value(name) for name in graph.inputs]
+    context.result.outputs = [context.value(name) for name in graph.outputs]
+    return context.result

@@ -1,0 +1,133 @@
+"""MaxPool, AveragePool and Mean on the POOL units."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.software import fall_back
+from npuscope.compiler.numbers import average_multiplier, requantize_value
+from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
+from npuscope.graph.attrs import PoolAttrs
+from npuscope.graph.model import Op
+from npuscope.rules import refusals
+from npuscope.rules.pool import covers_the_map
+
+FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
+
+
+def lower_max_pool(context: Context, op: Op) -> None:
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    attrs = cast(PoolAttrs, op.attrs)
+    source = context.value(op.inputs[0])
+    output = context.new_value(context.graph.output_tensor(op)).named(
+        op.outputs[0], signed=source.signed, quant=source.quant
+    )
+    stage = PoolStage(
+        op.name,
+        "MaxPool",
+        (source,),
+        output,
+        op.origin,
+        kind=PoolKind.MAX,
+        window=attrs.window,
+        strides=attrs.strides,
+        pads=attrs.pads,
+    )
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def lower_average_pool(context: Context, op: Op) -> None:
+    """A windowed average, or a global one when the window covers the map."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    attrs = cast(PoolAttrs, op.attrs)
+    if covers_the_map(context.graph, op):
+        _average(context, op, PoolKind.GLOBAL_AVERAGE, attrs.window, (1, 1))
+    else:
+        _average(context, op, PoolKind.AVERAGE, attrs.window, attrs.strides)
+
+
+def lower_mean(context: Context, op: Op) -> None:
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    size = context.value(op.inputs[0]).shape[:2]
+    _average(context, op, PoolKind.GLOBAL_AVERAGE, size, (1, 1))
+
+
+def _average(
+    context: Context,
+    op: Op,
+    kind: PoolKind,
+    window: tuple[int, int],
+    strides: tuple[int, int],
+) -> None:
+    """POOL gives the mean with 8 fraction bits; an ARITH stage rounds and rescales it."""
+    source = context.value(op.inputs[0])
+    target = context.new_value(context.graph.output_tensor(op))
+    mulval, shift = average_multiplier(window[0] * window[1])
+    mean = target.named(
+        f"{op.outputs[0]}.mean",
+        shape=_pooled(source, kind, window, strides),
+        nbits=16,
+        signed=True,
+        tensor="",
+    )
+    context.emit(
+        PoolStage(
+            op.name,
+            "AveragePool",
+            (source,),
+            mean,
+            op.origin,
+            kind=kind,
+            window=window,
+            strides=strides,
+            mulval=mulval,
+            shift=shift,
+        )
+    )
+    numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
+    output = target.named(target.name, shape=mean.shape)
+    context.emit(
+        ArithStage(
+            f"{op.outputs[0]}.requantize",
+            "Add",
+            (mean,),
+            output,
+            op.origin,
+            a=numbers.a,
+            c=numbers.c,
+            shift=numbers.shift,
+            ax_shift=numbers.ax_shift,
+        )
+    )
+    context.define(op.outputs[0], output)
+
+
+def _pooled(
+    source: Value, kind: PoolKind, window: tuple[int, int], strides: tuple[int, int]
+) -> tuple[int, int, int]:
+    height, width, channels = source.shape
+    if kind is PoolKind.GLOBAL_AVERAGE:
+        return 1, 1, channels
+    rows = (height - window[0]) // strides[0] + 1
+    columns = (width - window[1]) // strides[1] + 1
+    return rows, columns, channels
+
+
+def pool_follows(context: Context, op: Op) -> bool:
+    """The op's only reader is a pool that can share its epoch."""
+    readers = [other for other in context.graph.ops if op.outputs[0] in other.inputs]
+    if len(readers) != 1 or op.outputs[0] in context.graph.outputs:
+        return False
+    reader = readers[0]
+    is_pool = reader.kind in ("MaxPool", "AveragePool", "Mean")
+    return is_pool and not refusals(context.graph, reader, context.machine)

@@ -1,0 +1,140 @@
+"""The stages behind a convolution: 16-bit sums to the output's scale and zero point."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.compiler.lower.context import ZERO, Context
+from npuscope.compiler.numbers import (
+    Affine,
+    Scaling,
+    int16,
+    requantize_one_stage,
+    requantize_per_channel,
+    requantize_two_stage,
+)
+from npuscope.compiler.stages import ArithStage, Value
+
+Clip = tuple[int, int] | None
+
+
+def requantize_sums(
+    context: Context,
+    sums: Value,
+    output: Value,
+    scaling: Scaling,
+    shift_o: int,
+    clip: Clip,
+    origin: tuple[str, ...],
+) -> Value:
+    """Emit the generation's stages from raw sums to `output`."""
+    generation = context.machine.generation
+    if sums.channels > context.machine.arith.max_vector:
+        return _streamed(context, sums, output, scaling, shift_o, clip, origin)
+    if generation.per_channel_both_stages:
+        stages = requantize_per_channel(scaling, shift_o)
+        return _two_stage(context, sums, output, stages, clip, origin)
+    if generation.requantize == "mul_add":
+        stages = requantize_two_stage(scaling, shift_o)
+        return _two_stage(context, sums, output, stages, clip, origin)
+    affine = requantize_one_stage(scaling, shift_o)
+    return context.emit(_affine(f"{output.name}.bias", "Add", sums, output, affine, clip, origin))
+
+
+def _two_stage(
+    context: Context,
+    sums: Value,
+    output: Value,
+    stages: tuple[Affine, Affine],
+    clip: Clip,
+    origin: tuple[str, ...],
+) -> Value:
+    scaled = sums.named(f"{output.name}.scaled")
+    mul, add = stages
+    context.emit(_affine(f"{output.name}.mul", "Mul", sums, scaled, mul, None, origin))
+    return context.emit(_affine(f"{output.name}.bias", "Add", scaled, output, add, clip, origin))
+
+
+def _affine(
+    name: str,
+    operator: str,
+    source: Value,
+    output: Value,
+    numbers: Affine,
+    clip: Clip,
+    origin: tuple[str, ...],
+) -> ArithStage:
+    return ArithStage(
+        name,
+        operator,
+        (source,),
+        output,
+        origin,
+        a=numbers.a,
+        c=numbers.c,
+        shift=numbers.shift,
+        ax_shift=numbers.ax_shift,
+        clip=clip,
+    )
+
+
+def _streamed(
+    context: Context,
+    sums: Value,
+    output: Value,
+    scaling: Scaling,
+    shift_o: int,
+    clip: Clip,
+    origin: tuple[str, ...],
+) -> Value:
+    """More channels than the unit holds coefficients: an engine streams them into port Y.
+
+    The scale multiplies, the bias is added in the same 16-bit fixed point.
+    """
+    mul, add = requantize_two_stage(scaling, shift_o)
+    fraction = _fraction_bits(add, scaling)
+    scaled = sums.named(f"{output.name}.scaled")
+    context.emit(_streamed_scale(f"{output.name}.mul", sums, scaled, mul, origin))
+    factor = int(add.a[0])
+    return context.emit(
+        ArithStage(
+            f"{output.name}.bias",
+            "Add",
+            (scaled,),
+            output,
+            origin,
+            a=np.array([factor]),
+            b=factor,
+            c=np.array([scaling.output_zero]),
+            c_shift=add.shift,
+            shift=add.shift,
+            clip=clip,
+            table=int16(scaling.bias * 2.0**fraction),
+        )
+    )
+
+
+def _streamed_scale(
+    name: str, sums: Value, scaled: Value, mul: Affine, origin: tuple[str, ...]
+) -> ArithStage:
+    """One scale for all channels stays in a register; many are streamed."""
+    if len(mul.a) == 1:
+        return _affine(name, "Mul", sums, scaled, mul, None, origin)
+    return ArithStage(
+        name,
+        "Mul",
+        (sums,),
+        scaled,
+        origin,
+        multiply=True,
+        a=ZERO,
+        c=ZERO,
+        shift=mul.shift,
+        table=mul.a,
+    )
+
+
+def _fraction_bits(add: Affine, scaling: Scaling) -> int:
+    """Fraction bits of the value between the two stages."""
+    factor_bits = round(np.log2(float(add.a[0]) * scaling.output_scale))
+    return add.shift - factor_bits

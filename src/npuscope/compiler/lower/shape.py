@@ -1,0 +1,78 @@
+"""Reshape and Transpose: views where the bytes stay, DMA where channels move."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from npuscope.compiler.lower.context import Context, plane_shape
+from npuscope.compiler.lower.software import lower_software
+from npuscope.compiler.stages import CopyStage, Value
+from npuscope.graph.attrs import TransposeAttrs
+from npuscope.graph.model import Op, Tensor
+
+_TO_CHANNEL_LAST = (0, 2, 3, 1)
+_TO_CHANNEL_FIRST = (0, 3, 1, 2)
+
+
+def lower_view(context: Context, op: Op) -> None:
+    """Same bytes, other shape (or none: Identity)."""
+    define_view(context, op, context.value(op.inputs[0]))
+
+
+def define_view(context: Context, op: Op, source: Value) -> None:
+    tensor = context.graph.output_tensor(op)
+    view = source.named(tensor.name, shape=plane_shape(tensor.shape), tensor=tensor.name, batch=0)
+    if view.shape == source.shape and source.stored_batch == source.channels:
+        view = source
+    else:
+        context.result.views[view.name] = source
+    context.define(op.outputs[0], view)
+
+
+def lower_transpose(context: Context, op: Op) -> None:
+    """Between channel-first and channel-last by DMA; others on the CPU."""
+    source, target = context.graph.first_input(op), context.graph.output_tensor(op)
+    permutation = cast(TransposeAttrs, op.attrs).permutation
+    if _moves_nothing(source, permutation):
+        define_view(context, op, context.value(op.inputs[0]))
+    elif permutation == _TO_CHANNEL_LAST and source.shape[0] == 1 and source.dtype.bits == 8:
+        _copy(context, op, _channel_first(context, source, target.shape), 0)
+    elif permutation == _TO_CHANNEL_FIRST and source.shape[0] == 1 and source.dtype.bits == 8:
+        _copy_out(context, op)
+    else:
+        lower_software(context, op)
+
+
+def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
+    """Only axes of size 1 change places."""
+    kept = [axis for axis in permutation if tensor.shape[axis] != 1]
+    return kept == sorted(kept)
+
+
+def _channel_first(context: Context, tensor: Tensor, shape: tuple[int, ...]) -> Value:
+    """The NCHW bytes seen as (H, W, C) with one channel stored at a time."""
+    value = context.value(tensor.name)
+    seen = value.named(f"{tensor.name}.planes", shape=plane_shape(shape), batch=1)
+    context.result.views[seen.name] = value
+    return seen
+
+
+def _copy(context: Context, op: Op, source: Value, batch: int) -> None:
+    tensor = context.graph.output_tensor(op)
+    output = source.named(tensor.name, tensor=tensor.name, batch=batch)
+    stage = CopyStage(op.name, "Identity", (source,), output, op.origin)
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def _copy_out(context: Context, op: Op) -> None:
+    """Channel-last to NCHW bytes: copy plane by plane, then name the bytes by their shape."""
+    source = context.value(op.inputs[0])
+    planes = source.named(f"{op.outputs[0]}.planes", batch=1, tensor="")
+    context.emit(CopyStage(op.name, "Identity", (source,), planes, op.origin))
+    define_view(context, op, planes)
+
+
+def channel_first_copy(context: Context, value: Value, origin: tuple[str, ...]) -> Value:
+    """A copy with one channel stored at a time, for kernels that read single channels."""
+    output = value.named(f"{value.name}.cp", batch=1, tensor="")
+    return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))

@@ -1,0 +1,173 @@
+"""How real scales become the units' integers: shifts, 16-bit coefficients, 32-bit offsets.
+
+The vendor's rules were read off its output and confirmed by board results; the `open` rules
+keep 15 bits for every channel and never let a convolution saturate where it shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, log2
+
+import numpy as np
+
+Array = np.ndarray
+INT16_MAX = 32767
+FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """real = scale * (q - zero point) for a layer: input, weights per channel, output."""
+
+    input_scale: float
+    weight_scales: Array  # one per output channel
+    output_scale: float
+    output_zero: int
+    bias: Array  # real values, one per output channel
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """One ARITH stage: (a * x + c) >> shift, a and c per channel or scalar."""
+
+    a: Array
+    c: Array
+    shift: int
+    ax_shift: int = 0
+
+
+def norm(values: Array | float) -> int:
+    """The power of two that brings the largest value into 16 bits."""
+    return floor(log2(32768.0 / float(np.max(values))))
+
+
+def int16(values: Array | float) -> Array:
+    return np.clip(_round(values), -32768, INT16_MAX).astype(np.int64)
+
+
+def int32(values: Array | float) -> Array:
+    return np.clip(np.floor(values), -(2**31), 2**31 - 1).astype(np.int64)
+
+
+def _round(values: Array | float) -> Array:
+    """Half away from zero."""
+    values = np.asarray(values, dtype=np.float64)
+    return np.sign(values) * np.floor(np.abs(values) + 0.5)
+
+
+def _shared(values: Array) -> Array:
+    """One value where all channels have the same: the unit then needs no vector."""
+    return values[:1] if np.all(values == values[0]) else values
+
+
+def conv_shift(weights: Array) -> int:
+    """The vendor's rule: the largest sum of one kernel's weights fits in 7 bits more.
+
+    It bounds the gain for a constant input only; a real input can still saturate.
+    """
+    sums = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1))
+    largest = int(sums.max())
+    return max(0, ceil(log2(largest)) - 7) if largest else 0
+
+
+def safe_conv_shift(weights: Array, scaling: Scaling, input_span: int) -> int:
+    """Open rule: no sum that can still change the output leaves 16 bits."""
+    flat = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1)
+    reachable = flat * input_span
+    unit = scaling.input_scale * scaling.weight_scales
+    swing = max(127 - scaling.output_zero, scaling.output_zero + 128) + 1
+    useful = (swing * scaling.output_scale + np.abs(scaling.bias)) / unit
+    largest = float(np.max(np.minimum(reachable, useful)))
+    return max(0, ceil(log2(largest / INT16_MAX))) if largest > INT16_MAX else 0
+
+
+def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
+    """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset."""
+    products = _shared(scaling.input_scale * scaling.weight_scales)
+    n_a = norm(products)
+    n_b = norm(1.0 / scaling.output_scale)
+    fraction = min(FRACTION_BITS - n_b, n_a - shift_o)
+    mul = Affine(int16(products * 2.0**n_a), np.zeros(1, np.int64), n_a - shift_o - fraction)
+    total = fraction + n_b
+    offset = scaling.bias / scaling.output_scale + scaling.output_zero
+    add = Affine(
+        int16(2.0**n_b / scaling.output_scale).reshape(1), int32(offset * 2.0**total), total
+    )
+    return mul, add
+
+
+def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
+    """3.0 and later: one multiply-add per channel."""
+    gain = _shared(scaling.input_scale * scaling.weight_scales) / scaling.output_scale
+    gain = gain * 2.0**shift_o
+    n = norm(gain)
+    offset = scaling.bias / scaling.output_scale + scaling.output_zero
+    return Affine(int16(gain * 2.0**n), int32(offset * 2.0**n), n)
+
+
+def requantize_per_channel(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
+    """Open: a 15-bit mantissa per channel first, then its power of two and the offset.
+
+    Every channel keeps its full precision, however far apart the scales are.
+    """
+    gain = _shared(scaling.input_scale * scaling.weight_scales) / scaling.output_scale
+    gain = gain * 2.0**shift_o
+    exponent = np.floor(np.log2(gain)).astype(np.int64) + 1
+    exponent = np.maximum(exponent, int(exponent.max()) - 14)  # the power must stay >= 1
+    total = 14 - int(exponent.max())
+    mul = Affine(int16(gain * 2.0 ** (15 - exponent)), np.zeros(1, np.int64), 15)
+    offset = scaling.bias / scaling.output_scale + scaling.output_zero
+    powers = int16(2.0 ** (total + exponent.astype(np.float64)))
+    return mul, Affine(powers, int32(offset * 2.0**total + 0.5), total)
+
+
+@dataclass(frozen=True, slots=True)
+class AddNumbers:
+    """Coefficients of a residual addition on one ARITH unit."""
+
+    a: int
+    b: int
+    c: int
+    shift: int
+    ax_shift: int
+    by_shift: int
+    c_shift: int
+
+
+def residual_add(
+    x: tuple[float, int], y: tuple[float, int], out: tuple[float, int], sign: int = 1
+) -> AddNumbers:
+    """(scale, zero point) of both operands and of the result; sign -1 subtracts y."""
+    ratio_x, ratio_y = x[0] / out[0], y[0] / out[0]
+    n_x, n_y = norm(ratio_x), norm(ratio_y)
+    shift = min(n_x, n_y)
+    offset = (out[1] - ratio_x * x[1] - sign * ratio_y * y[1]) * 2.0**shift
+    c_shift = max(0, ceil(log2((abs(offset) + 1) / INT16_MAX)))
+    return AddNumbers(
+        a=int(int16(ratio_x * 2.0**n_x)),
+        b=sign * int(int16(ratio_y * 2.0**n_y)),
+        c=int(int16(offset / 2.0**c_shift)),
+        shift=shift,
+        ax_shift=n_x - shift,
+        by_shift=n_y - shift,
+        c_shift=c_shift,
+    )
+
+
+def requantize_value(
+    source: tuple[float, int], out: tuple[float, int], fraction_bits: int = 0
+) -> Affine:
+    """One tensor to another scale; `fraction_bits` is what the source carries below its LSB."""
+    ratio = source[0] / out[0]
+    n = norm(ratio)
+    offset = (out[1] - source[1] * ratio) * 2.0**n
+    return Affine(int16(ratio * 2.0**n).reshape(1), int32(offset).reshape(1), n, fraction_bits)
+
+
+def average_multiplier(count: int) -> tuple[int, int]:
+    """Reciprocal of the window in 16 bits, and the shift that leaves 8 fraction bits."""
+    k = 0
+    while round(2.0**k / count) < 16384:
+        k += 1
+    return round(2.0**k / count), k - 8

@@ -1,0 +1,50 @@
+"""Zero padding in front of a convolution or max pool becomes the op's own padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.graph.attrs import ConvAttrs, PadAttrs
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class AbsorbPad:
+    name: str = "absorb-pad"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        pairs = [(op, conv) for op in graph.ops if (conv := _absorber(graph, op))]
+        for pad, conv in pairs:
+            _absorb(graph, pad, conv)
+        return bool(pairs)
+
+
+def _absorber(graph: Graph, op: Op) -> Op | None:
+    """The convolution that is the only reader of a spatial zero padding."""
+    if op.kind != "Pad":
+        return None
+    attrs = cast(PadAttrs, op.attrs)
+    spatial = len(attrs.pads) == 4 and attrs.pads[0] == attrs.pads[3] == (0, 0)
+    reader = only_reader(graph, op.outputs[0])
+    if reader is None or not spatial or attrs.value != 0.0:
+        return None
+    same = graph.first_input(op).quant == graph.output_tensor(op).quant
+    return reader if reader.kind == "Conv2D" and same else None
+
+
+def _absorb(graph: Graph, pad: Op, conv: Op) -> None:
+    (top, bottom), (left, right) = cast(PadAttrs, pad.attrs).pads[1:3]
+    attrs = cast(ConvAttrs, conv.attrs)
+    total = tuple(
+        own + extra for own, extra in zip(attrs.pads, (top, left, bottom, right), strict=True)
+    )
+    inputs = (pad.inputs[0], *conv.inputs[1:])
+    wider = replace(attrs, pads=cast(tuple[int, int, int, int], total))
+    replace_op(
+        graph, conv, conv.replace(inputs=inputs, attrs=wider, origin=(*pad.origin, *conv.origin))
+    )
+    graph.ops.remove(pad)
+    graph.drop_unused()

@@ -1,0 +1,76 @@
+"""Batch normalisation behind a convolution becomes part of its scales and bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.graph.attrs import BatchNormAttrs
+from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.machine.model import Machine
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class FoldBatchNorm:
+    name: str = "fold-batch-norm"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        pairs = [(op, norm) for op in graph.ops if (norm := _foldable(graph, op))]
+        for op, norm in pairs:
+            _fold(graph, op, norm)
+        return bool(pairs)
+
+
+def _foldable(graph: Graph, op: Op) -> Op | None:
+    """The normalisation that follows a convolution with constant weights directly."""
+    if op.kind not in ("Conv2D", "FullyConnected") or not graph.tensor(op.inputs[1]).is_constant:
+        return None
+    reader = only_reader(graph, op.outputs[0])
+    return reader if reader is not None and reader.kind == "BatchNorm" else None
+
+
+def _fold(graph: Graph, op: Op, norm: Op) -> None:
+    """y = gain * (conv + b) + offset. The gain goes into the weights' scales where they have
+    some (nothing is rounded again), else into float weights."""
+    gain, offset = _gain(graph, norm)
+    weights = graph.tensor(op.inputs[1])
+    if weights.quant is not None:
+        scales = tuple(float(np.float32(s)) for s in np.array(weights.quant.scales) * np.abs(gain))
+        data = weights.data * np.sign(gain).astype(np.int8).reshape(-1, *[1] * (len(weights.shape) - 1))
+        quant = Quant(scales, (0,) * len(scales), 0)
+        graph.tensors[weights.name] = replace(weights, data=data, quant=quant)
+    else:
+        shaped = gain.reshape(-1, *[1] * (len(weights.shape) - 1)).astype(np.float32)
+        graph.tensors[weights.name] = replace(weights, data=weights.data * shaped)
+    bias = graph.add(_bias(graph, op, norm, gain, offset))
+    replace_op(
+        graph, op, op.replace(inputs=(*op.inputs[:2], bias.name), outputs=norm.outputs,
+                              origin=(*op.origin, *norm.origin))
+    )
+    graph.ops.remove(norm)
+    graph.drop_unused()
+
+
+def _gain(graph: Graph, norm: Op) -> tuple[Array, Array]:
+    scale, offset, mean, variance = (_real(graph, name) for name in norm.inputs[1:5])
+    gain = scale / np.sqrt(variance + cast(BatchNormAttrs, norm.attrs).epsilon)
+    return gain, offset - mean * gain
+
+
+def _bias(graph: Graph, op: Op, norm: Op, gain: Array, offset: Array) -> Tensor:
+    before = _real(graph, op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else 0.0
+    data = (before * gain + offset).astype(np.float32)
+    return Tensor(graph.fresh_name(f"{norm.name}.bias"), data.shape, DType.FLOAT32, data=data)
+
+
+def _real(graph: Graph, name: str) -> Array:
+    tensor = graph.tensor(name)
+    assert tensor.data is not None
+    if tensor.quant is None:
+        return tensor.data.astype(np.float64)
+    return tensor.data.astype(np.float64) * np.array(tensor.quant.scales)

@@ -1,0 +1,54 @@
+"""A clamp behind an op of the same scale becomes the op's own activation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import cast
+
+from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.graph.attrs import Activation, ClipAttrs
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+
+_FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
+_CLAMPS = {
+    (0.0, inf): Activation.RELU,
+    (0.0, 6.0): Activation.RELU6,
+    (-1.0, 1.0): Activation.RELU_N1_TO_1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FuseActivation:
+    name: str = "fuse-activation"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        pairs = [(op, clip) for op in graph.ops if (clip := _fusable(graph, op))]
+        for op, clip in pairs:
+            _fuse(graph, op, clip)
+        return bool(pairs)
+
+
+def _fusable(graph: Graph, op: Op) -> Op | None:
+    """The clamp that is the only reader and keeps the scale (else it would round twice)."""
+    if op.kind not in _FUSING or getattr(op.attrs, "activation", None) is not Activation.NONE:
+        return None
+    clip = only_reader(graph, op.outputs[0])
+    if clip is None or clip.kind != "Clip" or _clamp(clip) is None:
+        return None
+    before, after = graph.output_tensor(op), graph.output_tensor(clip)
+    return clip if (before.quant, before.dtype) == (after.quant, after.dtype) else None
+
+
+def _clamp(clip: Op) -> Activation | None:
+    attrs = cast(ClipAttrs, clip.attrs)
+    return _CLAMPS.get((attrs.low, attrs.high))
+
+
+def _fuse(graph: Graph, op: Op, clip: Op) -> None:
+    attrs = replace(op.attrs, activation=_clamp(clip))  # type: ignore[call-arg]
+    fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
+    replace_op(graph, op, fused)
+    graph.ops.remove(clip)
+    graph.drop_unused()

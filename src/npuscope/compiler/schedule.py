@@ -1,0 +1,192 @@
+"""Grouping stages into epochs: one greedy pass, as the vendor's compiler does it.
+
+A stage joins the open epoch if units and engines are left and everything it takes from inside
+the epoch can stream into it; else the epoch is closed. There is no look-ahead: the Mul of a
+convolution may end an epoch and its Add open the next, with a 16-bit buffer between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from npuscope.compiler.stages import (
+    ArithStage,
+    CallStage,
+    ConvStage,
+    CopyStage,
+    Lowered,
+    PoolStage,
+    Stage,
+    Value,
+)
+from npuscope.machine.model import Machine
+
+
+@dataclass(slots=True)
+class StageGroup:
+    """The stages of one epoch, and the channels a frame carries behind each of them."""
+
+    stages: list[Stage] = field(default_factory=list)
+    frames: dict[str, int] = field(default_factory=dict)  # value name -> channels a frame
+    stored: dict[str, int] = field(default_factory=dict)  # the same for 16-bit values in memory
+
+    def producer(self, value: Value) -> Stage | None:
+        return next((s for s in self.stages if s.output.name == value.name), None)
+
+    def add(self, stage: Stage) -> None:
+        self.stages.append(stage)
+        self.frames[stage.output.name] = output_frame(self, stage)
+
+
+def output_frame(group: StageGroup, stage: Stage) -> int:
+    """Channels of one frame that leaves the stage."""
+    if isinstance(stage, ConvStage):
+        return stage.tiling.kernels
+    known = group.stored | group.frames
+    inside = [known[value.name] for value in stage.inputs if value.name in known]
+    return inside[0] if inside else stage.output.channels
+
+
+def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
+    """Stages in order, cut into epochs."""
+    readers = _readers(lowered)
+    groups: list[StageGroup] = []
+    for stage in lowered.stages:
+        if not groups or not _joins(stage, groups[-1], lowered, readers, machine):
+            groups.append(StageGroup(stored=_stored_frames(groups)))
+        groups[-1].add(stage)
+    return groups
+
+
+def _stored_frames(groups: list[StageGroup]) -> dict[str, int]:
+    """A chain cut in the middle goes on in the frames in which its 16-bit values were made."""
+    if not groups:
+        return {}
+    last = groups[-1]
+    wide = {s.output.name for s in last.stages if s.output.nbits == 16}
+    return last.stored | {name: frame for name, frame in last.frames.items() if name in wide}
+
+
+def _readers(lowered: Lowered) -> dict[str, list[str]]:
+    """Value name -> names of the stages that read it (through views too); outputs read last."""
+    readers: dict[str, list[str]] = {}
+    for stage in lowered.stages:
+        for value in stage.inputs:
+            readers.setdefault(root(lowered, value).name, []).append(stage.name)
+    for value in lowered.outputs:
+        readers.setdefault(root(lowered, value).name, []).append("")
+    return readers
+
+
+def root(lowered: Lowered, value: Value) -> Value:
+    """The value whose bytes a view shows."""
+    while value.name in lowered.views:
+        value = lowered.views[value.name]
+    return value
+
+
+def _joins(
+    stage: Stage,
+    group: StageGroup,
+    lowered: Lowered,
+    readers: dict[str, list[str]],
+    machine: Machine,
+) -> bool:
+    alone = (CallStage, CopyStage)
+    if isinstance(stage, alone) or any(isinstance(s, alone) for s in group.stages):
+        return False
+    if _reads_view_of(stage, group, lowered):
+        return False
+    return (
+        _units_fit(stage, group, machine)
+        and all(_streams(stage, value, group, machine) for value in stage.inputs)
+        and not _reconverges(stage, group)
+        and _engines([*group.stages, stage], readers) <= machine.units["STRENG"]
+    )
+
+
+def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
+    """A view of a value made in this epoch: its bytes exist in memory only."""
+    made = {s.output.name for s in group.stages}
+    views = (value for value in stage.inputs if value.name in lowered.views)
+    return any(root(lowered, value).name in made for value in views)
+
+
+def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
+    used = Counter[str]()
+    for member in [*group.stages, stage]:
+        used.update(unit_needs(member))
+    return all(count <= machine.units[unit] for unit, count in used.items())
+
+
+def unit_needs(stage: Stage) -> dict[str, int]:
+    """Processing units a stage takes."""
+    if isinstance(stage, ConvStage):
+        return {"CONVACC": stage.tiling.pipe}
+    if isinstance(stage, ArithStage):
+        return {"ARITH": 1}
+    if isinstance(stage, PoolStage):
+        return {"POOL": 1}
+    return {}
+
+
+def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) -> bool:
+    """Can the value come straight from its producer in the epoch?"""
+    if value.name not in group.frames:
+        return True
+    frame = group.frames[value.name]
+    if isinstance(stage, ConvStage):
+        tiling = stage.tiling
+        once = (tiling.tiles == 1 or tiling.grouped) and tiling.passes == 1
+        return once and tiling.pipe == 1 and tiling.depth == frame
+    if isinstance(stage, PoolStage):
+        return frame <= machine.pool.max_fused_channels
+    others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
+    return all(other == frame for other in others)
+
+
+def _reconverges(stage: Stage, group: StageGroup) -> bool:
+    """Two operands from inside with a common ancestor: one branch would starve the other.
+
+    A convolution with passes through memory holds the data back, which resolves it.
+    """
+    inside = [p for p in map(group.producer, stage.inputs) if p]
+    if len(inside) < 2:
+        return False
+    first, second = (_ancestors(group, p) for p in inside[:2])
+    if not first & second:
+        return False
+    names = first | second
+    return not any(
+        isinstance(s, ConvStage) and s.tiling.passes > 1 for s in group.stages if s.name in names
+    )
+
+
+def _ancestors(group: StageGroup, stage: Stage) -> set[str]:
+    found = {stage.name}
+    for producer in map(group.producer, stage.inputs):
+        if producer:
+            found |= _ancestors(group, producer)
+    return found
+
+
+def _engines(stages: list[Stage], readers: dict[str, list[str]]) -> int:
+    """Stream engines the epoch would need if it closed behind these stages."""
+    names = {stage.name for stage in stages}
+    made = {stage.output.name for stage in stages}
+    count = 0
+    for stage in stages:
+        count += _engines_in(stage, made)
+        count += any(reader not in names for reader in readers.get(stage.output.name, []))
+    return count
+
+
+def _engines_in(stage: Stage, made: set[str]) -> int:
+    from_memory = sum(value.name not in made for value in stage.inputs)
+    if isinstance(stage, ConvStage):
+        partial_sums = 2 if stage.tiling.passes > 1 else 0
+        return from_memory * stage.tiling.pipe + 1 + partial_sums
+    if isinstance(stage, ArithStage) and stage.table is not None:
+        return from_memory + 1
+    return from_memory

@@ -1,0 +1,180 @@
+"""Stages: the hardware operators a network is lowered to, before they are grouped into epochs.
+
+A stage is the work of one unit (or of one pipe of convolution units). Stages speak of values;
+a value becomes a buffer only if it crosses an epoch border.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+
+from npuscope.graph.model import Quant
+from npuscope.program.model import Call, Refused
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor between stages: (H, W, C), element width, and how it lies in memory.
+
+    `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
+    `signed` False with 8 bits means the stored byte is unsigned.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    nbits: int = 8
+    signed: bool = True
+    is_float: bool = False
+    quant: Quant | None = None
+    tensor: str = ""
+    batch: int = 0
+
+    @property
+    def channels(self) -> int:
+        return self.shape[2]
+
+    @property
+    def stored_batch(self) -> int:
+        return self.batch or self.channels
+
+    @property
+    def elements(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.elements * self.nbits // 8
+
+    def named(self, name: str, **changes: object) -> Value:
+        return replace(self, name=name, **changes)  # type: ignore[arg-type]
+
+
+class ConvMode(Enum):
+    """How a convolution uses the unit; the first four are keys of the machine's tile table."""
+
+    PLAIN1X1 = "plain1x1"
+    DEEP1X1 = "deep1x1"
+    DENSE = "dense"
+    ROW = "row"
+    DEPTHWISE = "depthwise"
+    DSS2 = "dss2"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A convolution cut for the units: n units in series, nK kernels and B channels each.
+
+    `passes` accumulation passes go through memory, `tiles` output tiles follow each other.
+    """
+
+    mode: ConvMode
+    kernels: int
+    depth: int
+    pipe: int
+    passes: int
+    tiles: int
+
+    @property
+    def frames(self) -> int:
+        return self.passes * self.tiles
+
+    @property
+    def deep(self) -> bool:
+        return self.mode is ConvMode.DEEP1X1
+
+    @property
+    def grouped(self) -> bool:
+        return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Base of all stages. `operator` is the name the vendor's reports use."""
+
+    name: str
+    operator: str
+    inputs: tuple[Value, ...]
+    output: Value
+    origin: tuple[str, ...] = ()
+    trail: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConvStage(Stage):
+    """One convolution (or one row piece of it) on a pipe of CONVACC units."""
+
+    tiling: Tiling = field(kw_only=True)
+    weights: Array = field(kw_only=True, compare=False, repr=False)  # packed bytes, in order
+    window: tuple[int, int] = field(kw_only=True)
+    strides: tuple[int, int] = field(kw_only=True)
+    pads: tuple[int, int, int, int] = field(kw_only=True)  # top, left, bottom, right
+    crop_top: int = field(default=0, kw_only=True)
+    crop_bottom: int = field(default=0, kw_only=True)  # rows left out at the lower end
+    simd: int = field(kw_only=True)
+    fsub: int = field(default=0, kw_only=True)
+    shift_o: int = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ArithStage(Stage):
+    """One ARITH unit: out = ((A*x >> Ax) + (B*y >> By) + (C << Cs)) >> shift, or x*y >> shift.
+
+    A and C are scalars or one value per channel; with one input C has 32 bits ({B,C}).
+    `table` holds 16-bit coefficients that an engine streams into port Y.
+    """
+
+    multiply: bool = field(default=False, kw_only=True)
+    a: Array = field(kw_only=True, compare=False, repr=False)
+    b: int = field(default=0, kw_only=True)
+    c: Array = field(kw_only=True, compare=False, repr=False)
+    shift: int = field(kw_only=True)
+    ax_shift: int = field(default=0, kw_only=True)
+    by_shift: int = field(default=0, kw_only=True)
+    c_shift: int = field(default=0, kw_only=True)
+    clip: tuple[int, int] | None = field(default=None, kw_only=True)
+    wrap: bool = field(default=False, kw_only=True)  # neither rounds nor saturates
+    table: Array | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+class PoolKind(Enum):
+    MAX = "MaxPool"
+    AVERAGE = "AveragePool"
+    GLOBAL_AVERAGE = "GlobalAveragePool"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStage(Stage):
+    kind: PoolKind = field(kw_only=True)
+    window: tuple[int, int] = field(kw_only=True)
+    strides: tuple[int, int] = field(default=(1, 1), kw_only=True)
+    pads: tuple[int, int, int, int] = field(default=(0, 0, 0, 0), kw_only=True)
+    mulval: int = field(default=0, kw_only=True)
+    shift: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStage(Stage):
+    """DMA without a processing unit: changes how channels lie in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStage(Stage):
+    """A kernel on the host CPU."""
+
+    call: Call = field(kw_only=True)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """Result of lowering: stages in order, the values of graph inputs and outputs, views."""
+
+    stages: list[Stage]
+    inputs: list[Value]
+    outputs: list[Value]
+    views: dict[str, Value] = field(default_factory=dict)  # view name -> value it lies in
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,145 @@
+"""How a convolution is cut over the units: mode, kernels, depth, pipe, passes.
+
+Rules read off 389 convolutions in public compiler output; they reproduce 387 of them, and the
+two others are those in front of a pool (`max_kernels`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from npuscope.compiler.stages import ConvMode, Tiling
+from npuscope.machine.model import Machine, TileLimit
+from npuscope.program.units import Simd
+
+
+@dataclass(frozen=True, slots=True)
+class ConvShape:
+    """What the choice depends on: channels, kernel, and the maps going in and out."""
+
+    inputs: int
+    outputs: int
+    window: tuple[int, int]
+    in_size: tuple[int, int]
+    out_size: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of `number` that is not above `limit`."""
+    return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
+
+
+def choose_tiling(
+    shape: ConvShape, simd: Simd, machine: Machine, optimization: int, max_kernels: int = 0
+) -> Tiling:
+    """The tiling the machine's generation takes for a dense convolution."""
+    if shape.window != (1, 1):
+        return _pipe(shape, _window_mode(shape), simd, machine, optimization, max_kernels)
+    plain = _pipe(shape, ConvMode.PLAIN1X1, simd, machine, optimization, max_kernels)
+    if simd is not Simd.S8X8 or shape.inputs < machine.convacc.min_deep_channels:
+        return plain
+    deep = _pipe(shape, ConvMode.DEEP1X1, simd, machine, optimization, max_kernels)
+    return deep if _prefers_deep(shape, simd, machine, max_kernels) else plain
+
+
+def depthwise_tiling(
+    channels: int, window: tuple[int, int], strides: tuple[int, int], simd: Simd, machine: Machine
+) -> Tiling:
+    """The tiling of one kernel per channel, by the generation's habit."""
+    group = _depthwise_group(channels, window, strides, simd, machine)
+    mode = ConvMode.DSS2 if machine.generation.depthwise == "single" and group == 2 else None
+    return Tiling(mode or ConvMode.DEPTHWISE, group, group, 1, 1, channels // group)
+
+
+def _depthwise_group(
+    channels: int, window: tuple[int, int], strides: tuple[int, int], simd: Simd, machine: Machine
+) -> int:
+    if machine.generation.depthwise == "single":
+        # Pairs of channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
+        pairs = window == (3, 3) and strides == (2, 2) and simd is Simd.S8X8
+        return 2 if pairs and channels % 2 == 0 else 1
+    if channels % 8 or window[0] > machine.convacc.max_kernel_height:
+        return 1
+    return 4 if simd is Simd.S16X8 else 8
+
+
+def _window_mode(shape: ConvShape) -> ConvMode:
+    return ConvMode.ROW if shape.window[0] == 1 else ConvMode.DENSE
+
+
+def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
+    if mode is ConvMode.DENSE:
+        return machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+    limit = machine.convacc.tiles[mode.value]
+    if mode is ConvMode.ROW:
+        depth = limit.weights // (limit.kernels * shape.window[1])
+        return TileLimit(limit.kernels, max(1, depth))
+    return limit
+
+
+def _pipe(
+    shape: ConvShape,
+    mode: ConvMode,
+    simd: Simd,
+    machine: Machine,
+    optimization: int,
+    max_kernels: int,
+) -> Tiling:
+    base = _base_pipe(shape, mode, simd, machine, max_kernels)
+    if optimization < 3:
+        return base
+    return _reduced(base, shape, simd, machine, max_kernels)
+
+
+def _base_pipe(
+    shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine, max_kernels: int
+) -> Tiling:
+    """Fewest accumulation passes, then fewest units in series."""
+    pipes = (n for n in range(1, machine.convacc.max_pipe + 1) if shape.inputs % n == 0)
+    tilings = [_with_pipe(shape, mode, simd, machine, n, max_kernels) for n in pipes]
+    return min(tilings, key=lambda tiling: (tiling.passes, tiling.pipe))
+
+
+def _with_pipe(
+    shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine, pipe: int, max_kernels: int
+) -> Tiling:
+    limit = _limit(shape, mode, simd, machine)
+    kernels = largest_divisor(shape.outputs, min(limit.kernels, max_kernels or limit.kernels))
+    depth = largest_divisor(shape.inputs // pipe, limit.depth)
+    passes = shape.inputs // (pipe * depth)
+    return Tiling(mode, kernels, depth, pipe, passes, shape.outputs // kernels)
+
+
+def _reduced(
+    base: Tiling, shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int
+) -> Tiling:
+    """At -O3 units that do not shorten the longest stream are given back."""
+    ceiling = _cost(base, shape)
+    for pipe in range(1, base.pipe):
+        if shape.inputs % pipe == 0:
+            tiling = _with_pipe(shape, base.mode, simd, machine, pipe, max_kernels)
+            if _cost(tiling, shape) <= ceiling:
+                return tiling
+    return base
+
+
+def _cost(tiling: Tiling, shape: ConvShape, feature_repeats: int | None = None) -> float:
+    """The longest stream in words; a deep conv moves three bytes a word."""
+    repeats = feature_repeats or (tiling.tiles if tiling.deep else 1)
+    pack = 3 if tiling.deep else 1
+    features = shape.inputs * prod(shape.in_size) * repeats / tiling.pipe / pack
+    kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
+    partial_sums = shape.outputs * tiling.passes * prod(shape.out_size)
+    return max(features, kernels, partial_sums)
+
+
+def _prefers_deep(shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int) -> bool:
+    deep = _base_pipe(shape, ConvMode.DEEP1X1, simd, machine, max_kernels)
+    plain = _base_pipe(shape, ConvMode.PLAIN1X1, simd, machine, max_kernels)
+    if deep.passes != plain.passes:
+        return deep.passes < plain.passes
+    deep_cost = _cost(deep, shape, deep.tiles)
+    plain_cost = _cost(plain, shape, plain.tiles)
+    return deep_cost <= plain_cost if machine.generation.deep_on_tie else deep_cost < plain_cost

@@ -1,0 +1,60 @@
+"""Errors a user may see: one sentence, the place, a hint; the family says who has to act."""
+
+from __future__ import annotations
+
+
+class NpuscopeError(Exception):
+    """Root of all expected errors. `exit_code` follows the command-line contract."""
+
+    exit_code = 70
+    kind = "internal"
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{hint}"
+
+
+class UsageError(NpuscopeError):
+    """The command line or an option's value is wrong."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class ModelError(NpuscopeError):
+    """The model cannot be used as it is: unsupported op, dynamic shape, float network."""
+
+    exit_code = 3
+    kind = "model"
+
+
+class FileError(NpuscopeError):
+    """A file is missing, truncated, corrupt or not what it claims to be."""
+
+    exit_code = 3
+    kind = "file"
+
+
+class TargetError(NpuscopeError):
+    """The machine, a pool file or a generation cannot do what was asked."""
+
+    exit_code = 3
+    kind = "target"
+
+
+class DeviceError(NpuscopeError):
+    """The board or its connection failed."""
+
+    exit_code = 4
+    kind = "device"
+
+
+class InternalError(NpuscopeError):
+    """Our own bug: an invariant does not hold."""

@@ -1,0 +1,160 @@
+"""Element-wise ops on integers, as LiteRT's reference kernels compute them.
+
+Written as plain 64-bit arithmetic; 8-bit inputs make tables of it (tabulate.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from npuscope.graph.attrs import BinaryAttrs, ClipAttrs
+from npuscope.graph.kernels.requantize import (
+    clamp_limits,
+    clamped,
+    quantize_real,
+    quantized_multipliers,
+    real_limits,
+    round_half_away,
+    saturate,
+    scale_twice,
+)
+from npuscope.graph.kernels.step import Array, Step, quant_of
+from npuscope.graph.kernels.tabulate import tabulated
+from npuscope.graph.model import DType, Graph, Op, Tensor
+
+
+def centred(values: Array, tensor: Tensor) -> Array:
+    return values.astype(np.int64) - quant_of(tensor).zero_point
+
+
+def _finish(values: Array, output: Tensor, limits: tuple[int, int]) -> Array:
+    return clamped(values + quant_of(output).zero_point, limits, output.dtype)
+
+
+def litert_add(graph: Graph, op: Op) -> Step:
+    return _sum(graph, op, np.add)
+
+
+def litert_sub(graph: Graph, op: Op) -> Step:
+    return _sum(graph, op, np.subtract)
+
+
+def _sum(graph: Graph, op: Op, combine: Callable[[Array, Array], Array]) -> Step:
+    """Both operands on a common finer scale, then back: three roundings.
+
+    The finer scale is twice the larger one, shifted left by 20 bits (15 for int16).
+    """
+    a, b = (graph.tensors[name] for name in op.inputs)
+    output = graph.output_tensor(op)
+    limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
+    finer = 15 if output.dtype is DType.INT16 else 20
+    common = 2.0 * max(quant_of(a).scale, quant_of(b).scale)
+    scale_a = quantized_multipliers(quant_of(a).scale / common)
+    scale_b = quantized_multipliers(quant_of(b).scale / common)
+    scale_out = quantized_multipliers(common / (2.0**finer * quant_of(output).scale))
+
+    def step(inputs: Sequence[Array]) -> Array:
+        left = scale_twice(centred(inputs[0], a) << finer, scale_a)
+        right = scale_twice(centred(inputs[1], b) << finer, scale_b)
+        return _finish(scale_twice(combine(left, right), scale_out), output, limits)
+
+    return tabulated(step, a, b)
+
+
+def litert_mul(graph: Graph, op: Op) -> Step:
+    """LiteRT takes the ratio of the three scales in float32."""
+    a, b = (graph.tensors[name] for name in op.inputs)
+    output = graph.output_tensor(op)
+    limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
+    product = np.float32(quant_of(a).scale) * np.float32(quant_of(b).scale)
+    factor = quantized_multipliers(float(product / np.float32(quant_of(output).scale)))
+
+    def step(inputs: Sequence[Array]) -> Array:
+        values = centred(inputs[0], a) * centred(inputs[1], b)
+        return _finish(scale_twice(values, factor), output, limits)
+
+    return tabulated(step, a, b)
+
+
+def litert_clip(graph: Graph, op: Op) -> Step:
+    """RELU and its kin as ops of their own; the ratio of scales is taken in float32."""
+    source, output = graph.first_input(op), graph.output_tensor(op)
+    attrs = op.attrs_as(ClipAttrs)
+    limits = clamp_limits(output, attrs.low, attrs.high)
+    ratio = np.float32(quant_of(source).scale) / np.float32(quant_of(output).scale)
+    factor = quantized_multipliers(float(ratio))
+
+    def step(inputs: Sequence[Array]) -> Array:
+        return _finish(scale_twice(centred(inputs[0], source), factor), output, limits)
+
+    return tabulated(step, source)
+
+
+def litert_sigmoid(graph: Graph, op: Op) -> Step:
+    """In float32, rounded to the output's grid; the double exp is one that rounds correctly."""
+    source, output = graph.first_input(op), graph.output_tensor(op)
+    scale = np.float32(quant_of(source).scale)
+    inverse = np.float32(1) / np.float32(quant_of(output).scale)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        real = scale * centred(inputs[0], source).astype(np.float32)
+        with np.errstate(over="ignore"):  # 1 / (1 + inf) is the right zero
+            power = np.exp(-real.astype(np.float64)).astype(np.float32)
+        value = np.float32(1) / (np.float32(1) + power)
+        whole = round_half_away(value * inverse) + quant_of(output).zero_point
+        return saturate(whole, output.dtype)
+
+    return tabulated(step, source)
+
+
+def litert_quantize(graph: Graph, op: Op) -> Step:
+    """From float: half away from zero. From integers: a requantization."""
+    source, output = graph.first_input(op), graph.output_tensor(op)
+    if not source.dtype.is_float:
+        return tabulated(_requantize(source, output), source)
+    scale, zero = np.float32(quant_of(output).scale), quant_of(output).zero_point
+
+    def step(inputs: Sequence[Array]) -> Array:
+        return saturate(round_half_away(inputs[0] / scale) + zero, output.dtype)
+
+    return step
+
+
+def _requantize(source: Tensor, output: Tensor) -> Step:
+    factor = quantized_multipliers(quant_of(source).scale / quant_of(output).scale)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        values = scale_twice(centred(inputs[0], source), factor)
+        return _finish(values, output, output.dtype.limits)
+
+    return step
+
+
+def dequantize(graph: Graph, op: Op) -> Step:
+    """Both numerics agree: the difference is exact, one rounding in the product."""
+    source = graph.first_input(op)
+    quant = quant_of(source)
+    scale = per_axis(quant.scales, source, np.float32)
+    zero = per_axis(quant.zero_points, source, np.int32)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        return (inputs[0] - zero).astype(np.float32) * scale
+
+    return step if quant.per_channel else tabulated(step, source)
+
+
+def per_axis(values: Sequence[float], tensor: Tensor, dtype: type[np.number]) -> Array:
+    """One value per channel, shaped to broadcast over the tensor."""
+    axis = quant_of(tensor).axis
+    shape = [1] * len(tensor.shape)
+    if axis is not None:
+        shape[axis] = len(values)
+    return np.asarray(values, dtype).reshape(shape if axis is not None else ())
+
+
+def litert_pad_value(value: float, output: Tensor) -> int:
+    """A real fill value on the output's grid."""
+    low, high = output.dtype.limits
+    return int(np.clip(quantize_real(value, quant_of(output)), low, high))

@@ -1,0 +1,62 @@
+"""Softmax on 8-bit integers as LiteRT's reference kernel does it, in fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.attrs import SoftmaxAttrs
+from npuscope.graph.kernels.fixed_point import exp_of_negative, one_over_one_plus, times
+from npuscope.graph.kernels.requantize import (
+    quantized_multipliers,
+    rounding_shift,
+    saturate,
+    scale_twice,
+)
+from npuscope.graph.kernels.step import Array, Step, quant_of
+from npuscope.graph.model import DType, Graph, Op
+
+_DIFF_BITS = 5  # integer bits of the difference to the largest input
+_SUM_BITS = 12  # integer bits of the sum of exponentials
+
+
+def litert_softmax(graph: Graph, op: Op) -> Step:
+    source, output = graph.first_input(op), graph.output_tensor(op)
+    if source.dtype not in (DType.INT8, DType.UINT8):
+        raise ModelError(f"softmax on {source.dtype.value} is not covered, only 8 bit is")
+    attrs = op.attrs_as(SoftmaxAttrs)
+    table = _exponentials(attrs.beta, quant_of(source).scale)
+    summands = rounding_shift(table, _SUM_BITS)
+    low = output.dtype.limits[0]
+
+    def step(inputs: Sequence[Array]) -> Array:
+        rows = np.moveaxis(inputs[0], attrs.axis, -1).astype(np.int64)
+        below = rows.max(axis=-1, keepdims=True) - rows
+        total = summands[below].sum(axis=-1, keepdims=True)
+        reciprocal, bits_over_one = _reciprocal(total)
+        shift = bits_over_one + 31 - output.dtype.bits
+        value = rounding_shift(times(table[below], reciprocal), shift) + low
+        return np.moveaxis(saturate(value, output.dtype), -1, attrs.axis)
+
+    return step
+
+
+def _exponentials(beta: float, scale: float) -> Array:
+    """exp(-beta * scale * d) for d = 0 ... 255 as fractions; zero where LiteRT skips a term."""
+    largest = 2.0**31 - 1
+    factor = quantized_multipliers(min(beta * scale * 2.0 ** (31 - _DIFF_BITS), largest))
+    shift = int(factor.shift[0])
+    radius = (2**_DIFF_BITS - 1) * 2 ** (31 - _DIFF_BITS) >> shift
+    below = np.minimum(np.arange(256), radius)
+    table = exp_of_negative(scale_twice(-below, factor), _DIFF_BITS)
+    table[radius + 1 :] = 0
+    return table
+
+
+def _reciprocal(total: Array) -> tuple[Array, Array]:
+    """1 / total as a fraction in [1/2, 1), and the power of two taken out of it."""
+    bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)  # of the largest set bit
+    fraction = (total << (32 - bits)) - 2**31
+    return one_over_one_plus(fraction), bits + _SUM_BITS - 32

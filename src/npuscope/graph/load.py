@@ -1,0 +1,64 @@
+"""Model file -> verified Graph, whatever the bytes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from npuscope.errors import FileError, ModelError, NpuscopeError
+from npuscope.graph.limits import MAX_FILE_BYTES
+from npuscope.graph.model import Graph
+from npuscope.graph.pinning import Pins
+from npuscope.graph.verify import verify
+
+_TFLITE_MAGIC = b"TFL3"
+
+
+def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """Read a .tflite or .onnx file; `shapes` pins open sizes by input name.
+
+    The content decides the format, the file name only helps with the error text.
+    """
+    path = Path(path)
+    try:
+        graph = _read(path, _bytes(path), Pins(shapes))
+        verify(graph, ModelError)
+    except NpuscopeError as error:
+        error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
+    return graph
+
+
+def _read(path: Path, data: bytes, pins: Pins) -> Graph:
+    if data[4:8] == _TFLITE_MAGIC:
+        from npuscope.graph.tflite_reader import read_tflite
+
+        return read_tflite(data, path.stem, pins)
+    if path.suffix.lower() in (".tflite", ".lite"):
+        raise FileError(
+            f"not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, expected {_TFLITE_MAGIC!r}",
+            hint="the file is damaged or has the wrong extension",
+        )
+    from npuscope.graph.onnx.reader import read_onnx
+
+    return read_onnx(data, path, pins)
+
+
+def _bytes(path: Path) -> bytes:
+    """The file's content, after its kind and size were looked at."""
+    try:
+        if path.is_dir():
+            raise FileError("this is a folder, expected a .tflite or .onnx file")
+        if not path.is_file():
+            raise FileError(
+                "not a regular file" if path.exists() else "no such file",
+                hint="give the path of a .tflite or .onnx model",
+            )
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise FileError(f"the file has {size} bytes, more than {MAX_FILE_BYTES} we accept")
+        if size == 0:
+            raise FileError("the file is empty")
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}") from None

@@ -1,0 +1,258 @@
+"""Graph: the quantized network as typed values.
+
+Tensors are channel-last (N, spatial..., C) at any rank. An op names its tensors; the graph owns
+them. Ops are frozen: a pass replaces an op, it never edits one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+
+from npuscope.errors import InternalError
+from npuscope.graph.attrs import Attrs
+
+A = TypeVar("A", bound=Attrs)
+
+
+class DType(Enum):
+    """Element type; the value is the name used in text and JSON."""
+
+    INT4 = "int4"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    INT64 = "int64"
+    BOOL = "bool"
+    FLOAT32 = "float32"
+
+    @property
+    def bits(self) -> int:
+        return _BITS[self]
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The array type that carries it; int4 values travel in int8 arrays."""
+        return np.dtype("int8" if self is DType.INT4 else self.value)
+
+    @property
+    def is_float(self) -> bool:
+        return self is DType.FLOAT32
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type."""
+        if self in (DType.FLOAT32, DType.BOOL):
+            raise InternalError(f"{self.value} has no integer limits")
+        if self in (DType.UINT8, DType.UINT16):
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
+
+_BITS = {
+    DType.INT4: 4,
+    DType.INT8: 8,
+    DType.UINT8: 8,
+    DType.INT16: 16,
+    DType.UINT16: 16,
+    DType.INT32: 32,
+    DType.INT64: 64,
+    DType.BOOL: 8,
+    DType.FLOAT32: 32,
+}
+
+
+class Numerics(Enum):
+    """Whose rounding the reference executor follows."""
+
+    LITERT = "litert"  # integer kernels with their own requantisation rules
+    QDQ = "qdq"  # float32 between DequantizeLinear and QuantizeLinear (onnxruntime)
+
+
+@dataclass(frozen=True, slots=True)
+class Quant:
+    """real = scale * (q - zero_point); `axis` is None for one scale per tensor.
+
+    Scales are float32 values held as Python floats, so equality is exact.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def scale(self) -> float:
+        if len(self.scales) != 1:
+            raise InternalError("a per-channel scale was read as a single one")
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        if len(set(self.zero_points)) != 1:
+            raise InternalError("per-channel zero points were read as a single one")
+        return self.zero_points[0]
+
+    @property
+    def per_channel(self) -> bool:
+        return self.axis is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value in the graph. `data` is set for constants only."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    quant: Quant | None = None
+    data: np.ndarray | None = field(default=None, compare=False, repr=False)
+    source_shape: tuple[int, ...] | None = field(default=None, compare=False)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        return (self.elements * self.dtype.bits + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation. `kind` is a key of graph.ops.OPS, `attrs` of the type named there.
+
+    An optional input that is absent is the empty string. `origin` lists the source ops it
+    came from, as "TYPE:name-or-index" in file order.
+    """
+
+    kind: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Attrs
+    origin: tuple[str, ...] = field(default=(), compare=False)
+
+    def attrs_as(self, record: type[A]) -> A:
+        """The attributes as the record the caller expects for this kind of op."""
+        if not isinstance(self.attrs, record):
+            found = type(self.attrs).__name__
+            raise InternalError(f"{self.kind} carries {found}, not {record.__name__}")
+        return self.attrs
+
+    def replace(self, **changes: object) -> Op:
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+class Graph:
+    """Ops in execution order, their tensors, and the graph's inputs and outputs."""
+
+    def __init__(
+        self,
+        name: str,
+        tensors: Iterable[Tensor],
+        ops: Iterable[Op],
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        numerics: Numerics = Numerics.LITERT,
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in tensors}
+        self.ops: list[Op] = list(ops)
+        self.inputs: tuple[str, ...] = tuple(inputs)
+        self.outputs: tuple[str, ...] = tuple(outputs)
+        self.numerics = numerics
+        self.notes: list[str] = list(notes)
+
+    def tensor(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def input_tensors(self, op: Op) -> tuple[Tensor | None, ...]:
+        """The op's inputs in order; None where an optional input is absent."""
+        return tuple(self.tensors[name] if name else None for name in op.inputs)
+
+    def first_input(self, op: Op) -> Tensor:
+        return self.tensors[op.inputs[0]]
+
+    def output_tensor(self, op: Op) -> Tensor:
+        return self.tensors[op.outputs[0]]
+
+    def producers(self) -> dict[str, Op]:
+        """Tensor name -> the op that makes it."""
+        return {name: op for op in self.ops for name in op.outputs}
+
+    def consumers(self) -> dict[str, list[Op]]:
+        """Tensor name -> the ops that read it, in order."""
+        readers: dict[str, list[Op]] = {name: [] for name in self.tensors}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                if name:
+                    readers[name].append(op)
+        return readers
+
+    def add(self, tensor: Tensor) -> Tensor:
+        if tensor.name in self.tensors:
+            raise InternalError(f"tensor '{tensor.name}' exists already")
+        self.tensors[tensor.name] = tensor
+        return tensor
+
+    def fresh_name(self, stem: str) -> str:
+        """A tensor name that is not in use yet."""
+        if stem not in self.tensors:
+            return stem
+        number = 1
+        while f"{stem}_{number}" in self.tensors:
+            number += 1
+        return f"{stem}_{number}"
+
+    def drop_unused(self) -> None:
+        """Forget tensors that no op and no graph input or output names."""
+        used = {name for op in self.ops for name in (*op.inputs, *op.outputs)}
+        used.update(self.inputs, self.outputs)
+        self.tensors = {name: t for name, t in self.tensors.items() if name in used}
+
+    def copy(self) -> Graph:
+        """A graph that passes may edit; the frozen ops and tensors are shared."""
+        return Graph(
+            self.name,
+            self.tensors.values(),
+            self.ops,
+            self.inputs,
+            self.outputs,
+            self.numerics,
+            self.notes,
+        )
+
+    def macs(self) -> int:
+        """Multiply-accumulates of one inference."""
+        from npuscope.graph.ops import macs
+
+        return sum(macs(self, op) for op in self.ops)
+
+    def parameters(self) -> int:
+        """Elements of all constants that ops use as weights or biases."""
+        names = {name for op in self.ops for name in op.inputs if name}
+        return sum(t.elements for t in self.tensors.values() if t.is_constant and t.name in names)
+
+    def __eq__(self, other: object) -> bool:
+        """Same network: structure, shapes, quantization and constants; names do not count."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        from npuscope.graph.compare import same_network
+
+        return same_network(self, other)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,132 @@
+"""Ops that move data or change shapes only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.attrs import ConcatAttrs, PadAttrs
+from npuscope.graph.onnx.arrange import Value
+from npuscope.graph.onnx.constants import QuantType
+from npuscope.graph.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
+from npuscope.graph.onnx.layout import ADDED, Shape, checked_axis, relabel
+from npuscope.graph.onnx.qdq import QUANTIZE, node_type
+from npuscope.graph.onnx.task import Task
+
+_MOST_ORIGINS = 16  # of Transposes in a row; bounds the work on a hostile file
+
+
+def _to_shape(task: Task, target: Shape) -> None:
+    x = task.value(0)
+    task.finish(task.arranger.reshape(x, target, task.node.origin, task.node.output))
+
+
+def reshape(task: Task) -> None:
+    asked = task.numbers(1)
+    if asked is None:
+        raise ModelError("the target shape is missing")
+    source = task.shape(task.value(0))
+    keep_zeros = task.node.integer("allowzero", 0) == 1
+    _to_shape(task, resolve_shape(source, asked.ravel().tolist(), keep_zeros))
+
+
+def flatten(task: Task) -> None:
+    source = task.shape(task.value(0))
+    axis = task.node.integer("axis", 1)
+    if not -len(source) <= axis <= len(source):
+        raise ModelError(f"axis {axis} of a tensor with {len(source)} axes")
+    cut = axis + len(source) if axis < 0 else axis
+    rows = int(np.prod(source[:cut], dtype=object))
+    _to_shape(task, (rows, int(np.prod(source[cut:], dtype=object))))
+
+
+def squeeze(task: Task) -> None:
+    _to_shape(task, squeezed(task.shape(task.value(0)), _axes(task)))
+
+
+def unsqueeze(task: Task) -> None:
+    _to_shape(task, unsqueezed(task.shape(task.value(0)), _axes(task) or ()))
+
+
+def _axes(task: Task) -> tuple[int, ...] | None:
+    if task.node.input(1) and task.constant(1) is None:
+        raise ModelError("the axes must be constants")
+    return axes_of(task.node, [None, task.constant(1)])
+
+
+def transpose(task: Task) -> None:
+    """Nothing moves here: the axes get new numbers, and the next op that minds turns them."""
+    x = task.value(0)
+    rank = len(task.shape(x))
+    order = task.node.integers("perm") or tuple(reversed(range(rank)))
+    if sorted(order) != list(range(rank)):
+        raise ModelError(f"permutation {order} of a tensor with {rank} axes")
+    layout = relabel(x.layout, order)
+    task.finish(Value(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
+
+
+def identity(task: Task) -> None:
+    task.finish(task.value(0))
+
+
+def concat(task: Task) -> None:
+    count = len(task.node.inputs)
+    values = [task.value(index) for index in range(count)]
+    rearranged = [v.layout for v in values if v.layout != tuple(range(len(v.layout)))]
+    layout = (rearranged or [values[0].layout])[0]
+    rank = sum(axis != ADDED for axis in layout)
+    axis = task.node.integer("axis", 0)
+    axis = checked_axis(axis, rank)
+    values = [task.arranger.arrange(value, layout, task.node.origin) for value in values]
+    names = tuple(_same_type(task, values))
+    attrs = ConcatAttrs(layout.index(axis))
+    task.emit("Concat", names, attrs, layout, tuple(o for value in values for o in value.via))
+
+
+def _same_type(task: Task, values: list[Value]) -> list[str]:
+    """Integer parts must share one quantization: the others are requantized first."""
+    if not task.moved:
+        return [value.tensor for value in values]
+    first = task.tensor(values[0])
+    wanted = _following_type(task)
+    if wanted is None and first.quant is not None:
+        wanted = QuantType(first.dtype, first.quant)
+    if wanted is None:
+        raise ModelError("an integer part has no scale")
+    stem = f"{task.node.output}_part"
+    return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]
+
+
+def _following_type(task: Task) -> QuantType | None:
+    """The type of the QuantizeLinear behind the node, if there is one."""
+    for node in task.reader.readers.get((QUANTIZE, task.node.output), []):
+        return node_type(node, task.reader.constants)
+    return None
+
+
+def pad(task: Task) -> None:
+    if task.node.text("mode", "constant") != "constant":
+        raise ModelError("only padding with a constant is supported")
+    x = task.value(0)
+    rank = len(task.shape(x))
+    table = _pad_table(task, rank)
+    fill = task.numbers(2)
+    value = float(fill.ravel()[0]) if fill is not None and fill.size else 0.0
+    pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
+    task.emit("Pad", (x.tensor,), PadAttrs(pads, value), x.layout, x.via)
+
+
+def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
+    """(before, after) per source axis."""
+    given = task.numbers(1)
+    flat = [int(size) for size in given.ravel()] if given is not None else []
+    chosen = task.numbers(3)
+    axes = list(range(rank))
+    if chosen is not None:
+        axes = [checked_axis(int(axis), rank) for axis in chosen.ravel()]
+    if len(flat) != 2 * len(axes):
+        raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
+    table = [(0, 0)] * rank
+    for place, axis in enumerate(axes):
+        table[axis] = (flat[place], flat[place + len(axes)])
+    return table

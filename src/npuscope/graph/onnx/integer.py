@@ -1,0 +1,138 @@
+"""ConvInteger and MatMulInteger with static scales, rewritten to QDQ.
+
+The pattern is QuantizeLinear -> ConvInteger -> Cast -> Mul(scale) [-> Add(bias)]. Dynamic
+quantization (DynamicQuantizeLinear) has no scale before the network runs, so it cannot be compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.onnx.constants import Const
+from npuscope.graph.onnx.nodes import Node, Source
+
+_FLOAT_OPS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
+_HINT = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
+
+
+def expand_integer(source: Source) -> Source:
+    """The same model with the static *Integer patterns in QDQ form."""
+    if not any(node.kind in _FLOAT_OPS for node in source.nodes):
+        return source
+    rewriter = _Rewriter(source)
+    nodes = [new for node in source.nodes for new in rewriter.node(node)]
+    return replace(source, nodes=tuple(nodes), constants=rewriter.constants)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """What follows an integer product: its real scale, its bias, the name of the result."""
+
+    scale: np.ndarray
+    bias: np.ndarray | None
+    output: str
+
+
+class _Rewriter:
+    def __init__(self, source: Source) -> None:
+        self.constants = dict(source.constants)
+        self.producers = {name: node for node in source.nodes for name in node.outputs}
+        self.readers: dict[str, list[Node]] = {}
+        for node in source.nodes:
+            for name in node.inputs:
+                self.readers.setdefault(name, []).append(node)
+        self.outputs = set(source.outputs)
+        self.swallowed: set[str] = set()
+
+    def node(self, node: Node) -> list[Node]:
+        if node.output in self.swallowed:
+            return []
+        return self._product(node) if node.kind in _FLOAT_OPS else [node]
+
+    def _product(self, node: Node) -> list[Node]:
+        pattern = self._follow(node)
+        x_scale = self._input_scale(node)
+        weights_scale = pattern.scale / x_scale
+        stem = node.output
+        self._add(f"{stem}/x_scale", np.float32(x_scale))
+        self._add(f"{stem}/w_scale", np.squeeze(weights_scale))
+        x = (node.input(0), f"{stem}/x_scale", node.input(2))
+        weights = (node.input(1), f"{stem}/w_scale", self._weights_zero_point(node, weights_scale))
+        axis = {"axis": 0 if node.kind == "ConvInteger" else -1}
+        made = [
+            Node("DequantizeLinear", node.origin, x, (f"{stem}/x",)),
+            Node("DequantizeLinear", node.origin, weights, (f"{stem}/w",), dict(axis)),
+        ]
+        return [*made, *self._float_op(node, pattern, stem)]
+
+    def _float_op(self, node: Node, pattern: _Pattern, stem: str) -> list[Node]:
+        kind = _FLOAT_OPS[node.kind]
+        inputs = (f"{stem}/x", f"{stem}/w")
+        if pattern.bias is None:
+            return [replace(node, kind=kind, inputs=inputs, outputs=(pattern.output,))]
+        self._add(f"{stem}/bias", pattern.bias)
+        if kind == "Conv":
+            with_bias = (*inputs, f"{stem}/bias")
+            return [replace(node, kind=kind, inputs=with_bias, outputs=(pattern.output,))]
+        product = replace(node, kind=kind, inputs=inputs, outputs=(f"{stem}/product",))
+        add = (f"{stem}/product", f"{stem}/bias")
+        return [product, Node("Add", node.origin, add, (pattern.output,))]
+
+    def _weights_zero_point(self, node: Node, scale: np.ndarray) -> str:
+        """One zero point serves all channels, DequantizeLinear wants one each."""
+        given = self.constants.get(node.input(3))
+        weights = self.constants.get(node.input(1))
+        if weights is None:
+            raise self._unsupported(node, "the weights are not constant")
+        point = given.data if given is not None else np.zeros((), weights.data.dtype)
+        channels = np.squeeze(scale).shape
+        if point.size > 1 and point.shape != channels:
+            raise self._unsupported(node, "zero points and scales differ in number")
+        points = np.broadcast_to(point if point.size > 1 else point.ravel()[0], channels)
+        name = f"{node.output}/w_zero_point"
+        self.constants[name] = Const(np.ascontiguousarray(points), weights.type)
+        return name
+
+    def _follow(self, node: Node) -> _Pattern:
+        cast = self._only_reader(node.output, ("Cast",), node)
+        scaling = self._only_reader(cast.output, ("Mul",), node)
+        scale = self._other_constant(scaling, cast.output)
+        if scale is None:
+            raise self._unsupported(node, "its scale is not a constant")
+        readers = self.readers.get(scaling.output, [])
+        bias = None
+        if len(readers) == 1 and readers[0].kind == "Add" and scaling.output not in self.outputs:
+            bias = self._other_constant(readers[0], scaling.output)
+        self.swallowed.update((cast.output, scaling.output))
+        if bias is None:
+            return _Pattern(scale, None, scaling.output)
+        self.swallowed.add(readers[0].output)
+        return _Pattern(scale, np.atleast_1d(np.squeeze(bias)), readers[0].output)
+
+    def _only_reader(self, name: str, kinds: tuple[str, ...], node: Node) -> Node:
+        readers = self.readers.get(name, [])
+        if len(readers) != 1 or readers[0].kind not in kinds or name in self.outputs:
+            raise self._unsupported(node, f"it is not followed by one {kinds[0]}")
+        return readers[0]
+
+    def _other_constant(self, node: Node, dynamic: str) -> np.ndarray | None:
+        others = [self.constants.get(name) for name in node.inputs if name != dynamic]
+        return others[0].real() if len(others) == 1 and others[0] is not None else None
+
+    def _input_scale(self, node: Node) -> float:
+        producer = self.producers.get(node.input(0))
+        scale = None
+        if producer is not None and producer.kind == "QuantizeLinear":
+            scale = self.constants.get(producer.input(1))
+        if scale is None or scale.data.size != 1:
+            raise self._unsupported(node, "its input has no static scale")
+        return float(scale.data.ravel()[0])
+
+    def _unsupported(self, node: Node, reason: str) -> ModelError:
+        return ModelError(f"{node.kind} cannot be read: {reason}", where=node.origin, hint=_HINT)
+
+    def _add(self, name: str, data: np.ndarray | np.float32) -> None:
+        self.constants[name] = Const(np.asarray(data, np.float32), "float32")

@@ -1,0 +1,238 @@
+"""A .tflite file as plain records. All reading of the flatbuffer happens here.
+
+The schema package trusts every offset in the file, so each count is checked before it is used and
+whatever a wild offset raises becomes one FileError that names the place. Constant data stays a
+view into the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuscope.errors import FileError, ModelError
+from npuscope.graph.limits import (
+    MAX_NAME_BYTES,
+    MAX_OP_INPUTS,
+    MAX_OPS,
+    MAX_RANK,
+    MAX_TENSORS,
+    Budget,
+    check_count,
+)
+from npuscope.graph.model import Quant
+from npuscope.graph.tflite_options import Option, read_options
+from npuscope.text import safe_terminal
+
+_WILD_OFFSET = (
+    struct.error,
+    IndexError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    AttributeError,
+    MemoryError,
+)
+_TENSOR_NAME_SLOT = 10  # places in the vtables of the schema
+_CUSTOM_CODE_SLOT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTensor:
+    """`data` holds the raw bytes of a constant. `signature` has -1 where a size is dynamic."""
+
+    index: int
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    quant: Quant | None
+    data: np.ndarray | None
+    sparse: bool
+    variable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOp:
+    """An absent optional input is -1."""
+
+    index: int
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: dict[str, Option]
+
+    @property
+    def origin(self) -> str:
+        return f"{self.kind}:#{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    tensors: tuple[SourceTensor, ...]
+    ops: tuple[SourceOp, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def parse(data: bytes) -> Source:
+    """Read the whole file; raises FileError or ModelError only."""
+    return _Parser(data).run()
+
+
+class _Parser:
+    """`place` names what is being read, for the error text."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.place = "the model table"
+        self.budget = Budget(len(data))
+        self.types = _type_names()
+
+    def run(self) -> Source:
+        try:
+            return self._source()
+        except _WILD_OFFSET:
+            raise FileError(
+                f"the file is truncated or damaged: {self.place} points outside of it",
+                hint="copy or export the model again and compare the file sizes",
+            ) from None
+
+    def _source(self) -> Source:
+        import tflite
+
+        self.model = tflite.Model.GetRootAs(self.data, 0)
+        graphs = self._count(self.model.SubgraphsLength(), MAX_OPS, "subgraphs")
+        if graphs != 1:
+            raise ModelError(
+                f"the model has {graphs} subgraphs, expected one",
+                hint="control flow and several entry points are not supported; "
+                "export the network as one static graph",
+            )
+        graph = self.model.Subgraphs(0)
+        self.place = "the subgraph"
+        tensor_count = self._count(graph.TensorsLength(), MAX_TENSORS, "tensors")
+        op_count = self._count(graph.OperatorsLength(), MAX_OPS, "operators")
+        kinds = self._kinds()
+        tensors = tuple(self._tensor(graph, index) for index in range(tensor_count))
+        ops = tuple(self._op(graph, index, kinds, tensor_count) for index in range(op_count))
+        self.place = "the list of graph inputs and outputs"
+        inputs = self._indices(graph.InputsLength(), graph.InputsAsNumpy(), tensor_count)
+        outputs = self._indices(graph.OutputsLength(), graph.OutputsAsNumpy(), tensor_count)
+        return Source(tensors, ops, inputs, outputs)
+
+    def _count(self, count: int, limit: int, what: str) -> int:
+        # every element of a table vector takes a 4 byte offset in the file
+        if count * 4 > len(self.data):
+            raise FileError(f"the file claims {count} {what} but has only {len(self.data)} bytes")
+        return check_count(count, limit, what)
+
+    def _kinds(self) -> list[str]:
+        import tflite.utils
+
+        names = tflite.utils.BUILTIN_OPCODE2NAME
+        kinds = []
+        for index in range(self._count(self.model.OperatorCodesLength(), MAX_OPS, "op codes")):
+            self.place = f"operator code #{index}"
+            code = self.model.OperatorCodes(index)
+            # the deprecated field is what old writers filled; new ones fill both
+            number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+            kind = names.get(number, f"BUILTIN_{number}")
+            kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
+        return kinds
+
+    def _custom(self, code: Any) -> str:
+        return f"CUSTOM {self._string(code._tab, _CUSTOM_CODE_SLOT)}"
+
+    def _tensor(self, graph: Any, index: int) -> SourceTensor:
+        tensor = graph.Tensors(index)
+        self.place = f"tensor #{index} at byte {tensor._tab.Pos}"
+        shape = self._dims(tensor.ShapeLength(), tensor.ShapeAsNumpy)
+        name = self._string(tensor._tab, _TENSOR_NAME_SLOT)
+        return SourceTensor(
+            index,
+            name,
+            self.types.get(tensor.Type(), f"type {tensor.Type()}"),
+            shape,
+            self._dims(tensor.ShapeSignatureLength(), tensor.ShapeSignatureAsNumpy),
+            self._quant(tensor.Quantization(), shape, name),
+            self._data(tensor.Buffer()),
+            tensor.Sparsity() is not None,
+            bool(tensor.IsVariable()),
+        )
+
+    def _dims(self, rank: int, read: Any) -> tuple[int, ...]:
+        check_count(rank, MAX_RANK, "axes of a tensor")
+        return tuple(read().tolist()) if rank else ()
+
+    def _string(self, table: Any, slot: int) -> str:
+        """A string field; its length is looked at before the schema package copies it."""
+        offset = table.Offset(slot)
+        if not offset:
+            return ""
+        length = check_count(table.VectorLen(offset), MAX_NAME_BYTES, "bytes in a name")
+        self.budget.take(length)
+        text: bytes = table.String(offset + table.Pos)
+        return text.decode(errors="backslashreplace")
+
+    def _quant(self, quant: Any, shape: tuple[int, ...], name: str) -> Quant | None:
+        if quant is None or not quant.ScaleLength():
+            return None
+        if quant.DetailsType():
+            raise ModelError(
+                "blockwise or custom quantization is not supported", where=safe_terminal(name)
+            )
+        count = quant.ScaleLength()
+        axis = quant.QuantizedDimension()
+        if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
+            raise FileError(
+                f"{count} scales do not fit axis {axis} of {shape}", where=safe_terminal(name)
+            )
+        zeros = quant.ZeroPointLength()
+        if zeros not in (0, 1, count):
+            raise FileError(f"{count} scales and {zeros} zero points", where=safe_terminal(name))
+        self.budget.take(count * 64)  # two Python numbers
+        points = quant.ZeroPointAsNumpy().tolist() if zeros else [0]
+        points = points * count if len(points) == 1 else points
+        scales = tuple(quant.ScaleAsNumpy().tolist())
+        return Quant(scales, tuple(points), axis if count > 1 else None)
+
+    def _data(self, index: int) -> np.ndarray | None:
+        if index >= self.model.BuffersLength():
+            raise IndexError
+        buffer = self.model.Buffers(index)
+        if buffer.Offset() > 1:  # models over 2 GB keep the data behind the flatbuffer
+            view = memoryview(self.data)[buffer.Offset() :][: buffer.Size()]
+            return np.frombuffer(view, np.uint8)
+        return buffer.DataAsNumpy() if buffer.DataLength() else None
+
+    def _op(self, graph: Any, index: int, kinds: list[str], tensors: int) -> SourceOp:
+        operator = graph.Operators(index)
+        self.place = f"operator #{index} at byte {operator._tab.Pos}"
+        kind = kinds[operator.OpcodeIndex()]
+        return SourceOp(
+            index,
+            kind,
+            self._indices(operator.InputsLength(), operator.InputsAsNumpy(), tensors),
+            self._indices(operator.OutputsLength(), operator.OutputsAsNumpy(), tensors),
+            read_options(operator, kind),
+        )
+
+    def _indices(self, count: int, read: Any, tensors: int) -> tuple[int, ...]:
+        if not count:
+            return ()
+        check_count(count, MAX_OP_INPUTS, "tensors of one operator")
+        self.budget.take(count * 8)
+        indices = tuple(read.tolist())
+        if min(indices) < -1 or max(indices) >= tensors:
+            raise IndexError
+        return indices
+
+
+def _type_names() -> dict[int, str]:
+    from tflite import TensorType
+
+    return {value: name for name, value in vars(TensorType).items() if isinstance(value, int)}

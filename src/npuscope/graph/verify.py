@@ -1,0 +1,188 @@
+"""The Graph's invariants, checked after every reader and pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from npuscope.errors import InternalError, ModelError, NpuscopeError
+from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.ops import OPS, spec
+from npuscope.text import safe_terminal
+
+Problem = tuple[str, str]  # where, what
+
+
+def verify(graph: Graph, error: type[NpuscopeError] = InternalError) -> None:
+    """Raise `error` for the first broken rule; its text names the place and the rule.
+
+    Passes leave the default: a broken graph is our bug. Readers pass ModelError, because there the
+    file is at fault.
+    """
+    for name, rule in RULES.items():
+        for where, what in rule(graph):
+            raise error(f"{what} (rule '{name}')", where=where)
+
+
+def _place(op: Op) -> str:
+    origin = f" from {', '.join(op.origin)}" if op.origin else ""
+    return safe_terminal(f"op '{op.name}' ({op.kind}{origin})")
+
+
+def _known_kind(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        if op.kind not in OPS:
+            yield _place(op), f"the kind '{safe_terminal(op.kind)}' is not in the table of ops"
+
+
+def _attribute_type(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        if type(op.attrs) is not spec(op).attrs:
+            found, wanted = type(op.attrs).__name__, spec(op).attrs.__name__
+            yield _place(op), f"the attributes are {found}, expected {wanted}"
+
+
+def _arity(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        row = spec(op)
+        most = len(op.inputs) if row.max_inputs is None else row.max_inputs
+        if not row.min_inputs <= len(op.inputs) <= most:
+            yield _place(op), f"{len(op.inputs)} inputs, expected {row.min_inputs} to {most}"
+        if "" in op.inputs[: row.min_inputs] or (row.max_inputs is None and "" in op.inputs):
+            yield _place(op), f"input {op.inputs.index('')} is absent but required"
+        if not op.outputs or "" in op.outputs:
+            yield _place(op), "an output has no name"
+
+
+def _known_tensors(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        for name in (*op.inputs, *op.outputs):
+            if name and name not in graph.tensors:
+                yield _place(op), f"tensor '{safe_terminal(name)}' is not in the graph"
+    for name in (*graph.inputs, *graph.outputs):
+        if name not in graph.tensors:
+            yield "graph", f"input or output '{safe_terminal(name)}' is not in the graph"
+
+
+def _tensor_names(graph: Graph) -> Iterator[Problem]:
+    for key, tensor in graph.tensors.items():
+        if key != tensor.name or not key:
+            yield _tensor_place(tensor), f"it is stored under the name '{safe_terminal(key)}'"
+
+
+def _single_producer(graph: Graph) -> Iterator[Problem]:
+    made = dict.fromkeys(graph.inputs, "a graph input")
+    for op in graph.ops:
+        for name in op.outputs:
+            if name in made or graph.tensors[name].is_constant:
+                maker = made.get(name, "a constant")
+                yield _place(op), f"output '{safe_terminal(name)}' is {maker} already"
+            made[name] = f"made by '{safe_terminal(op.name)}'"
+
+
+def _defined_before_use(graph: Graph) -> Iterator[Problem]:
+    known = {name for name, tensor in graph.tensors.items() if tensor.is_constant}
+    known.update(graph.inputs)
+    for op in graph.ops:
+        for name in op.inputs:
+            if name and name not in known:
+                yield _place(op), f"input '{safe_terminal(name)}' is used before it is made"
+        known.update(op.outputs)
+    for name in graph.outputs:
+        if name not in known:
+            yield "graph", f"output '{safe_terminal(name)}' is never made"
+
+
+def _no_dangling_outputs(graph: Graph) -> Iterator[Problem]:
+    read = {name for op in graph.ops for name in op.inputs}
+    read.update(graph.outputs)
+    for op in graph.ops:
+        if not read.intersection(op.outputs):
+            yield _place(op), "nothing reads its outputs"
+
+
+def _inferred_shape(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        try:
+            wanted = spec(op).shapes(graph, op)
+        except ModelError as error:
+            yield _place(op), error.message
+            continue
+        found = tuple(graph.tensors[name].shape for name in op.outputs)
+        if found != wanted:
+            yield _place(op), f"output shapes are {list(found)}, the inputs give {list(wanted)}"
+
+
+def _dimensions(graph: Graph) -> Iterator[Problem]:
+    for tensor in graph.tensors.values():
+        if any(dim < 1 for dim in tensor.shape):
+            yield _tensor_place(tensor), f"shape {tensor.shape} has an empty axis"
+        if len(tensor.shape) > MAX_RANK or tensor.elements > MAX_ELEMENTS:
+            yield _tensor_place(tensor), f"shape {tensor.shape} is too large"
+
+
+def _moved_type(graph: Graph) -> Iterator[Problem]:
+    """Ops that move data keep the element type."""
+    for op in graph.ops:
+        if spec(op).moves_data:
+            types = {graph.tensors[name].dtype.value for name in (*op.inputs, *op.outputs)}
+            if len(types) > 1:
+                yield _place(op), f"it moves data between {' and '.join(sorted(types))}"
+
+
+def _quantization(graph: Graph) -> Iterator[Problem]:
+    for tensor in graph.tensors.values():
+        text = _quant_problem(tensor)
+        if text:
+            yield _tensor_place(tensor), text
+
+
+def _quant_problem(tensor: Tensor) -> str:
+    quant = tensor.quant
+    if quant is None:
+        return ""
+    if tensor.dtype.is_float:
+        return "a float tensor carries a quantization"
+    if not quant.scales or len(quant.scales) != len(quant.zero_points):
+        return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
+    if not all(0.0 <= scale < float("inf") for scale in quant.scales):
+        return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
+    if quant.axis is None:
+        return "" if len(quant.scales) == 1 else f"{len(quant.scales)} scales without an axis"
+    if not 0 <= quant.axis < len(tensor.shape):
+        return f"quantization axis {quant.axis} is outside of shape {tensor.shape}"
+    if tensor.shape[quant.axis] != len(quant.scales):
+        return f"{len(quant.scales)} scales for axis {quant.axis} of shape {tensor.shape}"
+    return ""
+
+
+def _constant_data(graph: Graph) -> Iterator[Problem]:
+    for tensor in graph.tensors.values():
+        if tensor.data is None:
+            continue
+        if tensor.data.shape != tensor.shape or tensor.data.dtype != tensor.dtype.numpy:
+            found = f"{tensor.data.dtype} {tensor.data.shape}"
+            wanted = f"{tensor.dtype.numpy} {tensor.shape}"
+            yield _tensor_place(tensor), f"the data is {found}, expected {wanted}"
+
+
+def _tensor_place(tensor: Tensor) -> str:
+    return f"tensor '{safe_terminal(tensor.name)}'"
+
+
+# In this order: a later rule relies on the earlier ones.
+RULES: dict[str, Callable[[Graph], Iterator[Problem]]] = {
+    "known kind": _known_kind,
+    "attribute type": _attribute_type,
+    "arity": _arity,
+    "known tensors": _known_tensors,
+    "tensor names": _tensor_names,
+    "dimensions": _dimensions,
+    "constant data": _constant_data,
+    "quantization": _quantization,
+    "moved type": _moved_type,
+    "single producer": _single_producer,
+    "defined before use": _defined_before_use,
+    "no dangling outputs": _no_dangling_outputs,
+    "inferred shape": _inferred_shape,
+}

@@ -1,0 +1,189 @@
+"""Machines from TOML: the packaged ones by name, any other by file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.machine.check import find_fault
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.overrides import apply_overrides
+from npuscope.machine.schema import SchemaError, build
+
+DEFAULT_MACHINE = "stm32n6"
+DEFAULT_GENERATION = "4.0"
+_FOLDER = Path(__file__).parent
+
+
+def load_machine(
+    name: str = DEFAULT_MACHINE,
+    *,
+    generation: str = DEFAULT_GENERATION,
+    epoch_controller: bool = True,
+    overrides: Mapping[str, object] | None = None,
+    machine_file: str | Path | None = None,
+) -> Machine:
+    """The machine `name`, programmed by compilers of `generation`.
+
+    `overrides` replaces single values, by their path in the TOML; `machine_file` is read
+    instead of a packaged machine.
+    """
+    path = Path(machine_file) if machine_file is not None else packaged(name)
+    table = read_table(path)
+    _choose_generation(table, generation, path)
+    table["epoch_controller"] = epoch_controller
+    machine = _build(table, path)
+    if not overrides:
+        return machine
+    _override(table, dict(overrides))
+    return _build(table, path, by_user=True)
+
+
+def known_machines() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def known_generations(table: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(table.get("generations", {}))
+
+
+def packaged(name: str) -> Path:
+    if name not in known_machines():
+        raise UsageError(
+            f"unknown machine '{name}'",
+            where="--machine",
+            hint=f"known: {', '.join(known_machines())}; --machine-file reads another",
+        )
+    return _FOLDER / f"{name}.toml"
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The TOML with generations completed, sizes in bytes and defaults of pools filled in."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileError(f"is not valid TOML: {error}", where=str(path)) from None
+    generations = _expect_table(table.get("generations"), "generations", path)
+    table["generations"] = {
+        name: _inherit(generations, name, path, seen=()) for name in generations
+    }
+    table["pools"] = [_complete_pool(pool, i, path) for i, pool in enumerate(_pools(table, path))]
+    return table
+
+
+def _inherit(
+    generations: dict[str, Any], name: str, path: Path, seen: tuple[str, ...]
+) -> dict[str, Any]:
+    """A generation with what it takes over from the one that it is `like`."""
+    place = f"generations.{name}"
+    own = dict(_expect_table(generations.get(name), place, path))
+    base_name = own.pop("like", None)
+    if base_name is None:
+        return own
+    if base_name not in generations or base_name in (*seen, name):
+        raise _bad_toml(path, f"{place}.like", f"'{base_name}' is no other generation here")
+    return _merge(_inherit(generations, base_name, path, (*seen, name)), own)
+
+
+def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in own.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+def _complete_pool(pool: object, index: int, path: Path) -> dict[str, Any]:
+    """Optional keys get their defaults, so that --set finds them."""
+    optional = {f.name: f.default for f in fields(MemoryPool) if f.default is not MISSING}
+    return {**optional, **_expect_table(pool, f"pools[{index}]", path)}
+
+
+def _choose_generation(table: dict[str, Any], name: str, path: Path) -> None:
+    """Put the chosen generation where the record has it."""
+    if name not in table["generations"]:
+        known = ", ".join(known_generations(table))
+        raise UsageError(
+            f"unknown generation '{name}'", where="--generation", hint=f"known: {known}"
+        )
+    chosen = _expect_table(table["generations"][name], f"generations.{name}", path)
+    table["generation"] = dict(chosen)
+    table["generation_name"] = name
+
+
+def _override(table: dict[str, Any], overrides: dict[str, object]) -> None:
+    mode = overrides.pop("clock_mode", None)
+    if mode is not None:
+        modes = table.get("clock_modes", {})
+        if mode not in modes:
+            raise UsageError(
+                f"unknown clock mode '{mode}'",
+                where="--set clock_mode",
+                hint=f"known: {', '.join(modes) or 'none'}",
+            )
+        table["clocks"] = dict(modes[mode])
+    reachable = {key: value for key, value in table.items() if key not in _NOT_SETTABLE}
+    apply_overrides(reachable, overrides)
+
+
+_NOT_SETTABLE = (
+    "name",
+    "description",
+    "generations",
+    "generation_name",
+    "clock_modes",
+    "epoch_controller",
+)
+
+
+def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> Machine:
+    apart = ("generations", "generation_name", "clock_modes")
+    rows = {key: value for key, value in table.items() if key not in apart}
+    rows["generation"] = {"name": table["generation_name"], **table["generation"]}
+    rows["pools"] = [_sized(pool) for pool in table["pools"]]
+    try:
+        machine = build(Machine, rows)
+    except SchemaError as error:
+        raise _fault(path, error.path, error.message, by_user) from None
+    fault = find_fault(machine)
+    if fault is not None:
+        raise _fault(path, fault.path, fault.message, by_user)
+    return machine
+
+
+def _sized(pool: dict[str, Any]) -> dict[str, Any]:
+    """`size_kib` of the TOML as the record's `size_bytes`."""
+    size = pool.get("size_kib")
+    if not isinstance(size, int) or isinstance(size, bool):
+        return pool  # the schema says what is wrong with it
+    rest = {key: value for key, value in pool.items() if key != "size_kib"}
+    return {**rest, "size_bytes": size * 1024}
+
+
+def _pools(table: dict[str, Any], path: Path) -> list[object]:
+    pools = table.get("pools")
+    if not isinstance(pools, list):
+        raise _bad_toml(path, "pools", "expected a list of tables [[pools]]")
+    return pools
+
+
+def _expect_table(value: object, place: str, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad_toml(path, place, "expected a table")
+    return value
+
+
+def _fault(path: Path, place: str, message: str, by_user: bool) -> NpuscopeError:
+    if by_user:
+        return UsageError(message, where=f"--set {place}")
+    return _bad_toml(path, place, message)
+
+
+def _bad_toml(path: Path, place: str, message: str) -> FileError:
+    return FileError(f"{place}: {message}", where=str(path))

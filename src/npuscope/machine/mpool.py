@@ -1,0 +1,170 @@
+"""Vendor memory-pool files (.mpool), as people write them and as the compiler saves them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.machine.check import find_fault
+from npuscope.machine.foreign import Node
+from npuscope.machine.lenient_json import read_json
+from npuscope.machine.load import load_machine
+from npuscope.machine.model import Cache, Machine, MemoryPool, Placement
+
+log = logging.getLogger(__name__)
+
+# The compiler's copy holds the pseudo pool "ec params pool", as large as its integers go.
+_ADDRESS_SPACE = 1 << 32
+# Bus decoders of this family hand out windows of 256 MiB: one external memory has a window.
+_WINDOW_BITS = 28
+
+
+@dataclass(frozen=True, slots=True)
+class Mpool:
+    pools: tuple[MemoryPool, ...]
+    cache_bytes: int | None
+    notes: tuple[str, ...]
+
+
+def read_mpool(path: str | Path, machine: Machine | None = None) -> tuple[MemoryPool, ...]:
+    """The pools of the file; the machine's own say how each is reached and how it scores."""
+    mpool = read_mpool_file(path, machine or load_machine())
+    for note in mpool.notes:
+        log.warning(note)
+    return mpool.pools
+
+
+def apply_mpool(machine: Machine, path: str | Path) -> Machine:
+    """The machine with the pools of the file instead of its own."""
+    mpool = read_mpool_file(path, machine)
+    for note in mpool.notes:
+        log.warning(note)
+    cache = _resized(machine.cache, mpool.cache_bytes)
+    placement = _placement(machine, mpool.pools)
+    changed = replace(machine.with_pools(mpool.pools), cache=cache, placement=placement)
+    fault = find_fault(changed)
+    if fault is not None:
+        raise FileError(f"{fault.path}: {fault.message}", where=str(path))
+    return changed
+
+
+def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
+    """Everything of the file that matters here, with notes on what was odd."""
+    source = read_json(path)
+    memory = Node(source.value, str(path)).get("memory")
+    entries = memory.get("mempools").items()
+    real = [entry for entry in entries if entry.get("size").sized() < _ADDRESS_SPACE]
+    if not real:
+        raise memory.error("'mempools' has no pool")
+    pools = tuple(_pool(entry, machine) for entry in real)
+    odd = tuple(_road_note(path, pool, machine) for pool in pools)
+    return Mpool(pools, _cache_bytes(memory), (*source.notes, *(note for note in odd if note)))
+
+
+def _pool(entry: Node, machine: Machine) -> MemoryPool:
+    prop = entry.get("prop")
+    address = entry.get("offset").sized()
+    pool = MemoryPool(
+        name=entry.get("name").text(),
+        file=entry.get("fname").text(),
+        address=address,
+        size_bytes=entry.get("size").sized(),
+        byte_width=prop.get("byteWidth", "byte_width").whole(),
+        freq_ratio=prop.get("freqRatio", "freq_ratio").number(),
+        path=_road(address, machine) or machine.cache.path,
+        score=0,
+        read_power_mw=_power(prop, "read_power", "readPower"),
+        write_power_mw=_power(prop, "write_power", "writePower"),
+        writable="WRITE" in prop.get("rights").text(),
+        cacheable=_flag(prop, "cacheable"),
+        constants_preferred=_flag(prop, "constants_preferred", "constantsPreferred"),
+    )
+    return replace(pool, score=_score(pool, machine))
+
+
+def _power(prop: Node, *names: str) -> float:
+    node = prop.find(*names)
+    return node.number() if node else 0.0
+
+
+def _flag(prop: Node, *names: str) -> bool:
+    node = prop.find(*names)
+    return node.flag() if node else False
+
+
+def _road(address: int, machine: Machine) -> str | None:
+    """The machine's path to an address, from where its own pools lie; None if none is near."""
+    near = [pool for pool in machine.pools if _window(pool.address) == _window(address)]
+    if len(near) <= 1:
+        return near[0].path if near else None
+    near.sort(key=lambda pool: pool.address)
+    starts = [pool.address for pool in near[1:]]
+    for pool, above in zip(near, [*starts, near[-1].address], strict=True):
+        # A pool kept for firmware has size 0: it reaches up to the next one.
+        end = pool.address + pool.size_bytes if pool.size_bytes else above
+        if pool.address <= address < end:
+            return pool.path
+    # Beside the banks lies the cache used as plain memory, behind the cache's own port.
+    return machine.cache.path
+
+
+def _window(address: int) -> int:
+    return address >> _WINDOW_BITS
+
+
+def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
+    if _road(pool.address, machine) is not None:
+        return ""
+    return (
+        f"{path}: pool '{pool.name}' at {pool.address:#x} is in no memory window of "
+        f"{machine.name}; timed as if on '{machine.cache.path}'"
+    )
+
+
+def _score(pool: MemoryPool, machine: Machine) -> int:
+    """The compiler's rank of a pool: the machine's pool of that name, else of that class."""
+    ranked = (
+        [own.score for own in machine.pools if own.name == pool.name],
+        [o.score for o in machine.pools if (o.path, o.writable) == (pool.path, pool.writable)],
+        [own.score for own in machine.pools if own.path == pool.path],
+    )
+    return next((scores[0] for scores in ranked if scores), 0)
+
+
+def _cache_bytes(memory: Node) -> int | None:
+    info = memory.find("cacheinfo", "cacheInfo")
+    if info is None or not info.items():
+        return None
+    first = info.items()[0]
+    parts = [first.find("nlines"), first.find("linesize", "lineSize"), first.find("associativity")]
+    size = 1
+    for part in parts:
+        size *= part.whole() if part else 0
+    return size or None
+
+
+def _resized(cache: Cache, size_bytes: int | None) -> Cache:
+    return replace(cache, size_bytes=size_bytes) if size_bytes else cache
+
+
+def _placement(machine: Machine, pools: tuple[MemoryPool, ...]) -> Placement:
+    """The machine's order of banks, with the names that this file uses."""
+    old = machine.placement
+    here = {pool.name for pool in pools}
+    own = {pool.name for pool in machine.pools}
+    banks = {pool.path for pool in machine.pools if pool.name in old.bank_order}
+    parts = {_window(pool.address) for pool in machine.pools if pool.name in old.virtual_pool}
+    new = sorted((pool for pool in pools if pool.name not in own), key=lambda pool: pool.address)
+    return replace(
+        old,
+        bank_order=(
+            *(name for name in old.bank_order if name in here),
+            *(pool.name for pool in new if pool.path in banks),
+        ),
+        virtual_pool=(
+            *(name for name in old.virtual_pool if name in here),
+            *(pool.name for pool in new if _window(pool.address) in parts),
+        ),
+    )

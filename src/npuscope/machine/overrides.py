@@ -1,0 +1,83 @@
+"""What-if values: `--set clocks.npu_mhz=800` replaces one value of the machine's table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from npuscope.errors import UsageError
+from npuscope.machine.schema import SchemaError, describe, scalar, show
+
+# How people say it -> where it stands in the TOML.
+ALIASES = {
+    "npu.clock_mhz": "clocks.npu_mhz",
+    "mcu.clock_mhz": "clocks.mcu_mhz",
+    "noc.clock_mhz": "clocks.noc_mhz",
+    "nic.clock_mhz": "clocks.nic_mhz",
+    "xspi.clock_mhz": "clocks.xspi_mhz",
+}
+
+
+def apply_overrides(table: dict[str, Any], overrides: Mapping[str, object]) -> None:
+    """Replace single values of `table` in place; keys are dotted TOML paths."""
+    for key, value in overrides.items():
+        places = leaves(table)
+        name = _canonical(key)
+        if name not in places:
+            raise _unknown(key, name, places)
+        owner, last = places[name]
+        owner[last] = _same_type(key, owner[last], value)
+
+
+def leaves(table: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Dotted path -> (the table or list that holds the value, its key there).
+
+    Entries of a list of tables go by their name: `pools.npuRAM5.size_kib`.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found.update({f"{key}.{path}": place for path, place in leaves(value).items()})
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            named = {str(item.get("name", i)): item for i, item in enumerate(value)}
+            found.update({f"{key}.{path}": place for path, place in leaves(named).items()})
+        else:
+            found[key] = (table, key)
+    return found
+
+
+def _canonical(key: str) -> str:
+    name = key.removeprefix("machine.")
+    return ALIASES.get(name, name)
+
+
+def _unknown(key: str, name: str, places: Mapping[str, object]) -> UsageError:
+    names = [*places, *ALIASES]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    last = name.rpartition(".")[2]
+    near += [path for path in names if path.rpartition(".")[2] == last and path not in near][:3]
+    hint = f"nearest: {', '.join(near)}" if near else "keys are paths of the machine's TOML"
+    return UsageError(f"the machine has no key '{key}'", where="--set", hint=hint)
+
+
+def _same_type(key: str, old: object, new: object) -> object:
+    if isinstance(old, list):
+        return _same_list(key, old, new)
+    kind = type(old)
+    # A whole number in the TOML may stand for a float, so the record decides about fractions.
+    if kind is int and isinstance(new, float):
+        kind = float
+    try:
+        return scalar(kind, new, key)
+    except SchemaError as error:
+        raise UsageError(error.message, where=f"--set {key}") from None
+
+
+def _same_list(key: str, old: list[object], new: object) -> object:
+    kind = type(old[0]) if old else str
+    if isinstance(new, list) and all(type(item) is kind for item in new):
+        return new
+    raise UsageError(
+        f"expected a list, each {describe(kind)}, found {show(new)}", where=f"--set {key}"
+    )

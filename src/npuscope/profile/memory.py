@@ -1,0 +1,79 @@
+"""Memory of a program: use by pool, totals, the lower bound, and where the network fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from npuscope.compiler.place import place
+from npuscope.errors import TargetError
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.profile.model import Fit, MemoryUse, PoolUse
+from npuscope.program.model import Buffer, Pool, Program
+
+
+def memory_use(program: Program, machine: Machine) -> MemoryUse:
+    """Bytes by pool. Internal RAM is the sum of the bank marks, as the vendor reports it."""
+    external = {m.name for m in machine.pools if m.cacheable and m.writable}
+    read_only = {m.name for m in machine.pools if not m.writable}
+    real = [pool for pool in program.pools if not pool.virtual]
+    pools = tuple(_pool_use(pool, program) for pool in real if pool.size_bytes)
+    internal = [p for p in pools if p.name not in external | read_only]
+    return MemoryUse(
+        sum(p.activations_bytes for p in internal),
+        sum(p.activations_bytes for p in pools if p.name in external),
+        sum(b.size_bytes for b in program.buffers if b.is_param),
+        pools,
+    )
+
+
+def _pool_use(pool: Pool, program: Program) -> PoolUse:
+    parts = [_clip(b, pool, program) for b in program.buffers if not b.view_of]
+    inside = [(buffer, low, high) for buffer, low, high in parts if low < high]
+    return PoolUse(
+        pool.name,
+        pool.used_bytes,
+        pool.size_bytes,
+        sum(high - low for b, low, high in inside if b.is_param),
+        max((high for b, _, high in inside if not b.is_param), default=0),
+        _peak((b.first, b.last, high - low) for b, low, high in inside if not b.is_param),
+    )
+
+
+def _clip(buffer: Buffer, pool: Pool, program: Program) -> tuple[Buffer, int, int]:
+    """The buffer's byte range inside a physical pool, relative to it."""
+    start = program.pool(buffer.pool).address + buffer.offset - pool.address
+    return buffer, max(0, start), min(pool.size_bytes, start + buffer.size_bytes)
+
+
+def _peak(spans: Iterable[tuple[int, int, int]]) -> int:
+    """Most bytes alive at once: no placement can do with less."""
+    events: dict[int, int] = {}
+    for first, last, size in spans:
+        events[first] = events.get(first, 0) + size
+        events[last + 1] = events.get(last + 1, 0) - size
+    alive = peak = 0
+    for epoch in sorted(events):
+        alive += events[epoch]
+        peak = max(peak, alive)
+    return peak
+
+
+def fit(program: Program, machine: Machine) -> Fit:
+    """Try the placement with ever more memory: chip alone, with flash, with external RAM."""
+    on_chip = _fits(program, machine, [m for m in machine.pools if not m.cacheable])
+    with_flash = _fits(program, machine, [m for m in machine.pools if _no_external_ram(m)])
+    with_ram = _fits(program, machine, list(machine.pools))
+    return Fit(on_chip is None, with_flash is None, with_ram is None, on_chip or "")
+
+
+def _no_external_ram(memory: MemoryPool) -> bool:
+    return not (memory.cacheable and memory.writable)
+
+
+def _fits(program: Program, machine: Machine, pools: list[MemoryPool]) -> str | None:
+    """None when everything finds a place, else the reason."""
+    try:
+        place(program, machine.with_pools(tuple(pools)))
+    except TargetError as error:
+        return error.message
+    return None

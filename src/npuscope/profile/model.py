@@ -1,0 +1,152 @@
+"""Profile: one or more runs of a Program, with where each number came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from npuscope.program.model import Claims, EpochKind
+from npuscope.sim.counters import EpochCounters
+
+
+class Provenance(Enum):
+    ESTIMATE = "estimate"  # timing model alone, no data run
+    SIMULATION = "simulation"
+    BOARD = "board"
+    LOG = "log"
+    VENDOR_FILE = "vendor file"
+
+
+@dataclass(frozen=True, slots=True)
+class RunClocks:
+    mcu_mhz: float
+    npu_mhz: float
+    noc_mhz: float
+    nic_mhz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One source of counters: how many inferences, at which clocks."""
+
+    source: Provenance
+    clocks: RunClocks
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Duration of an epoch over the runs, milliseconds."""
+
+    min: float
+    median: float
+    max: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochProfile:
+    """One epoch: what the compiler said of it, what was counted, what follows from both."""
+
+    index: int
+    name: str
+    first: int
+    last: int
+    kind: EpochKind
+    blob: int | None
+    operators: tuple[str, ...]
+    origin: tuple[str, ...]
+    units: dict[str, int]
+    claims: Claims
+    counters: EpochCounters
+    ms: float
+    provenance: Provenance
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShares:
+    """Milliseconds by kind of work; they add up to the total."""
+
+    npu_core_ms: float
+    control_ms: float
+    software_ms: float
+    hybrid_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    name: str
+    used_bytes: int
+    size_bytes: int
+    weights_bytes: int
+    activations_bytes: int
+    lower_bound_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    internal_ram_bytes: int
+    external_ram_bytes: int
+    weights_bytes: int
+    pools: tuple[PoolUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float | None
+    zero_point: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    file: str
+    md5: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    macs: int
+    params: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInfo:
+    name: str
+    generation: str
+    epoch_controller: bool
+    mcu_mhz: float
+    npu_mhz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Does the network fit: on chip only, with flash for weights, with external RAM."""
+
+    on_chip: bool
+    with_flash: bool
+    with_external_ram: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    program_hash: str
+    model: ModelInfo
+    machine: MachineInfo
+    runs: tuple[Run, ...]
+    epochs: tuple[EpochProfile, ...]
+    total_ms: float
+    interval_ms: tuple[float, float]
+    model_error: str
+    time: TimeShares
+    memory: MemoryUse
+    fit: Fit
+    counts: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inferences_per_s(self) -> float:
+        return 1000.0 / self.total_ms if self.total_ms else 0.0

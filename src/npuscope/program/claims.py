@@ -1,0 +1,124 @@
+"""The vendor compiler's own cycle estimate: `compute_cycles` and `max_cycles`.
+
+Law 1 (compute): every stream link moves one word a cycle; an epoch lasts as long as its longest
+link. Law 2 (max): no pool is faster than its width and clock ratio. Law 2 reproduces every epoch
+of the public builds; law 1 holds but for how often small feature frames are counted. The
+simulator's own timing is another matter: see sim/timing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from npuscope.machine.model import Machine
+from npuscope.program.links import Wiring
+from npuscope.program.model import Access, Claims, Epoch, Group, Pool, Program
+from npuscope.program.units import Activ, Arith, Convacc, Streng
+from npuscope.program.units import Pool as PoolUnit
+
+DEEP_PACK = 3
+
+
+def with_claims(program: Program, machine: Machine) -> Program:
+    """The program with an estimate on every epoch that has unit configurations."""
+    pools = program.pool_map()
+    homes = {buffer.name: buffer.pool for buffer in program.buffers}
+    epochs = tuple(_claimed(epoch, pools, homes, machine) for epoch in program.epochs)
+    return replace(program, epochs=epochs)
+
+
+def max_cycles(compute: float, accesses: Iterable[Access], pools: Mapping[str, Pool]) -> float:
+    """Law 2: the slowest of the computation, any pool's bytes, any pool's accesses."""
+    terms = [compute]
+    for access in accesses:
+        pool = pools[access.pool]
+        terms.append((access.reads + access.writes) * pool.freq_ratio / pool.byte_width)
+        terms += [access.read_cycles, access.write_cycles]
+    return max(terms)
+
+
+def _claimed(
+    epoch: Epoch, pools: Mapping[str, Pool], homes: Mapping[str, str], machine: Machine
+) -> Epoch:
+    if not epoch.groups:
+        return epoch
+    compute = max(compute_cycles(group, machine) for group in epoch.groups)
+    accesses = _accesses(epoch.groups, pools, homes, machine)
+    claims = Claims(
+        ops=sum(operations(group) for group in epoch.groups),
+        compute_cycles=compute,
+        max_cycles=round(max_cycles(compute, accesses, pools)),
+        accesses=accesses,
+    )
+    return replace(epoch, claims=claims)
+
+
+def compute_cycles(group: Group, machine: Machine) -> int:
+    """Law 1: words on the longest link. A group that only moves data computes nothing."""
+    if all(isinstance(unit, Streng) for unit in group.units):
+        return 0
+    wiring = Wiring(group)
+    engines = (_engine_words(unit, wiring, machine) for unit in wiring.engines)
+    return max([*engines, *(wiring.output_words(unit) for unit in wiring.processors)])
+
+
+def _engine_words(engine: Streng, wiring: Wiring, machine: Machine) -> int:
+    """Words on the engine's link; small feature frames that repeat are counted once."""
+    conv = wiring.feature_reader(engine)
+    repeats = conv is not None and engine.frame_loop_cnt > 0
+    frame_bytes = engine.frame_elements * (2 if conv and conv.simd == 2 else 1)
+    if conv and conv.deepmode:
+        frame_bytes *= DEEP_PACK
+    if repeats and frame_bytes <= machine.stream.feature_buffer_bytes:
+        return engine.frame_elements * engine.frame_loop_cnt
+    return engine.total_elements
+
+
+def operations(group: Group) -> int:
+    """Two per multiply-accumulate, one per element and arithmetic stage."""
+    wiring = Wiring(group)
+    total = 0
+    for unit in wiring.processors:
+        words = wiring.output_words(unit)
+        if isinstance(unit, Convacc):
+            taps = unit.batchDepth * unit.kernelHeight * unit.kernelWidth
+            total += 2 * words * taps
+        elif isinstance(unit, Arith | Activ):
+            total += words
+        elif isinstance(unit, PoolUnit):
+            total += wiring.input_words(unit)
+    return total
+
+
+def _accesses(
+    groups: Iterable[Group],
+    pools: Mapping[str, Pool],
+    homes: Mapping[str, str],
+    machine: Machine,
+) -> tuple[Access, ...]:
+    """Bytes by pool, and from 3.0 on the cycles of engines that move single bytes."""
+    found: dict[str, Access] = {}
+    for engine in (unit for group in groups for unit in group.units if isinstance(unit, Streng)):
+        name = homes[engine.addr_base.buffer]
+        access = found.setdefault(name, Access(name))
+        moved, cycles = engine.total_bytes, _access_cycles(engine, pools[name], machine)
+        if engine.dir:
+            found[name] = replace(
+                access, writes=access.writes + moved, write_cycles=max(access.write_cycles, cycles)
+            )
+        else:
+            found[name] = replace(
+                access, reads=access.reads + moved, read_cycles=max(access.read_cycles, cycles)
+            )
+    return tuple(found.values())
+
+
+def _access_cycles(engine: Streng, pool: Pool, machine: Machine) -> float:
+    """Inferred: later generations charge one access per element where bytes do not adjoin."""
+    if not machine.generation.counts_accesses:
+        return 0.0
+    adjoin = engine.raw or engine.batch_offset == engine.batch_depth * engine.element_bytes
+    run_bytes = pool.byte_width if adjoin else engine.batch_depth * engine.element_bytes
+    per_access = min(run_bytes, pool.byte_width)
+    return engine.total_bytes / per_access * pool.freq_ratio

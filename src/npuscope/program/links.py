@@ -1,0 +1,88 @@
+"""Wiring of a group: who feeds whom, and how many words pass."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from npuscope.program.model import Group
+from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, Pool, Port, Streng, Unit
+
+Processor = Convacc | Arith | Activ | Pool | Decun
+
+
+class Wiring:
+    """Lookups over a group's links. Words are counted over the whole epoch."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.by_port: dict[tuple[str, int], Unit] = {(u.unit, u.id): u for u in group.units}
+        self.into: dict[Port, Link] = {link.destination: link for link in group.links}
+        self._words: dict[tuple[str, int], int] = {}
+
+    @cached_property
+    def engines(self) -> list[Streng]:
+        return [unit for unit in self.group.units if isinstance(unit, Streng)]
+
+    @cached_property
+    def processors(self) -> list[Processor]:
+        return [unit for unit in self.group.units if not isinstance(unit, Streng)]
+
+    @cached_property
+    def out_of(self) -> dict[tuple[str, int], list[Link]]:
+        """(unit type, id) -> links that leave it."""
+        leaving: dict[tuple[str, int], list[Link]] = {}
+        for link in self.group.links:
+            leaving.setdefault((link.source.unit, link.source.id), []).append(link)
+        return leaving
+
+    def source(self, unit: Unit, port: int = 0) -> Unit | None:
+        """The unit that feeds a port."""
+        link = self.into.get(Port(unit.unit, unit.id, port))
+        return self.by_port[(link.source.unit, link.source.id)] if link else None
+
+    def readers(self, unit: Unit) -> list[tuple[Unit, int]]:
+        """Units that a unit feeds, with the port."""
+        links = self.out_of.get((unit.unit, unit.id), [])
+        ends = (link.destination for link in links)
+        return [(self.by_port[(end.unit, end.id)], end.port) for end in ends]
+
+    def feature_reader(self, engine: Streng) -> Convacc | None:
+        """The convolution whose features an engine reads."""
+        for unit, port in self.readers(engine):
+            if isinstance(unit, Convacc) and port == 0:
+                return unit
+        return None
+
+    def frames(self, conv: Convacc) -> int:
+        """Frames a convolution computes: one a set of kernels."""
+        kernels = self.source(conv, 1)
+        return kernels.frames if isinstance(kernels, Streng) else 1
+
+    def input_words(self, unit: Unit, port: int = 0) -> int:
+        """Words that reach a port, after the switch has dropped frames."""
+        source = self.source(unit, port)
+        link = self.into.get(Port(unit.unit, unit.id, port))
+        if source is None or link is None:
+            return 0
+        words = self.output_words(source)
+        if not link.frames0:
+            return words
+        passed = link.frames0 * link.enable0 + link.frames1 * link.enable1
+        return words * passed // (link.frames0 + link.frames1)
+
+    def output_words(self, unit: Unit) -> int:
+        """Words that leave a unit in the whole epoch."""
+        key = (unit.unit, unit.id)
+        if key not in self._words:
+            self._words[key] = self._count(unit)
+        return self._words[key]
+
+    def _count(self, unit: Unit) -> int:
+        if isinstance(unit, Streng):
+            return 0 if unit.dir else unit.total_elements
+        if isinstance(unit, Convacc):
+            return unit.out_elements * self.frames(unit)
+        words = self.input_words(unit)
+        if isinstance(unit, Pool):
+            return words * unit.out_elements // (unit.inputX * unit.inputY * unit.batchSize)
+        return words

@@ -1,0 +1,189 @@
+"""Program: what the device executes. Pools, buffers, and epochs of unit configurations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+
+from npuscope.graph.model import Quant
+from npuscope.program.units import Link, Unit
+
+
+class EpochKind(Enum):
+    HW = "HW"  # units of the NPU
+    SW = "SW"  # a kernel on the host CPU
+    HYBRID = "HYBRID"  # a library call that drives the NPU's DMA
+    EMPTY = "EMPTY"  # keeps its number, does nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A memory range, as this program sees it."""
+
+    name: str
+    address: int
+    size_bytes: int
+    byte_width: int
+    freq_ratio: float
+    writable: bool = True
+    cacheable: bool = False
+    score: int = 0
+    subpools: tuple[str, ...] = ()
+    file_name: str = ""
+    used_bytes: int = 0
+
+    @property
+    def virtual(self) -> bool:
+        return bool(self.subpools)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes in a pool with a logical view: (N, H, W, C), element width, channel blocking.
+
+    `batch` is the number of channels stored together: C for channel-last, 1 for channel-first,
+    in between for blocks of channels, each block channel-last. `first` and `last` are the
+    epochs it lives in, both included. A view (reshape) names the buffer it lies in.
+    """
+
+    name: str
+    size_bytes: int
+    shape: tuple[int, ...]
+    nbits: int
+    batch: int
+    pool: str = ""
+    offset: int = 0
+    first: int = 0
+    last: int = 0
+    is_param: bool = False
+    is_float: bool = False
+    signed: bool = True
+    quant: Quant | None = None
+    tensor: str = ""
+    view_of: str = ""
+
+    @property
+    def channels(self) -> int:
+        return self.shape[-1]
+
+    def placed(self, pool: str, offset: int) -> Buffer:
+        return replace(self, pool=pool, offset=offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Units configured and started together, with the switch links between them."""
+
+    units: tuple[Unit, ...]
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A software kernel: its name, buffers, and scalar arguments."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    args: tuple[tuple[str, float | int | str | tuple[int, ...]], ...] = ()
+
+    def arg(self, name: str) -> float | int | str | tuple[int, ...]:
+        return dict(self.args)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a compiler states an epoch moves in one pool: bytes, and its own cycle terms."""
+
+    pool: str
+    reads: int = 0
+    writes: int = 0
+    read_cycles: float = 0.0
+    write_cycles: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The compiler's own estimate of an epoch, kept as it stated it."""
+
+    ops: int = 0
+    compute_cycles: int = 0
+    max_cycles: int = 0
+    accesses: tuple[Access, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A way of running an op that a rule refused before the one taken."""
+
+    way: str
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One step of execution. `groups` is None when the source has no unit registers."""
+
+    number: int
+    last_number: int
+    kind: EpochKind
+    operators: tuple[str, ...] = ()  # hardware operators in it: "Conv", "Mul", "Softmax", ...
+    origin: tuple[str, ...] = ()
+    blob: int | None = None
+    groups: tuple[Group, ...] | None = ()
+    call: Call | None = None
+    claims: Claims = Claims()
+    trail: tuple[Refused, ...] = ()
+
+    @property
+    def name(self) -> str:
+        if self.number == self.last_number:
+            return f"EpochBlock_{self.number}"
+        return f"EpochBlock_{self.number} -> {self.last_number}"
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return tuple(unit for group in self.groups or () for unit in group.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The whole: made by a compiler (ours or another), run by simulator and boards.
+
+    `constants` holds the bytes of parameter buffers by buffer name.
+    """
+
+    name: str
+    machine: str
+    generation: str
+    epoch_controller: bool
+    pools: tuple[Pool, ...]
+    buffers: tuple[Buffer, ...]
+    epochs: tuple[Epoch, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    model_file: str = ""
+    model_md5: str = ""
+    source: str = "npuscope"
+    notes: tuple[str, ...] = ()
+
+    def pool(self, name: str) -> Pool:
+        return next(pool for pool in self.pools if pool.name == name)
+
+    def buffer_map(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    def pool_map(self) -> dict[str, Pool]:
+        return {pool.name: pool for pool in self.pools}
+
+    @property
+    def executed(self) -> tuple[Epoch, ...]:
+        """Epochs that do something; the empty ones only keep a number."""
+        return tuple(epoch for epoch in self.epochs if epoch.kind is not EpochKind.EMPTY)
+
+    def count(self, kind: EpochKind) -> int:
+        return sum(1 for epoch in self.epochs if epoch.kind is kind)

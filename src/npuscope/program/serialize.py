@@ -1,0 +1,184 @@
+"""A Program as files: program.json, and one image of constants a pool.
+
+Schema "npuscope/program/1": the records of program.model and program.units under their own field
+names, and `constants`, the bytes that each constant takes at its buffer's place in the image.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from npuscope.errors import FileError, InternalError
+from npuscope.program.model import Buffer, Program
+from npuscope.program.records import decode, decode_record, encode
+from npuscope.text import safe_terminal
+
+SCHEMA = "npuscope/program/1"
+JSON_NAME = "program.json"
+# Compilers leave NumPy integers in fields here and there.
+_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+_POOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def to_json(program: Program) -> bytes:
+    """The program without its constants' bytes; those are in `images`."""
+    sizes = {name: _raw(data).size for name, data in program.constants.items()}
+    record = {"schema": SCHEMA, **encode(program), "constants": sizes}
+    return orjson.dumps(record, option=_OPTIONS)
+
+
+def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
+    """Read a program; `images` holds the bytes of each pool that has constants."""
+    record = _parse(data)
+    sizes = _constant_sizes(record.pop("constants", {}))
+    program: Program = decode_record(record, Program, "$")
+    buffers = program.buffer_map()
+    constants = {name: _constant(buffers, name, size, images) for name, size in sizes.items()}
+    return replace(program, constants=constants)
+
+
+def images(program: Program) -> dict[str, bytes]:
+    """Pool name -> its constants in place, from the pool's first byte to the last constant."""
+    buffers = program.buffer_map()
+    ends: dict[str, int] = {}
+    for name, data in program.constants.items():
+        buffer = _fitting(buffers[name], _raw(data).size)
+        ends[buffer.pool] = max(ends.get(buffer.pool, 0), buffer.offset + _raw(data).size)
+    result = {pool: np.zeros(end, np.uint8) for pool, end in ends.items()}
+    for name, data in program.constants.items():
+        start = buffers[name].offset
+        result[buffers[name].pool][start : start + _raw(data).size] = _raw(data)
+    return {pool: image.tobytes() for pool, image in result.items()}
+
+
+def save(program: Program, directory: Path | str) -> Path:
+    """Write program.json and <pool>.raw; each file appears whole or not at all."""
+    folder = Path(directory)
+    _make_folder(folder)
+    for pool, image in images(program).items():
+        _write(folder / _image_name(pool), image)
+    # Last, so that a program never names images that are not there yet.
+    _write(folder / JSON_NAME, to_json(program))
+    return folder / JSON_NAME
+
+
+def load(path: Path | str) -> Program:
+    """Read what `save` wrote; `path` is the folder or its program.json."""
+    file = Path(path)
+    file = file / JSON_NAME if file.is_dir() else file
+    data = _read(file)
+    try:
+        return from_json(data, _Images(file.parent))
+    except FileError as error:
+        where = f"{file}: {error.where}" if error.where else str(file)
+        raise FileError(error.message, where=where, hint=error.hint) from error
+
+
+class _Images(dict[str, bytes]):
+    """Images of a folder, read when a constant first needs them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, pool: str) -> bytes:
+        self[pool] = _read(self.folder / _image_name(pool))
+        return self[pool]
+
+
+def _raw(data: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
+def _fitting(buffer: Buffer, size: int) -> Buffer:
+    if size > buffer.size_bytes or buffer.offset < 0:
+        raise InternalError(
+            f"constant '{buffer.name}' has {size} bytes, its buffer {buffer.size_bytes}"
+        )
+    return buffer
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        record = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FileError(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise FileError("expected an object", where="$")
+    schema = record.pop("schema", None)
+    if schema != SCHEMA:
+        found = f"'{safe_terminal(schema)}'" if isinstance(schema, str) else "none"
+        raise FileError(f"expected schema '{SCHEMA}', found {found}", where="$.schema")
+    return record
+
+
+def _constant_sizes(value: object) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise FileError("expected an object", where="$.constants")
+    return {name: decode(size, int, f"$.constants.{name}") for name, size in value.items()}
+
+
+def _constant(
+    buffers: Mapping[str, Buffer], name: str, size: int, images: Mapping[str, bytes]
+) -> np.ndarray:
+    where = f"$.constants.{safe_terminal(name)}"
+    buffer = buffers.get(name)
+    if buffer is None:
+        raise FileError("no buffer has this name", where=where)
+    if not 0 <= size <= buffer.size_bytes or buffer.offset < 0:
+        raise FileError(f"{size} bytes, the buffer has {buffer.size_bytes}", where=where)
+    return np.frombuffer(_slice(images, buffer, size, where), np.uint8)
+
+
+def _slice(images: Mapping[str, bytes], buffer: Buffer, size: int, where: str) -> bytes:
+    pool = safe_terminal(buffer.pool)
+    try:
+        image = images[buffer.pool]
+    except KeyError:
+        raise FileError(f"no image of pool '{pool}' was given", where=where) from None
+    end = buffer.offset + size
+    if end > len(image):
+        raise FileError(
+            f"the image of pool '{pool}' ends at byte {len(image)}, the constant at {end}",
+            where=where,
+        )
+    return image[buffer.offset : end]
+
+
+def _image_name(pool: str) -> str:
+    """Pool names come from files: only plain ones become file names."""
+    if not _POOL_NAME.fullmatch(pool):
+        raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name")
+    return f"{pool}.raw"
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot be made: {error.strerror}", where=str(folder)) from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from error

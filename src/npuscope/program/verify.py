@@ -1,0 +1,230 @@
+"""The Program's invariants, checked after compilers and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+
+from npuscope.errors import InternalError, NpuscopeError
+from npuscope.program.geometry import reach
+from npuscope.program.model import Buffer, Epoch, Group, Program
+from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
+from npuscope.text import safe_terminal
+
+Problem = tuple[str, str]  # where, what
+Rule = Callable[[Program], Iterator[Problem]]
+
+# A reading engine with 24-bit elements may fetch the rest of its last word past the end.
+_TRIPLE_SLACK_BYTES = 2
+
+
+def verify(
+    program: Program,
+    counts: Mapping[str, int] | None = None,
+    error: type[NpuscopeError] = InternalError,
+) -> None:
+    """Raise `error` for the first broken rule; its text names the place and the rule.
+
+    `counts`: units of each type that the machine has ("CONVACC": 4, ...). Compilers leave
+    `error`: a broken program is our bug. Readers pass FileError, the file is at fault there.
+    """
+    for name, where, what in problems(program, counts):
+        raise error(f"{what} (rule '{name}')", where=where)
+
+
+def problems(
+    program: Program, counts: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """All broken rules as (rule, where, what)."""
+    for name, rule in RULES.items():
+        for where, what in rule(program):
+            yield name, safe_terminal(where), safe_terminal(what)
+    for where, what in _unit_numbers(program, counts or {}):
+        yield "unit-numbers", safe_terminal(where), what
+
+
+def _groups(program: Program) -> Iterator[tuple[Epoch, Group]]:
+    for epoch in program.epochs:
+        for group in epoch.groups or ():
+            yield epoch, group
+
+
+def _units(program: Program) -> Iterator[tuple[str, Unit]]:
+    for epoch, group in _groups(program):
+        for unit in group.units:
+            yield f"{epoch.name}, {unit.unit} {unit.id}", unit
+
+
+def _unit_numbers(program: Program, counts: Mapping[str, int]) -> Iterator[Problem]:
+    for where, unit in _units(program):
+        if unit.id < 0 or unit.id >= counts.get(unit.unit, unit.id + 1):
+            yield where, f"the machine has {counts.get(unit.unit, 0)} units of this type"
+
+
+def _epoch_order(program: Program) -> Iterator[Problem]:
+    for epoch in program.epochs:
+        if epoch.last_number < epoch.number:
+            yield epoch.name, "the epoch ends before it starts"
+    for before, after in pairwise(program.epochs):
+        if after.number <= before.last_number:
+            yield after.name, f"the number does not follow {before.last_number}"
+
+
+def _unique_names(program: Program) -> Iterator[Problem]:
+    for what, values in (("buffer", program.buffers), ("pool", program.pools)):
+        seen: set[str] = set()
+        for value in values:
+            if value.name in seen:
+                yield program.name, f"two {what}s are named '{value.name}'"
+            seen.add(value.name)
+
+
+def _unique_units(program: Program) -> Iterator[Problem]:
+    for epoch, group in _groups(program):
+        seen: set[tuple[str, int]] = set()
+        for unit in group.units:
+            if (unit.unit, unit.id) in seen:
+                yield epoch.name, f"{unit.unit} {unit.id} is configured twice in one group"
+            seen.add((unit.unit, unit.id))
+
+
+def _links(program: Program) -> Iterator[Problem]:
+    for epoch, group in _groups(program):
+        units = {(unit.unit, unit.id): unit for unit in group.units}
+        fed: set[Port] = set()
+        for link in group.links:
+            yield from _link_ends(epoch.name, units, link.source, link.destination)
+            if link.destination in fed:
+                yield epoch.name, f"{_port(link.destination)} is fed twice"
+            fed.add(link.destination)
+
+
+def _link_ends(
+    where: str, units: Mapping[tuple[str, int], Unit], source: Port, destination: Port
+) -> Iterator[Problem]:
+    start, end = (units.get((port.unit, port.id)) for port in (source, destination))
+    if start is None:
+        yield where, f"a link starts at {_port(source)}, which is not in the group"
+    elif source.port != 0 or (isinstance(start, Streng) and start.dir):
+        yield where, f"a link starts at {_port(source)}, which gives nothing"
+    if end is None:
+        yield where, f"a link ends at {_port(destination)}, which is not in the group"
+    elif not 0 <= destination.port < end.ports_in or (isinstance(end, Streng) and not end.dir):
+        yield where, f"a link ends at {_port(destination)}, which takes nothing"
+
+
+def _port(port: Port) -> str:
+    return f"{port.unit} {port.id} port {port.port}"
+
+
+def _call_buffers(program: Program) -> Iterator[Problem]:
+    known = program.buffer_map()
+    for epoch in program.epochs:
+        if epoch.call is None:
+            continue
+        for name in (*epoch.call.inputs, *epoch.call.outputs):
+            if name and name not in known:
+                yield epoch.name, f"the call names buffer '{name}', which does not exist"
+
+
+def _interface(program: Program) -> Iterator[Problem]:
+    known = program.buffer_map()
+    for name in (*program.inputs, *program.outputs, *program.constants):
+        if name not in known:
+            yield program.name, f"buffer '{name}' is named but does not exist"
+
+
+def _engines(program: Program) -> Iterator[Problem]:
+    """Every byte an engine touches lies in its buffer."""
+    buffers = program.buffer_map()
+    for where, unit in _units(program):
+        for place in _references(unit):
+            if place.buffer not in buffers:
+                yield where, f"buffer '{place.buffer}' does not exist"
+        if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
+            yield from _engine_range(where, unit, buffers[unit.addr_base.buffer])
+
+
+def _references(unit: Unit) -> list[Ref]:
+    if isinstance(unit, Streng):
+        return [unit.addr_base]
+    found: tuple[Ref | None, ...] = ()
+    if isinstance(unit, Arith):
+        found = unit.A_vector, unit.B_vector, unit.C_vector
+    elif isinstance(unit, Activ):
+        found = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
+    return [place for place in found if place is not None]
+
+
+def _engine_range(where: str, engine: Streng, buffer: Buffer) -> Iterator[Problem]:
+    low, high = (engine.addr_base.offset + end for end in reach(engine))
+    slack = _TRIPLE_SLACK_BYTES if engine.nbits_memory == 24 and not engine.dir else 0
+    if low < 0 or high > buffer.size_bytes + slack:
+        yield (
+            where,
+            f"touches bytes {low} to {high - 1} of buffer '{buffer.name}', "
+            f"which has {buffer.size_bytes}",
+        )
+
+
+def _buffers_in_pools(program: Program) -> Iterator[Problem]:
+    pools = program.pool_map()
+    for buffer in program.buffers:
+        pool = pools.get(buffer.pool)
+        if pool is None:
+            yield f"buffer '{buffer.name}'", f"pool '{buffer.pool}' does not exist"
+        elif not 0 <= buffer.offset <= pool.size_bytes - buffer.size_bytes:
+            yield (
+                f"buffer '{buffer.name}'",
+                f"bytes {buffer.offset} to {buffer.offset + buffer.size_bytes - 1} do not fit "
+                f"pool '{pool.name}' of {pool.size_bytes}",
+            )
+
+
+def _overlaps(program: Program) -> Iterator[Problem]:
+    """No two live buffers share bytes, unless one is a view into the other's memory."""
+    pools, buffers = program.pool_map(), program.buffer_map()
+    placed = sorted(
+        ((pools[b.pool].address + b.offset, b) for b in program.buffers if b.pool in pools),
+        key=lambda entry: entry[0],
+    )
+    for index, (start, buffer) in enumerate(placed):
+        for other_start, other in placed[index + 1 :]:
+            if other_start >= start + buffer.size_bytes:
+                break
+            if _clash(buffer, other) and _root(buffer, buffers) != _root(other, buffers):
+                yield (
+                    f"buffer '{other.name}'",
+                    f"shares bytes at {other_start:#x} with '{buffer.name}', both live",
+                )
+
+
+def _clash(one: Buffer, other: Buffer) -> bool:
+    """Parameters live always, and may share bytes among themselves."""
+    if not one.size_bytes or not other.size_bytes or (one.is_param and other.is_param):
+        return False
+    if one.is_param or other.is_param:
+        return True
+    return one.first <= other.last and other.first <= one.last
+
+
+def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:
+    """The buffer that a chain of views lies in."""
+    seen = {buffer.name}
+    while buffer.view_of in buffers and buffer.view_of not in seen:
+        seen.add(buffer.view_of)
+        buffer = buffers[buffer.view_of]
+    return buffer.name
+
+
+RULES: dict[str, Rule] = {
+    "epoch-order": _epoch_order,
+    "unique-names": _unique_names,
+    "unique-units": _unique_units,
+    "links": _links,
+    "call-buffers": _call_buffers,
+    "interface": _interface,
+    "engine-range": _engines,
+    "buffer-in-pool": _buffers_in_pools,
+    "no-overlap": _overlaps,
+}

@@ -1,0 +1,136 @@
+"""What follows from counters: cycles of the other clock, milliseconds, totals over epochs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from npuscope.profile.model import EpochProfile, Profile, Provenance, RunClocks
+from npuscope.program.model import EpochKind
+
+# Unit types under the names of the vendor's profiler, so that logs compare line by line.
+_UNIT_NAMES = {
+    "CONVACC": "CONV_ACC",
+    "ARITH": "ARITH_ACC",
+    "ACTIV": "ACTIV_ACC",
+    "POOL": "POOL_ACC",
+    "STRENG": "STR_ENG",
+}
+_LABELS = {
+    Provenance.ESTIMATE: "predicted",
+    Provenance.SIMULATION: "simulated",
+    Provenance.BOARD: "measured on a board",
+    Provenance.LOG: "measured, read from a log",
+    Provenance.VENDOR_FILE: "stated by a vendor file",
+}
+
+
+def label(source: Provenance) -> str:
+    """The word that goes with a number of this source. Only measurements are measured."""
+    return _LABELS[source]
+
+
+def source_of(profile: Profile) -> Provenance:
+    return profile.runs[0].source if profile.runs else Provenance.ESTIMATE
+
+
+def is_predicted(source: Provenance) -> bool:
+    return source in (Provenance.ESTIMATE, Provenance.SIMULATION)
+
+
+def clocks_of(profile: Profile) -> RunClocks:
+    """The clocks the counters were taken at."""
+    if profile.runs:
+        return profile.runs[0].clocks
+    machine = profile.machine
+    return RunClocks(machine.mcu_mhz, machine.npu_mhz, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """pre, core and post of one epoch (or of all) in both clocks and in milliseconds."""
+
+    mcu_cycles: tuple[float, float, float]
+    npu_cycles: tuple[float, float, float]
+    ms: tuple[float, float, float]
+
+    @property
+    def total_ms(self) -> float:
+        return sum(self.ms)
+
+    @property
+    def core_ms(self) -> float:
+        return self.ms[1]
+
+    @property
+    def core_npu_cycles(self) -> float:
+        return self.npu_cycles[1]
+
+    @property
+    def total_npu_cycles(self) -> float:
+        return sum(self.npu_cycles)
+
+
+def phases(epoch: EpochProfile, clocks: RunClocks) -> Phases:
+    """pre and post are counted by the MCU, core by the NPU; the other clock is derived."""
+    pre, core, post = (
+        epoch.counters.pre_cycles,
+        epoch.counters.core_cycles,
+        epoch.counters.post_cycles,
+    )
+    ratio = clocks.npu_mhz / clocks.mcu_mhz
+    return Phases(
+        mcu_cycles=(pre, core / ratio, post),
+        npu_cycles=(pre * ratio, core, post * ratio),
+        ms=(
+            pre / (clocks.mcu_mhz * 1000),
+            core / (clocks.npu_mhz * 1000),
+            post / (clocks.mcu_mhz * 1000),
+        ),
+    )
+
+
+def total_phases(epochs: tuple[EpochProfile, ...], clocks: RunClocks) -> Phases:
+    parts = [phases(epoch, clocks) for epoch in epochs]
+    return Phases(
+        mcu_cycles=_sum3([part.mcu_cycles for part in parts]),
+        npu_cycles=_sum3([part.npu_cycles for part in parts]),
+        ms=_sum3([part.ms for part in parts]),
+    )
+
+
+def _sum3(rows: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    return sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows)
+
+
+def traffic(epochs: tuple[EpochProfile, ...]) -> dict[str, tuple[int, int]]:
+    """Pool -> bytes read, bytes written, over the epochs given."""
+    total: dict[str, tuple[int, int]] = {}
+    for epoch in epochs:
+        for row in epoch.counters.traffic:
+            reads, writes = total.get(row.pool, (0, 0))
+            total[row.pool] = reads + row.read_bytes, writes + row.write_bytes
+    return total
+
+
+def operations(epoch: EpochProfile) -> dict[str, int]:
+    """Kind and number of operations, {'hw.conv': 4, 'hw.dmain': 6, ...}.
+
+    A convolution counts once for every accelerator that works on it.
+    """
+    where = epoch.kind.value.lower()
+    found = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
+    convolutions = epoch.units.get("CONVACC", 0)
+    if epoch.kind is EpochKind.HW and f"{where}.conv" in found:
+        found[f"{where}.conv"] = max(convolutions, found[f"{where}.conv"])
+    directions = Counter(engine.dir for engine in epoch.counters.engines)
+    for direction, name in (("i", "dmain"), ("o", "dmaout")):
+        if directions[direction]:
+            found[f"hw.{name}"] = directions[direction]
+    return dict(found)
+
+
+def processor_units(epoch: EpochProfile) -> dict[str, int]:
+    if epoch.kind is EpochKind.SW:
+        return {"PROCESSOR": 1}
+    return {_UNIT_NAMES.get(unit, unit): number for unit, number in epoch.units.items() if number}

@@ -1,0 +1,49 @@
+"""One line an epoch: what a long run looks like at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from npuscope.profile.model import EpochProfile, Profile
+from npuscope.report.figures import clocks_of, phases
+from npuscope.report.numbers import DASH, count, ms, per, percent, shorten
+from npuscope.text import safe_terminal
+
+
+def epoch_label(epoch: EpochProfile) -> str:
+    """The compiler's number, or the range that a meta epoch covers."""
+    return str(epoch.first) if epoch.first == epoch.last else f"{epoch.first}->{epoch.last}"
+
+
+def names(parts: Iterable[str]) -> str:
+    """Foreign names in one cell; repeated ones are counted."""
+    counted: dict[str, int] = {}
+    for part in parts:
+        counted[part] = counted.get(part, 0) + 1
+    shown = (f"{name} x{n}" if n > 1 else name for name, n in counted.items())
+    return safe_terminal(", ".join(shown))
+
+
+def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]:
+    heading = (
+        f"{'epoch':>9}  {'kind':<6} {'ms':>7} {'share':>6} {'core cycles':>12} {'vs max':>8} "
+        f"{'ops/cycle':>9}  {'bound':<13}{'ops':<20} from"
+    )
+    return [heading, *(_line(profile, epoch) for epoch in epochs)]
+
+
+def _line(profile: Profile, epoch: EpochProfile) -> str:
+    total = phases(epoch, clocks_of(profile)).total_npu_cycles
+    return (
+        f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7} "
+        f"{percent(epoch.ms, profile.total_ms):>6} {count(epoch.counters.core_cycles):>12} "
+        f"{_against_max(epoch):>8} {per(epoch.claims.ops, total):>9}  "
+        f"{epoch.counters.bound.value:<13}{shorten(names(epoch.operators), 19):<20} "
+        f"{shorten(names(epoch.origin), 40)}"
+    ).rstrip()
+
+
+def _against_max(epoch: EpochProfile) -> str:
+    """Core cycles against the compiler's own estimate."""
+    limit = epoch.claims.max_cycles
+    return f"{100 * (epoch.counters.core_cycles - limit) / limit:+.0f}%" if limit else DASH

@@ -1,0 +1,47 @@
+"""A validation as text and JSON: how far the NPU's arithmetic is from the reference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.profile.validate import Validation
+
+VALIDATE_SCHEMA = "npuscope/validate/1"
+
+
+def validation_json(validation: Validation) -> dict[str, Any]:
+    """The record's own fields are the keys."""
+    return {"schema": VALIDATE_SCHEMA, **asdict(validation)}
+
+
+def validation_text(validation: Validation) -> str:
+    table = asdict(validation)
+    outputs = table["outputs"]
+    worst = max((row["max_lsb"] for row in outputs), default=0)
+    verdict = "passed" if table["passed"] else "failed"
+    lines = [f"validation {verdict}: outputs differ by at most {worst:g} LSB"]
+    lines.append(f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'cosine':>9}")
+    for row in outputs:
+        lines.append(
+            f"{safe_terminal(row['name'])[:24]:<24} {row['exact_share']:>8.2%} "
+            f"{row['within_1_lsb_share']:>8.2%} {row['max_lsb']:>8g} {row['cosine']:>9.6f}"
+        )
+    if table["worst_op"]:
+        lines.append(f"first op to look at: {safe_terminal(str(table['worst_op']))}")
+    lines.append(f"saturated share: {table['saturated_share']:.3%}")
+    lines.append(_reference(table["reference"]))
+    return "\n".join(lines) + "\n"
+
+
+def _reference(reference: dict[str, Any]) -> str:
+    """Our reference executor against an outside runtime, when one is installed."""
+    if not reference["name"]:
+        return "reference: our own executor; no outside runtime is installed"
+    return (
+        f"reference: {reference['mismatches']} of {reference['elements']} elements differ from "
+        f"{reference['name']}, by at most {reference['max_lsb']:g} LSB"
+    )

@@ -1,0 +1,6 @@
+"""Rules: may this op use this unit, and if not, why."""
+
+from npuscope.rules import conv, operands, pool
+from npuscope.rules.registry import RULES, Refusal, refusals
+
+__all__ = ["RULES", "Refusal", "conv", "operands", "pool", "refusals"]

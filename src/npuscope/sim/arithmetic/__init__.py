@@ -1,0 +1,1 @@
+"""The units' integer arithmetic, one unit a file, as facts/unit_semantics.md found it."""

@@ -1,0 +1,91 @@
+"""Arithmetic unit: element-wise ops of X (port 0) and Y (port 1) with 16-bit coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.errors import TargetError
+from npuscope.program.units import Arith, ArithOp
+from npuscope.sim.arithmetic.coefficients import Coefficients, load
+from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift
+from npuscope.sim.arithmetic.words import (
+    Stream,
+    Take,
+    Wide,
+    Words,
+    extend,
+    refuse_fields,
+    refuse_operation,
+)
+from npuscope.sim.memory import Memory
+
+# The products' own shifts round whatever the output stage does: silicon shows it for Ax, By
+# is taken to be alike. Names apart from `round_shift`, so that a test can swap one of them.
+round_ax = round_shift
+round_by = round_shift
+
+_SEEN = (ArithOp.AFFINE, ArithOp.MUL, ArithOp.MIN, ArithOp.MAX, ArithOp.CLIP)
+
+
+def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
+    """Frames of fWidth x fHeight x batchDepth; frames as they come if there is no geometry."""
+    _check(unit, has_y)
+    coefficients = load(unit, memory)
+    words = unit.fWidth * unit.fHeight * unit.batchDepth
+    frame = 0
+    while True:
+        x = yield Take(0, words)
+        y = (yield Take(1, len(x))) if has_y and not unit.combinebc else None
+        value = _operate(unit, _operand(unit, x, unit.inbytes_x), y, coefficients, frame)
+        yield _finish(unit, value.reshape(-1))
+        frame += 1
+
+
+def _operand(unit: Arith, words: Words, nbytes: int) -> Wide:
+    """The values, in frame shape where vectors need it."""
+    values = extend(words, nbytes or 2).astype(np.int64)
+    if unit.scalar:
+        return values
+    return values.reshape(unit.fHeight, unit.fWidth, unit.batchDepth)
+
+
+def _operate(
+    unit: Arith, x: Wide, y_words: Words | None, coefficients: Coefficients, frame: int
+) -> Wide:
+    a, b, c = coefficients.of_frame(frame)
+    constant = c << unit.C_shift
+    y = None if y_words is None else _operand(unit, y_words, unit.inbytes_y)
+    if unit.operation == ArithOp.AFFINE:
+        return _affine(unit, a * x, None if y is None else b * y, constant)
+    if unit.operation == ArithOp.CLIP:
+        return x
+    # One-operand MIN and MAX are not seen in vendor code; the constant then stands for Y.
+    second = constant if y is None else y
+    if unit.operation == ArithOp.MUL:
+        return x * second
+    return np.minimum(x, second) if unit.operation == ArithOp.MIN else np.maximum(x, second)
+
+
+def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
+    total = round_ax(ax, unit.Ax_shift) + constant
+    return total if by is None else total + round_by(by, unit.By_shift)
+
+
+def _finish(unit: Arith, value: Wide) -> Words:
+    shift = round_shift if unit.rounding_o else floor_shift
+    result = shift(value, unit.shift_o)
+    if unit.clipout or unit.operation == ArithOp.CLIP:
+        result = np.clip(result, unit.clipmin, unit.clipmax)
+    return narrow(result, unit.outbytes_o, unit.saturation_o)
+
+
+def _check(unit: Arith, has_y: bool) -> None:
+    refuse_fields(unit, "shift_x", "shift_y", "relu_mode_o")
+    if unit.operation not in _SEEN:
+        raise refuse_operation(unit, ArithOp(unit.operation).name)
+    if unit.operation == ArithOp.MUL and (not has_y or unit.combinebc):
+        raise TargetError(f"ARITH {unit.id}: MUL needs a second stream at port 1")
+    if unit.dualinput and not has_y:
+        raise TargetError(f"ARITH {unit.id}: dualinput is set, but nothing feeds port 1")
+    if not unit.scalar and not unit.fWidth * unit.fHeight * unit.batchDepth:
+        raise TargetError(f"ARITH {unit.id}: vectors need fWidth, fHeight and batchDepth")

@@ -1,0 +1,57 @@
+"""Where a stream engine's bytes really are, and how fast that memory is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.program.model import Buffer, Pool, Program
+from npuscope.program.units import Streng
+
+
+@dataclass(frozen=True, slots=True)
+class Bank:
+    """A physical memory as the silicon sees it."""
+
+    name: str
+    cycles_per_byte: float
+    external: bool
+    writable: bool
+
+
+class Banks:
+    """Physical banks by buffer; a buffer in a virtual pool counts where it starts."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self._machine = machine
+        self._buffers: Mapping[str, Buffer] = program.buffer_map()
+        self._pools: Mapping[str, Pool] = program.pool_map()
+        self._known: dict[str, Bank] = {}
+
+    def address(self, engine: Streng) -> int:
+        buffer = self._buffers[engine.addr_base.buffer]
+        start = self._pools[buffer.pool].address + buffer.offset
+        return start + engine.addr_base.offset + engine.offset_start
+
+    def of(self, engine: Streng) -> Bank:
+        return self.of_buffer(engine.addr_base.buffer)
+
+    def of_buffer(self, name: str) -> Bank:
+        if name not in self._known:
+            self._known[name] = self._find(self._buffers[name])
+        return self._known[name]
+
+    def _find(self, buffer: Buffer) -> Bank:
+        pool = self._pools[buffer.pool]
+        start = pool.address + buffer.offset
+        memory = next((m for m in self._machine.pools if _holds(m, start)), None)
+        if memory is None:
+            # A pool that the machine does not know: go by the file's own figures.
+            return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
+        beta = self._machine.cycles_per_byte(memory.path)
+        return Bank(memory.name, beta, memory.cacheable, memory.writable)
+
+
+def _holds(memory: MemoryPool, address: int) -> bool:
+    return memory.address <= address < memory.address + memory.size_bytes

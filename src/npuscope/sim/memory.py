@@ -1,0 +1,167 @@
+"""Byte images of the memory pools, and buffers read and written by their layout.
+
+Everything is found by physical address, so a buffer in a virtual pool and one in its subpool
+share their bytes as they do on the device.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npuscope.errors import TargetError
+from npuscope.program.model import Buffer, Program
+from npuscope.program.units import Ref
+
+Bytes = NDArray[np.uint8]
+
+# Engines with 24-bit elements may read up to two bytes past the last pixel.
+_SLACK_BYTES = 16
+
+# (N, blocks, pixels, batch) as stored <-> (N, pixels, blocks, batch) as the logical order is.
+_SWAP = (0, 2, 1, 3)
+
+
+@dataclass(slots=True)
+class Region:
+    """A stretch of addresses that buffers use; its bytes are taken at the first access."""
+
+    start: int
+    end: int
+    image: Bytes | None = field(default=None, repr=False)
+
+    def bytes(self) -> Bytes:
+        if self.image is None:
+            self.image = self._allocate(self.end - self.start + _SLACK_BYTES)
+        return self.image
+
+    def _allocate(self, size_bytes: int) -> Bytes:
+        try:
+            return np.zeros(size_bytes, np.uint8)
+        except (MemoryError, ValueError, OverflowError):
+            raise TargetError(f"this computer has no {size_bytes} bytes for a pool") from None
+
+
+class Memory:
+    """What the program's memories hold now."""
+
+    def __init__(self, program: Program) -> None:
+        self.buffers = program.buffer_map()
+        self._pools = program.pool_map()
+        self._regions = _merge([self._range(buffer) for buffer in program.buffers])
+        for name, data in program.constants.items():
+            self._load(name, data)
+
+    def buffer(self, name: str) -> Buffer:
+        found = self.buffers.get(name)
+        if found is None:
+            raise TargetError(f"buffer '{name}' is named but not in the program")
+        return found
+
+    def address(self, place: Ref) -> int:
+        """Physical address of a reference."""
+        return self._range(self.buffer(place.buffer))[0] + place.offset
+
+    def window(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+        dtype: np.dtype[np.generic],
+    ) -> np.ndarray:
+        """A strided view of the memory itself: writing to it stores."""
+        low = address + sum(min(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
+        high = address + sum(max(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
+        region = self._region(low, high + dtype.itemsize)
+        return np.ndarray(shape, dtype, region.bytes(), address - region.start, steps)
+
+    def span(self, address: int, size_bytes: int) -> Bytes:
+        """A view of consecutive bytes."""
+        return self.window(address, (size_bytes,), (1,), np.dtype(np.uint8))
+
+    def read(self, name: str) -> np.ndarray:
+        """A copy of a buffer's values in logical order (N, H, W, C)."""
+        buffer = self.buffer(name)
+        return self._blocks(buffer).transpose(_SWAP).copy().reshape(buffer.shape)
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """Store values given in logical order."""
+        buffer = self.buffer(name)
+        blocks = self._blocks(buffer)
+        n, groups, pixels, batch = blocks.shape
+        logical = np.asarray(values, blocks.dtype).reshape(n, pixels, groups, batch)
+        blocks[...] = logical.transpose(_SWAP)
+
+    def _blocks(self, buffer: Buffer) -> np.ndarray:
+        """View of a buffer as stored: (N, C / batch, pixels, batch)."""
+        shape = stored_shape(buffer)
+        dtype = element_type(buffer)
+        elements = shape[0] * shape[1] * shape[2] * shape[3]
+        if elements * dtype.itemsize > buffer.size_bytes:
+            raise TargetError(
+                f"buffer '{buffer.name}' of shape {buffer.shape} and {buffer.nbits} bits "
+                f"has only {buffer.size_bytes} bytes"
+            )
+        place = self.address(Ref(buffer.name))
+        return self.window(place, (elements,), (dtype.itemsize,), dtype).reshape(shape)
+
+    def _load(self, name: str, data: np.ndarray) -> None:
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        buffer = self.buffer(name)
+        if len(raw) > buffer.size_bytes:
+            raise TargetError(
+                f"constant '{name}' has {len(raw)} bytes, its buffer {buffer.size_bytes}"
+            )
+        self.span(self.address(Ref(name)), len(raw))[:] = raw
+
+    def _range(self, buffer: Buffer) -> tuple[int, int]:
+        pool = self._pools.get(buffer.pool)
+        if pool is None:
+            raise TargetError(f"buffer '{buffer.name}' lies in no pool of the program")
+        if not 0 <= buffer.offset <= pool.size_bytes - buffer.size_bytes:
+            raise TargetError(f"buffer '{buffer.name}' lies outside of pool '{pool.name}'")
+        start = pool.address + buffer.offset
+        return start, start + buffer.size_bytes
+
+    def _region(self, start: int, end: int) -> Region:
+        index = bisect_right(self._regions, start, key=lambda region: region.start) - 1
+        if index >= 0 and end <= self._regions[index].end + _SLACK_BYTES:
+            return self._regions[index]
+        raise TargetError(f"bytes {start:#x} to {end:#x} lie outside of every buffer")
+
+
+def stored_shape(buffer: Buffer) -> tuple[int, int, int, int]:
+    """(N, C / batch, pixels, batch): blocks of channels, each block channel-last."""
+    if len(buffer.shape) < 2:
+        return 1, 1, 1, int(np.prod(buffer.shape))
+    channels = buffer.shape[-1]
+    batch = buffer.batch if 0 < buffer.batch < channels else channels
+    if batch and channels % batch:
+        raise TargetError(
+            f"buffer '{buffer.name}' stores {channels} channels in blocks of {batch}: "
+            "a partial block has no known layout"
+        )
+    pixels = int(np.prod(buffer.shape[1:-1]))
+    return buffer.shape[0], channels // max(1, batch), pixels, batch
+
+
+def element_type(buffer: Buffer) -> np.dtype[np.generic]:
+    """The array type of a buffer's elements, little endian."""
+    if buffer.nbits not in (8, 16, 32, 64):
+        raise TargetError(f"buffer '{buffer.name}' has elements of {buffer.nbits} bits")
+    kind = "f" if buffer.is_float else "i" if buffer.signed else "u"
+    return np.dtype(f"<{kind}{buffer.nbits // 8}")
+
+
+def _merge(ranges: list[tuple[int, int]]) -> list[Region]:
+    """Union of address ranges; neighbours closer than the slack become one region."""
+    regions: list[Region] = []
+    for start, end in sorted(ranges):
+        if regions and start <= regions[-1].end + _SLACK_BYTES:
+            regions[-1].end = max(regions[-1].end, end)
+        else:
+            regions.append(Region(start, end))
+    return regions

@@ -1,0 +1,148 @@
+"""Executes a Program with the hardware's arithmetic: inputs in, outputs out, epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.errors import NpuscopeError, TargetError, UsageError
+from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.units import Streng
+from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.group import run_group
+from npuscope.sim.memory import Memory, element_type
+from npuscope.sim.software import run_call
+
+Values = Mapping[str, np.ndarray]
+Observer = Callable[[Epoch, Memory], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one inference gave. Arrays are in logical order (N, H, W, C).
+
+    `saturated_share`: by epoch number, the share of 16-bit convolution outputs that the clamp
+    changed; epochs without convolutions are absent. `buffers`: values of the buffers asked
+    for, as their last writer left them.
+    """
+
+    outputs: dict[str, np.ndarray]
+    saturated_share: dict[int, float]
+    buffers: dict[str, np.ndarray]
+
+
+def execute(
+    program: Program,
+    inputs: Values,
+    observe: Observer | None = None,
+    force: Values | None = None,
+    keep: Iterable[str] = (),
+) -> Execution:
+    """Run one inference.
+
+    `observe` is called after each epoch. `force` gives reference values by buffer name, put
+    into an epoch's inputs before it runs. `keep` names buffers to return.
+    """
+    _check_executable(program)
+    memory = Memory(program)
+    for name in program.inputs:
+        _put_input(memory, name, inputs)
+    wanted = {memory.buffer(name).name for name in keep}
+    kept: dict[str, np.ndarray] = {}
+    shares: dict[int, float] = {}
+    for epoch in program.executed:
+        _force(memory, epoch, force or {})
+        tally = run_epoch(epoch, memory)
+        if tally.outputs:
+            shares[epoch.number] = tally.share
+        kept.update({name: memory.read(name) for name in written(epoch) if name in wanted})
+        if observe:
+            observe(epoch, memory)
+    outputs = {name: memory.read(name) for name in program.outputs}
+    return Execution(outputs, shares, kept)
+
+
+def run_epoch(epoch: Epoch, memory: Memory) -> Tally:
+    """One epoch: its software kernel, or its groups of units in order."""
+    tally = Tally()
+    try:
+        _run_parts(epoch, memory, tally)
+    except NpuscopeError as error:
+        where = f"{epoch.name}, {error.where}" if error.where else epoch.name
+        raise type(error)(error.message, where=where, hint=error.hint) from error
+    except _BAD_GEOMETRY as error:
+        raise TargetError(
+            f"the unit configurations do not fit together: {error}", where=epoch.name
+        ) from error
+    return tally
+
+
+# What arrays raise when registers of a foreign program contradict each other.
+_BAD_GEOMETRY = (ValueError, LookupError, ArithmeticError, MemoryError)
+
+
+def _run_parts(epoch: Epoch, memory: Memory, tally: Tally) -> None:
+    if epoch.call is not None:
+        # A hybrid epoch's groups only move what the call's kernel already defines.
+        run_call(epoch.call, memory)
+        return
+    for group in epoch.groups or ():
+        run_group(group, memory, tally)
+
+
+def reads(epoch: Epoch) -> tuple[str, ...]:
+    """Buffers an epoch reads: through engines, or as arguments of its kernel."""
+    return tuple(dict.fromkeys((*_engine_buffers(epoch, 0), *_call_names(epoch, "inputs"))))
+
+
+def written(epoch: Epoch) -> tuple[str, ...]:
+    """Buffers an epoch writes."""
+    return tuple(dict.fromkeys((*_engine_buffers(epoch, 1), *_call_names(epoch, "outputs"))))
+
+
+def _engine_buffers(epoch: Epoch, direction: int) -> Iterator[str]:
+    for unit in epoch.units:
+        if isinstance(unit, Streng) and unit.dir == direction:
+            yield unit.addr_base.buffer
+
+
+def _call_names(epoch: Epoch, side: str) -> tuple[str, ...]:
+    if epoch.call is None:
+        return ()
+    return epoch.call.inputs if side == "inputs" else epoch.call.outputs
+
+
+def _check_executable(program: Program) -> None:
+    for epoch in program.executed:
+        if epoch.call is not None:
+            continue
+        if epoch.groups is None:
+            raise TargetError(
+                f"program '{program.name}' cannot be executed: no unit registers",
+                where=epoch.name,
+                hint="read the compiler's network.c, or compile the model here",
+            )
+        if epoch.kind is not EpochKind.HW and not epoch.groups:
+            raise TargetError("not executed: the software kernel is not known", where=epoch.name)
+
+
+def _force(memory: Memory, epoch: Epoch, values: Values) -> None:
+    for name in reads(epoch):
+        root = memory.buffer(name).view_of
+        found = name if name in values else root
+        if found in values:
+            memory.write(found, values[found])
+
+
+def _put_input(memory: Memory, name: str, inputs: Values) -> None:
+    if name not in inputs:
+        raise UsageError(f"input '{name}' is missing", hint=f"given: {', '.join(inputs) or '-'}")
+    values, buffer = np.asarray(inputs[name]), memory.buffer(name)
+    if values.shape != buffer.shape:
+        raise UsageError(f"input '{name}' has shape {values.shape}, expected {buffer.shape}")
+    stored = values.astype(element_type(buffer))
+    if not buffer.is_float and not np.array_equal(stored, values):
+        raise UsageError(f"input '{name}' has values that do not fit {stored.dtype}")
+    memory.write(name, stored)

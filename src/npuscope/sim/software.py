@@ -1,0 +1,79 @@
+"""Runs a software kernel: the reference kernel of the same op, on buffers.
+
+The call is made into a graph of one op, so there is one implementation of each kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from npuscope.errors import TargetError
+from npuscope.graph.attrs import Activation, Attrs
+from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
+from npuscope.graph.ops import OPS
+from npuscope.program.model import Buffer, Call
+from npuscope.sim.memory import Memory, element_type
+
+
+def run_call(call: Call, memory: Memory) -> None:
+    """Read the inputs, run the kernel, store the outputs."""
+    from npuscope.graph.run import run
+
+    graph = _one_op_graph(call, memory)
+    results = run(graph, {name: memory.read(name) for name in graph.inputs})
+    for name in call.outputs:
+        memory.write(name, results[name])
+
+
+def _one_op_graph(call: Call, memory: Memory) -> Graph:
+    """Parameters become constants, which is what kernels expect of weights."""
+    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
+    tensors = [_tensor(memory.buffer(name), memory) for name in names]
+    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
+    inputs = [name for name in dict.fromkeys(call.inputs) if name]
+    fed = [name for name in inputs if not memory.buffer(name).is_param]
+    return Graph(call.kernel, tensors, [op], fed, call.outputs, _numerics(call))
+
+
+def _numerics(call: Call) -> Numerics:
+    return Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
+
+
+def attributes(call: Call) -> Attrs:
+    """The op's attribute record, from the call's arguments by field name."""
+    row = OPS.get(call.kernel)
+    if row is None:
+        raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
+    given, types = dict(call.args), get_type_hints(row.attrs)
+    known = {field.name: given[field.name] for field in fields(row.attrs) if field.name in given}
+    try:
+        return row.attrs(**{name: _typed(value, types[name]) for name, value in known.items()})
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"software kernel '{call.kernel}': {error}") from error
+
+
+def _typed(value: object, wanted: Any) -> Any:
+    """Enums travel by value, pairs of pads as nested or flat tuples."""
+    if wanted is Activation:
+        return Activation(value)
+    if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):
+        flat = [int(entry) for entry in np.ravel(value)]
+        return tuple(zip(flat[::2], flat[1::2], strict=True))
+    return wanted(value) if wanted in (bool, float) else value
+
+
+def _tensor(buffer: Buffer, memory: Memory) -> Tensor:
+    data = memory.read(buffer.name) if buffer.is_param else None
+    return Tensor(buffer.name, buffer.shape, _dtype(buffer), buffer.quant, data)
+
+
+def _dtype(buffer: Buffer) -> DType:
+    """The graph's name of a buffer's element type."""
+    name = element_type(buffer).name
+    try:
+        return DType(name)
+    except ValueError:
+        raise TargetError(f"buffer '{buffer.name}' has type {name}: no kernel reads it") from None

@@ -1,0 +1,248 @@
+"""Time on the silicon, from unit configurations alone.
+
+A convolution alternates between loading a set of kernels and streaming a frame; the load of the
+next set hides behind the frame being streamed:
+
+    T = L0 + sum over frames of max(L, S) + S_last + start
+
+L is bytes over the memory's rate, S the longest stream of a frame (features, output, partial
+sums, or the bank they share) plus the lines drained behind a padded kernel. Nothing here knows
+ops, origins or compiler generations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npuscope.machine.model import Machine
+from npuscope.program.links import Wiring
+from npuscope.program.model import Group
+from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.sim.banks import Bank, Banks
+from npuscope.sim.counters import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long something takes, and what makes it so long."""
+
+    cycles: float
+    bound: Bound
+
+
+def group_span(group: Group, banks: Banks, machine: Machine) -> Span:
+    """Units started together: the slowest chain, or the memory or bus they share."""
+    wiring = Wiring(group)
+    chains = [chain_span(chain, wiring, banks, machine) for chain in _chains(wiring)]
+    return max([*chains, *_shared(wiring, banks, machine)], key=lambda span: span.cycles)
+
+
+def chain_span(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine) -> Span:
+    """One connected chain of units."""
+    pipes = _pipes(chain, wiring)
+    if not pipes:
+        return _moving(chain, wiring, banks, machine)
+    spans = [_pipe_span(pipe, chain, wiring, banks, machine) for pipe in pipes]
+    slowest = max(spans, key=lambda span: span.cycles)
+    return Span(slowest.cycles + machine.timing.epoch_start_cycles, slowest.bound)
+
+
+def _chains(wiring: Wiring) -> list[set[tuple[str, int]]]:
+    """Connected units; engines that share one kernel stream belong together."""
+    home: dict[tuple[str, int], set[tuple[str, int]]] = {
+        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.group.units
+    }
+    for link in wiring.group.links:
+        one = home[(link.source.unit, link.source.id)]
+        other = home[(link.destination.unit, link.destination.id)]
+        if one is not other:
+            one |= other
+            for key in other:
+                home[key] = one
+    return list({id(chain): chain for chain in home.values()}.values())
+
+
+def _pipes(chain: set[tuple[str, int]], wiring: Wiring) -> list[list[Convacc]]:
+    """Convolution units grouped by the kernel engine they share, first in the pipe first."""
+    found: dict[int, list[Convacc]] = {}
+    for unit in wiring.processors:
+        if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
+            kernels = wiring.source(unit, 1)
+            found.setdefault(kernels.id if kernels else -1, []).append(unit)
+    return list(found.values())
+
+
+def _pipe_span(
+    pipe: list[Convacc],
+    chain: set[tuple[str, int]],
+    wiring: Wiring,
+    banks: Banks,
+    machine: Machine,
+) -> Span:
+    frames = wiring.frames(pipe[0])
+    load = _load(pipe, wiring, banks)
+    stream = _stream(pipe, frames, chain, wiring, banks, machine)
+    between = max(load, stream, key=lambda span: span.cycles)
+    vectors = _vectors(pipe, chain, wiring, banks, machine)
+    total = load.cycles + (frames - 1) * between.cycles + stream.cycles + vectors
+    if vectors > total / 2:
+        return Span(total, Bound.ARITH_VECTOR)
+    return Span(total, between.bound if frames > 1 else stream.bound)
+
+
+def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
+    """One set of kernels from memory: at the memory's rate, or one word a cycle."""
+    engine = wiring.source(pipe[0], 1)
+    if not isinstance(engine, Streng):
+        return Span(0.0, Bound.WEIGHTS)
+    bank = banks.of(engine)
+    fetch = engine.frame_elements * engine.element_bytes * bank.cycles_per_byte
+    link = float(engine.frame_elements)
+    return Span(link, Bound.WEIGHTS) if link >= fetch else Span(fetch, _memory_bound(bank))
+
+
+def _memory_bound(bank: Bank) -> Bound:
+    if not bank.external:
+        return Bound.WEIGHTS
+    return Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
+
+
+def _stream(
+    pipe: list[Convacc],
+    frames: int,
+    chain: set[tuple[str, int]],
+    wiring: Wiring,
+    banks: Banks,
+    machine: Machine,
+) -> Span:
+    """One frame through the pipe."""
+    first, last = pipe[0], pipe[-1]
+    spans = [
+        Span(max(_feature_cycles(u, frames, wiring, machine) for u in pipe), Bound.FEATURES),
+        Span(float(last.out_elements), Bound.OUTPUT),
+        Span(_accumulator_words(first, frames, wiring), Bound.ACCUMULATOR),
+        *_bank_spans(chain, frames, wiring, banks),
+    ]
+    slowest = max(spans, key=lambda span: span.cycles)
+    return Span(slowest.cycles + _flush(first, machine), slowest.bound)
+
+
+def _feature_cycles(conv: Convacc, frames: int, wiring: Wiring, machine: Machine) -> float:
+    words = wiring.input_words(conv, 0) / frames
+    single = conv.batchDepth == 1 and conv.nKernels == 1
+    return words * machine.timing.depthwise_cycles if single else words
+
+
+def _accumulator_words(conv: Convacc, frames: int, wiring: Wiring) -> float:
+    source = wiring.source(conv, 2)
+    return source.total_elements / frames if isinstance(source, Streng) else 0.0
+
+
+def _flush(conv: Convacc, machine: Machine) -> float:
+    """Lines that drain behind a padded kernel before the next frame may start."""
+    rows = conv.kernelHeight - 1
+    if rows == 0 or not (conv.top_padding or conv.bot_padding):
+        return 0.0
+    if conv.vstride > 1:
+        return machine.timing.flush_strided_cycles
+    return machine.timing.flush_lines * rows * conv.fWidth * conv.batchDepth
+
+
+def _bank_spans(
+    chain: set[tuple[str, int]], frames: int, wiring: Wiring, banks: Banks
+) -> list[Span]:
+    """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
+    loads: dict[tuple[str, int], float] = {}
+    for engine in wiring.engines:
+        if (engine.unit, engine.id) in chain and not _is_constant_stream(engine, wiring, banks):
+            bank = banks.of(engine)
+            key = (bank.name, engine.dir)
+            cycles = engine.total_bytes * bank.cycles_per_byte / frames
+            loads[key] = loads.get(key, 0.0) + cycles
+    return [Span(cycles, Bound.BANK) for cycles in loads.values()]
+
+
+def _is_constant_stream(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
+    """Kernels, or coefficients for an arithmetic unit: they have their own terms."""
+    feeds_kernels = any(isinstance(u, Convacc) and port == 1 for u, port in wiring.readers(engine))
+    return feeds_kernels or _is_vector(engine, wiring, banks)
+
+
+def _is_vector(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
+    """A coefficient table in external memory, read again line by line into port Y."""
+    feeds_y = any(isinstance(u, Arith) and port == 1 for u, port in wiring.readers(engine))
+    return feeds_y and engine.frame_loop_cnt > 0 and banks.of(engine).external
+
+
+def _vectors(
+    pipe: list[Convacc],
+    chain: set[tuple[str, int]],
+    wiring: Wiring,
+    banks: Banks,
+    machine: Machine,
+) -> float:
+    """Cycles that streamed coefficients add to the outputs of the chain."""
+    engines = [
+        e
+        for e in wiring.engines
+        if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
+    ]
+    if not engines:
+        return 0.0
+    timing = machine.timing
+    rate = timing.vector_cycles + timing.second_vector_cycles * (len(engines) - 1)
+    cycles = rate * max(engine.total_elements for engine in engines)
+    features = wiring.source(pipe[0], 0)
+    advances = isinstance(features, Streng) and features.frame_loop_cnt == 0
+    return cycles + (timing.vector_frame_cycles * wiring.frames(pipe[0]) if advances else 0.0)
+
+
+def _moving(
+    chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine
+) -> Span:
+    """No convolution: the longest stream, or the bank."""
+    engines = [e for e in wiring.engines if (e.unit, e.id) in chain]
+    copies = all(unit == "STRENG" for unit, _ in chain)
+    spans = [_engine_span(e, copies, wiring, banks, machine) for e in engines]
+    spans += _bank_spans(chain, 1, wiring, banks)
+    slowest = max(spans, key=lambda span: span.cycles)
+    return Span(slowest.cycles + machine.timing.move_start_cycles, slowest.bound)
+
+
+def _engine_span(
+    engine: Streng, copies: bool, wiring: Wiring, banks: Banks, machine: Machine
+) -> Span:
+    timing = machine.timing
+    bound = Bound.OUTPUT if engine.dir else Bound.FEATURES
+    if copies and _single_elements(engine):
+        rate = timing.strided_write_cycles if engine.dir else timing.strided_read_cycles
+        return Span(engine.total_elements * rate, bound)
+    if _is_broadcast(engine, wiring):
+        external = _is_vector(engine, wiring, banks)
+        rate = timing.vector_cycles if external else timing.broadcast_cycles
+        return Span(engine.total_elements * rate, Bound.ARITH_VECTOR)
+    return Span(engine.total_elements * timing.elementwise_cycles, bound)
+
+
+def _single_elements(engine: Streng) -> bool:
+    """Every element lies apart from its neighbours."""
+    return not engine.raw and engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
+
+
+def _is_broadcast(engine: Streng, wiring: Wiring) -> bool:
+    """A short frame that an engine reads again for an arithmetic unit."""
+    repeats = engine.frame_loop_cnt > 0 and engine.frame_offset == 0 and engine.frames > 1
+    return repeats and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
+
+
+def _shared(wiring: Wiring, banks: Banks, machine: Machine) -> list[Span]:
+    """Lower bounds by bank and by bus interface over the whole group."""
+    everyone = {(unit.unit, unit.id) for unit in wiring.group.units}
+    spans = _bank_spans(everyone, 1, wiring, banks)
+    bus: dict[tuple[int, int], int] = {}
+    for engine in wiring.engines:
+        key = (machine.stream.busif(engine.id), engine.dir)
+        bus[key] = bus.get(key, 0) + engine.total_bytes
+    rate = machine.stream.busif_bytes
+    return spans + [Span(moved / rate, Bound.BUSIF) for moved in bus.values()]
+

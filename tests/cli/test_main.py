@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import npuscope
+from npuscope import api
+from npuscope.cli.main import VERBS, main
+from npuscope.errors import DeviceError, FileError, InternalError, ModelError, TargetError
+from sample_profile import sample_profile
+
+PYTHON = [sys.executable, "-c"]
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
+    return subprocess.run([*PYTHON, code], capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Makes `estimate` raise what the test wants."""
+
+    def install(error: BaseException) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(api, "estimate", fail)
+
+    return install
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["estimate", "--help"]])
+def test_help_and_version_do_not_load_the_heavy_parts(words: list[str]) -> None:
+    done = run_python(
+        "import sys\nfrom npuscope.cli.main import main\n"
+        f"code = main({words!r})\n"
+        "heavy = {'numpy', 'onnx', 'rich', 'tflite', 'orjson'} & set(sys.modules)\n"
+        "assert not heavy, heavy\nsys.exit(code)"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_importing_the_package_is_free() -> None:
+    done = run_python("import sys, npuscope; assert 'numpy' not in sys.modules")
+    assert done.returncode == 0, done.stderr
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"npuscope {npuscope.__version__}\n"
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"    {verb}" in text for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (FileError("truncated", where="a.tflite", hint="copy it again"), 3, "file"),
+        (ModelError("dynamic shape"), 3, "model"),
+        (TargetError("no such pool"), 3, "target"),
+        (DeviceError("no answer"), 4, "device"),
+        (FileNotFoundError(2, "No such file or directory", "x"), 3, "file"),
+        (InternalError("an invariant does not hold"), 70, "internal"),
+        (KeyError("oops"), 70, "internal"),
+    ],
+)
+def test_errors(failing, capsys, error: BaseException, code: int, kind: str) -> None:  # type: ignore[no-untyped-def]
+    failing(error)
+    assert main(["estimate", "a.tflite"]) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("npuscope: ")
+    assert "Traceback" not in shown.err
+
+    assert main(["estimate", "a.tflite", "--json"]) == code
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) == {"error"}
+    assert set(result["error"]) == {"kind", "message", "where", "hint"}
+    assert result["error"]["kind"] == kind
+
+
+def test_an_error_is_one_sentence_with_place_and_hint(failing, capsys) -> None:  # type: ignore[no-untyped-def]
+    failing(FileError("truncated", where="a.tflite", hint="copy it again"))
+    main(["estimate", "a.tflite"])
+    assert capsys.readouterr().err == ("npuscope: a.tflite: truncated\n  hint: copy it again\n")
+
+
+def test_a_bug_shows_its_traceback_only_on_request(failing, capsys) -> None:  # type: ignore[no-untyped-def]
+    failing(KeyError("oops"))
+    assert main(["estimate", "a.tflite"]) == 70
+    text = capsys.readouterr().err
+    assert "this is a bug in npuscope: KeyError: 'oops'" in text
+    assert "--verbose" in text
+    assert main(["estimate", "a.tflite", "--verbose"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt(failing, capsys) -> None:  # type: ignore[no-untyped-def]
+    failing(KeyboardInterrupt())
+    assert main(["estimate", "a.tflite"]) == 130
+    assert capsys.readouterr().err == "npuscope: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["estimat"], "unknown verb 'estimat'\n  hint: did you mean estimate?"),
+        (["estimate"], "the following arguments are required: SOURCE"),
+        (["estimate", "a", "--bogus"], "unrecognized arguments: --bogus"),
+        (["estimate", "a", "--npu-mhz", "fast"], "argument --npu-mhz: invalid float value"),
+        (["estimate", "a", "--input-data-type", "int5"], "invalid choice: 'int5'"),
+        (["estimate", "a", "--set", "x"], "--set: expected KEY=VALUE, found 'x'"),
+        (["estimate", "a", "--shape", "x=1,b"], "--shape: expected NAME=1,224,224,3"),
+        (["estimate", "a", "--shape", "x=1,0"], "--shape: a size of 0 in 'x=1,0'"),
+        (["profile", "a", "--batch", "0"], "--batch: expected at least 1 inference, found 0"),
+        (["profile", "a", "--epochs", "3-"], "--epochs: expected numbers such as 3,7-12"),
+        (["profile", "a", "--connect", "usb"], "--connect: unknown device 'usb'"),
+        (["compile", "a"], "the following arguments are required: -o/--output"),
+        (["validate", "a", "--seeds", "0"], "--seeds: expected at least 1 seed, found 0"),
+        (["estimate", "a", "--set", "npu.clock=3"], "the machine has no key 'npu.clock'"),
+        (["estimate", "a", "--machine", "n7"], "--machine: unknown machine 'n7'"),
+        (["estimate", "a", "--generation", "5"], "--generation: unknown generation '5'"),
+    ],
+)
+def test_wrong_usage(capsys, words: list[str], message: str) -> None:  # type: ignore[no-untyped-def]
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert main([*words, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "usage"
+
+
+def test_no_verb_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "VERB" in shown.err
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = (
+        "import os, sys\nfrom npuscope.cli.main import main\n"
+        "read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "sys.exit(main(['machines']))"
+    )
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_missing_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", str(tmp_path / "none.tflite")]) == 3
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_api_is_reachable_from_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "profile", lambda source, **_: (source, sample_profile()))
+    assert npuscope.load_machine().name == "stm32n6"
+    assert npuscope.profile("a.tflite")[0] == "a.tflite"  # type: ignore[operator]
+    assert all(getattr(npuscope, name) is not None for name in npuscope.__all__)
+    with pytest.raises(AttributeError):
+        npuscope.nothing  # noqa: B018

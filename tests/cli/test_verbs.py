@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npuscope import api
+from npuscope.cli.main import main
+from npuscope.cli.output import MARKER
+from npuscope.machine.load import load_machine
+from npuscope.program.model import Epoch, EpochKind, Program, Refused
+from npuscope.report.json_report import estimate_json, profile_json
+from npuscope.report.text_estimate import estimate_text
+from npuscope.report.text_profile import profile_text
+from sample_profile import sample_profile
+
+PROFILE = sample_profile()
+
+
+@dataclass
+class Calls:
+    """What the command line asked of the API."""
+
+    seen: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+
+    def answer(self, result: Any) -> Callable[..., Any]:
+        def call(source: Any, **options: Any) -> Any:
+            self.seen.append((source, options))
+            return result
+
+        return call
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.seen[-1][1]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    found = Calls()
+    for verb in ("estimate", "profile"):
+        monkeypatch.setattr(api, verb, found.answer(PROFILE))
+    monkeypatch.setattr(api, "compile", found.answer(program()))
+    return found
+
+
+@pytest.fixture
+def saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the program writer: one file."""
+
+    def save(program: Program, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        (directory / "program.json").write_text("{}")
+
+    replace_module(monkeypatch, "npuscope.program.serialize", save=save)
+
+
+def replace_module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None:
+    module = types.ModuleType(name)
+    module.__dict__.update(content)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def program() -> Program:
+    trail = (Refused("CONVACC", "NA-CONV-PRIME", "257 is prime"),)
+    epoch = Epoch(3, 3, EpochKind.SW, operators=("Conv",), trail=trail)
+    return Program("net", "stm32n6", "4.0", True, (), (), (epoch,), (), ())
+
+
+def test_estimate_prints_the_screen(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "net.tflite"]) == 0
+    assert capsys.readouterr().out == estimate_text(PROFILE)
+
+
+def test_quiet_is_the_first_line(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "net.tflite", "-q"]) == 0
+    assert capsys.readouterr().out == estimate_text(PROFILE).partition("\n")[0] + "\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["estimate", "net.tflite", "--json"], ["estimate", "--json", "net.tflite"]]
+)
+def test_json_is_all_of_stdout(
+    calls: Calls, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == estimate_json(PROFILE)
+    assert shown.err == ""
+    assert calls.seen[0][0] == "net.tflite"
+
+
+def test_json_to_a_file(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "out.json"
+    assert main(["profile", "net.tflite", "--json", str(path)]) == 0
+    assert json.loads(path.read_text(encoding="utf-8")) == profile_json(PROFILE)
+    assert capsys.readouterr().out == profile_text(PROFILE)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_the_model_is_never_overwritten(calls: Calls, tmp_path: Path) -> None:
+    model = tmp_path / "net.json"
+    model.write_text("model")
+    assert main(["estimate", str(model), "--json", str(model)]) == 2
+    assert model.read_text() == "model"
+    assert calls.seen == []
+
+
+def test_a_file_that_cannot_be_written(calls: Calls, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "none" / "out.json"
+    assert main(["estimate", "net.tflite", "--json", str(path)]) == 3
+    assert f"{path}: cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_options_reach_the_api(calls: Calls) -> None:
+    words = (
+        "estimate net.onnx --machine stm32n6 --generation open --no-epoch-controller "
+        "--mcu-mhz 600 --npu-mhz 800 --mpool my.mpool --input-data-type uint8 "
+        "--output-data-type float32 --shape a=b=1,2,3 --set npu.clock_mhz=700 --set x.y=true "
+        "--set pools.a.file=AXI"
+    )
+    assert main(words.split()) == 0
+    assert calls.options == {
+        "machine": "stm32n6",
+        "machine_file": None,
+        "generation": "open",
+        "epoch_controller": False,
+        "overrides": {
+            "clocks.mcu_mhz": 600.0,
+            "clocks.npu_mhz": 800.0,
+            "npu.clock_mhz": 700,
+            "x.y": True,
+            "pools.a.file": "AXI",
+        },
+        "mpool": "my.mpool",
+        "shapes": {"a=b": (1, 2, 3)},
+        "input_data_type": "uint8",
+        "output_data_type": "float32",
+    }
+
+
+def test_profile_views(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "net.tflite", "--full", "--epochs", "187-190", "--batch", "4"]) == 0
+    expected = profile_text(PROFILE, full=True, epochs=frozenset(range(187, 191)))
+    assert capsys.readouterr().out == expected
+    assert calls.options["batch"] == 4
+
+
+def test_compile_leaves_a_whole_folder(
+    calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out" / "net"
+    words = ["compile", "net.tflite", "-o", str(folder), "--log-lowering"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == (
+        f"1 epochs (0 HW, 1 SW, 0 HYBRID) in {folder}\n"
+        "epoch 3 SW Conv: not CONVACC: 257 is prime [NA-CONV-PRIME]\n"
+    )
+    assert sorted(p.name for p in folder.iterdir()) == [MARKER, "program.json"]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == ["program.json"]
+    assert [p.name for p in folder.parent.iterdir()] == ["net"]
+
+
+def test_compile_keeps_a_foreign_folder(
+    calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert main(["compile", "net.tflite", "-o", str(tmp_path)]) == 3
+    assert "holds files that npuscope did not write" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_failed_write_leaves_nothing(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def save(program: Program, directory: Path) -> None:
+        (directory / "half").write_text("half")
+        raise OSError(28, "No space left on device", "half")
+
+    replace_module(monkeypatch, "npuscope.program.serialize", save=save)
+    assert main(["compile", "net.tflite", "-o", str(tmp_path / "out")]) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_writes_its_reports(
+    saving: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
+    monkeypatch.setattr(api, "build", lambda source, options: made)
+    replace_module(monkeypatch, "npuscope.demo", demo_graph=lambda: None)
+    replace_module(monkeypatch, "npuscope.profile.run", profile=lambda *_: PROFILE)
+    folder = tmp_path / "demo"
+    assert main(["demo", "-o", str(folder)]) == 0
+    assert sorted(p.name for p in folder.iterdir()) == [
+        MARKER,
+        "program",
+        "report.json",
+        "report.txt",
+    ]
+    assert (folder / "report.txt").read_text() == profile_text(PROFILE, full=True)
+    assert json.loads((folder / "report.json").read_text()) == profile_json(PROFILE)
+    assert capsys.readouterr().out.startswith("fits on chip with flash; ")
+
+
+@dataclass(frozen=True)
+class FakeValidation:
+    passed: bool
+    worst_op: str = "Conv:3"
+    saturated_share: float = 0.01
+    seeds: int = 1
+    outputs: tuple[dict[str, Any], ...] = (
+        {
+            "name": "scores",
+            "exact_share": 0.75,
+            "within_1_lsb_share": 1.0,
+            "max_lsb": 1,
+            "mean_lsb": 0.25,
+            "cosine": 0.99999,
+            "mean": 0.0,
+            "std": 0.1,
+        },
+    )
+    reference: dict[str, Any] = field(
+        default_factory=lambda: {"name": None, "elements": 0, "mismatches": 0, "max_lsb": 0}
+    )
+
+
+@pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
+def test_validate_says_whether_it_passed(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    passed: bool,
+    code: int,
+) -> None:
+    monkeypatch.setattr(api, "validate", lambda *_, **__: FakeValidation(passed))
+    assert main(["validate", "net.tflite"]) == code
+    verdict = "passed" if passed else "failed"
+    first = capsys.readouterr().out.partition("\n")[0]
+    assert first == f"validation {verdict}: outputs differ by at most 1 LSB"
+    assert main(["validate", "net.tflite", "--json"]) == code
+    result = json.loads(capsys.readouterr().out)
+    assert result["schema"] == "npuscope/validate/1"
+    assert result["outputs"][0]["max_lsb"] == 1
+
+
+def test_input_files_must_be_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"not an array")
+    assert main(["validate", "net.tflite", "--inputs", str(path)]) == 3
+    assert f"{path}: is not a .npy array" in capsys.readouterr().err
+
+
+def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["machines"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("stm32n6: ")
+    assert "generations  (default 4.0)" in text
+    assert main(["machines", "--json"]) == 0
+    (machine,) = json.loads(capsys.readouterr().out)["machines"]
+    assert [row["name"] for row in machine["generations"]] == ["2.2", "3.0", "4.0", "open"]

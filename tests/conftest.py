@@ -1,0 +1,18 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED_MODELS = Path(__file__).parents[1] / ".." / "shared" / "data" / "models"
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of real models; tests that need it are skipped where it is absent."""
+    folder = SHARED_MODELS.resolve()
+    if not folder.is_dir():
+        pytest.skip("the shared models are not on this machine")
+    return folder

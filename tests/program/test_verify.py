@@ -1,0 +1,221 @@
+"""Each rule of a Program, broken once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from npuscope.errors import FileError, InternalError
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group
+from npuscope.program.units import Link, Port, Ref, Streng
+from npuscope.program.verify import problems, verify
+from program.sample import copy_group, reader, sample, writer
+
+COUNTS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "DECUN": 2}
+
+
+@pytest.fixture
+def program():
+    return sample()
+
+
+def with_group(program, group):
+    return replace(program, epochs=(Epoch(1, 1, EpochKind.HW, groups=(group,)),))
+
+
+def with_buffer(program, name, **changes):
+    edit = [replace(b, **changes) if b.name == name else b for b in program.buffers]
+    return replace(program, buffers=tuple(edit))
+
+
+def found(program, counts=None):
+    return [(rule, where, what) for rule, where, what in problems(program, counts)]
+
+
+def test_a_good_program(program):
+    assert found(program, COUNTS) == []
+    verify(program, COUNTS)
+
+
+def test_the_caller_chooses_who_is_at_fault(program):
+    broken = replace(program, inputs=("nothing",))
+    text = r"sample: buffer 'nothing' is named but does not exist \(rule 'interface'\)"
+    with pytest.raises(InternalError, match=text):
+        verify(broken)
+    with pytest.raises(FileError, match=text):
+        verify(broken, error=FileError)
+
+
+def test_unit_numbers(program):
+    assert found(program, COUNTS | {"ARITH": 3}) == [
+        ("unit-numbers", "EpochBlock_1 -> 2, ARITH 3", "the machine has 3 units of this type")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "what"),
+    [
+        (((1, 1), (1, 1)), "the number does not follow 1"),
+        (((1, 3), (3, 4)), "the number does not follow 3"),
+        (((2, 1), (3, 3)), "the epoch ends before it starts"),
+    ],
+)
+def test_epoch_order(program, numbers, what):
+    epochs = tuple(Epoch(first, last, EpochKind.EMPTY) for first, last in numbers)
+    assert [(r, w) for r, _, w in found(replace(program, epochs=epochs))] == [("epoch-order", what)]
+
+
+def test_names_are_unique(program):
+    twice = replace(program, pools=(*program.pools, program.pools[0]))
+    assert ("unique-names", "sample", "two pools are named 'ram'") in found(twice)
+
+
+def test_units_are_unique(program):
+    group = Group((reader(), reader(), writer()), ())
+    assert found(with_group(program, group)) == [
+        ("unique-units", "EpochBlock_1", "STRENG 0 is configured twice in one group")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "what"),
+    [
+        (
+            Port("STRENG", 7),
+            Port("STRENG", 1),
+            "a link starts at STRENG 7 port 0, which is not in the group",
+        ),
+        (
+            Port("STRENG", 0),
+            Port("CONVACC", 0),
+            "a link ends at CONVACC 0 port 0, which is not in the group",
+        ),
+        (
+            Port("STRENG", 0),
+            Port("STRENG", 1, 1),
+            "a link ends at STRENG 1 port 1, which takes nothing",
+        ),
+        (
+            Port("STRENG", 1),
+            Port("STRENG", 1),
+            "a link starts at STRENG 1 port 0, which gives nothing",
+        ),
+        (
+            Port("STRENG", 0),
+            Port("STRENG", 0),
+            "a link ends at STRENG 0 port 0, which takes nothing",
+        ),
+    ],
+)
+def test_dangling_links(program, source, destination, what):
+    group = replace(copy_group(), links=(Link(source, destination),))
+    assert found(with_group(program, group)) == [("links", "EpochBlock_1", what)]
+
+
+def test_a_port_is_fed_once(program):
+    group = copy_group()
+    group = replace(group, links=group.links * 2)
+    assert found(with_group(program, group)) == [
+        ("links", "EpochBlock_1", "STRENG 1 port 0 is fed twice")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "extent"),
+    [
+        ({"fheight": 5}, "0 to 159"),
+        ({"offset_start": -1}, "-1 to 126"),
+        ({"addr_base": Ref("x", 1)}, "1 to 128"),
+        ({"frame_tot_cnt": 2, "frame_offset": 8}, "0 to 135"),
+        ({"frame_tot_cnt": 3, "frame_loop_cnt": 2, "loop_offset": 4}, "0 to 131"),
+        ({"nbits_in": 24, "nbits_out": 24, "batch_depth": 4}, "0 to 131"),
+    ],
+)
+def test_engines_stay_in_their_buffer(program, changes, extent):
+    group = replace(copy_group(), units=(reader(**changes), writer()))
+    assert found(with_group(program, group)) == [
+        (
+            "engine-range",
+            "EpochBlock_1, STRENG 0",
+            f"touches bytes {extent} of buffer 'x', which has 128",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"frame_tot_cnt": 9, "frame_loop_cnt": 1},  # re-reads one frame
+        {"nbits_in": 24, "nbits_out": 24, "batch_depth": 3},  # one byte past the last pixel
+    ],
+)
+def test_engines_that_look_large_but_fit(program, changes):
+    group = replace(copy_group(), units=(reader(**changes), writer()))
+    assert found(with_group(program, group)) == []
+
+
+def test_references_name_buffers(program):
+    group = replace(copy_group(), units=(reader(addr_base=Ref("gone")), writer()))
+    assert found(with_group(program, group)) == [
+        ("engine-range", "EpochBlock_1, STRENG 0", "buffer 'gone' does not exist")
+    ]
+    call = Epoch(1, 1, EpochKind.SW, call=Call("Softmax", ("x", ""), ("gone",)))
+    assert found(replace(program, epochs=(call,))) == [
+        ("call-buffers", "EpochBlock_1", "the call names buffer 'gone', which does not exist")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"offset": 4000}, "bytes 4000 to 4511 do not fit pool 'ram' of 4096"),
+        ({"offset": -4}, "bytes -4 to 507 do not fit pool 'ram' of 4096"),
+        ({"pool": "rom"}, "pool 'rom' does not exist"),
+    ],
+)
+def test_buffers_lie_in_pools(program, changes, what):
+    assert ("buffer-in-pool", "buffer 'z'", what) in found(with_buffer(program, "z", **changes))
+
+
+@pytest.mark.parametrize(
+    ("offset", "first", "clash"), [(255, 3, True), (256, 3, False), (255, 4, False)]
+)
+def test_live_buffers_do_not_overlap(program, offset, first, clash):
+    """y lives in epochs 1 to 3 at bytes 128 to 255."""
+    edited = with_buffer(program, "z", offset=offset, first=first, last=9)
+    rules = [rule for rule, _, what in found(edited) if "'y'" in what]
+    assert rules == (["no-overlap"] if clash else [])
+
+
+def test_pools_at_the_same_address_share_bytes(program):
+    low = replace(program.pools[0], name="sub", size_bytes=256)
+    other = Buffer("other", 16, (16,), 8, 16, "sub", 0, 2, 2)
+    edited = replace(program, pools=(*program.pools, low), buffers=(*program.buffers, other))
+    assert found(edited) == [
+        ("no-overlap", "buffer 'other'", "shares bytes at 0x34200000 with 'x', both live")
+    ]
+
+
+def test_parameters_live_always_but_may_share(program):
+    twin = replace(program.buffers[3], name="twin")
+    assert found(replace(program, buffers=(*program.buffers, twin))) == []
+    in_ram = replace(twin, pool="ram", offset=0)
+    rules = [rule for rule, _, _ in found(replace(program, buffers=(*program.buffers, in_ram)))]
+    assert "no-overlap" in rules
+
+
+def test_views_of_one_buffer_may_overlap(program):
+    second = Buffer("second", 16, (16,), 8, 16, "ram", 130, 1, 3, view_of="flat")
+    assert found(replace(program, buffers=(*program.buffers, second))) == []
+
+
+def test_a_circle_of_views_ends(program):
+    edited = with_buffer(with_buffer(program, "y", view_of="flat"), "flat", view_of="y")
+    assert isinstance(found(edited), list)
+
+
+def test_terminal_escapes_do_not_pass(program):
+    engine = Streng(id=0, dir=0, addr_base=Ref("\x1b[2J"))
+    (_, _, what), *_ = found(with_group(program, Group((engine,), ())))
+    assert "\x1b" not in what

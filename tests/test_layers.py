@@ -1,0 +1,68 @@
+"""A package imports only those above it: the order in which the house is built."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
+LAYERS = (
+    "graph",
+    "machine",
+    "program",
+    "rules",
+    "compiler",
+    "sim",
+    "loadable",
+    "board",
+    "profile",
+    "advice",
+    "manycore",
+    "report",
+    "cli",
+)
+# Root modules: these serve all; api and demo stand beside cli, on top of everything.
+SERVING_ALL = ("errors", "text", "version")
+BESIDE_CLI = ("api", "demo")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Parts of npuscope that a file names in any import, also a late one."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+            if node.module == "npuscope":
+                names = [f"npuscope.{alias.name}" for alias in node.names]
+        else:
+            assert not isinstance(node, ast.ImportFrom), f"{path}: relative import"
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("npuscope."))
+
+
+def allowed(part: str) -> set[str]:
+    if part in SERVING_ALL:
+        return set(SERVING_ALL)
+    if part in BESIDE_CLI:
+        return {*SERVING_ALL, *BESIDE_CLI, *LAYERS[: LAYERS.index("cli")]}
+    above = LAYERS[: LAYERS.index(part) + 1]
+    return {*SERVING_ALL, *above, *(BESIDE_CLI if part == "cli" else ())}
+
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_what_lies_above(path: Path) -> None:
+    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    wrong = sorted(set(imported(path)) - allowed(part))
+    assert not wrong, f"{part} must not import {', '.join(wrong)}"
+
+
+def test_every_package_has_its_place() -> None:
+    packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
+    assert packages <= set(LAYERS)
