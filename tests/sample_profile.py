@@ -133,6 +133,7 @@ def sample_profile(source: Provenance = Provenance.SIMULATION, fit: Fit | None =
             internal_ram_bytes=245_760,
             external_ram_bytes=0,
             weights_bytes=4_608,
+            lower_bound_bytes=196_608,
             pools=(
                 PoolUse("npuRAM5", 245_760, 458_752, 0, 245_760, 196_608),
                 PoolUse("npuRAM6", 0, 458_752, 0, 0, 0),

@@ -1,73 +1,74 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-import types
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import npuscope
+from models import mobilenet_like, save, to_onnx, to_tflite
 from npuscope import api
-from npuscope.graph.model import Graph
+from npuscope.demo import demo_graph
+from npuscope.graph.model import DType
 from npuscope.machine.load import load_machine
-from npuscope.program.model import Program
-
-GRAPH = Graph("net", (), (), (), ())
-PROGRAM = Program("net", "stm32n6", "4.0", True, (), (), (), (), ())
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    optimization: int = 3
-    input_data_type: str | None = None
-    output_data_type: str | None = None
+from npuscope.profile.model import Provenance
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A compiler that notes what it was asked for."""
-    seen: list[Any] = []
-
-    def compile_graph(graph: Graph, machine: Any, options: CompileOptions) -> Program:
-        seen.append((graph, machine, options))
-        return PROGRAM
-
-    module = types.ModuleType("npuscope.compiler.pipeline")
-    module.__dict__.update(CompileOptions=CompileOptions, compile_graph=compile_graph)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(api, "load_model", lambda path, shapes: GRAPH)
-    return seen
+def model(tmp_path: Path) -> Path:
+    return save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
 
 
-def test_a_program_remembers_its_model(compiled: list[Any], tmp_path: Path) -> None:
-    path = tmp_path / "net.tflite"
-    path.write_bytes(b"bytes of a model")
-    program = api.compile(path, output_data_type="float32")
+def test_a_program_remembers_its_model(model: Path) -> None:
+    program = api.compile(model)
     assert program.model_file == "net.tflite"
-    assert program.model_md5 == hashlib.md5(b"bytes of a model").hexdigest()
-    assert compiled[0][0] is GRAPH
-    assert compiled[0][2] == CompileOptions(output_data_type="float32")
+    assert program.model_md5 == hashlib.md5(model.read_bytes()).hexdigest()
 
 
-def test_a_graph_is_taken_as_it_is(compiled: list[Any]) -> None:
-    made = api.build(GRAPH, {"generation": "2.2", "epoch_controller": False})
-    assert made.program == PROGRAM
+def test_a_graph_is_taken_as_it_is() -> None:
+    graph = demo_graph()
+    made = api.build(graph, {"generation": "2.2", "epoch_controller": False})
+    assert made.graph is graph
     assert made.machine == load_machine(generation="2.2", epoch_controller=False)
+    assert made.program.generation == "2.2"
 
 
-def test_a_machine_is_taken_as_it_is(compiled: list[Any]) -> None:
+def test_a_machine_is_taken_as_it_is() -> None:
     machine = load_machine(overrides={"npu.clock_mhz": 123})
-    assert api.build(GRAPH, {"machine": machine}).machine is machine
+    assert api.build(demo_graph(), {"machine": machine}).machine is machine
 
 
-def test_runs_get_the_whole_build(compiled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("npuscope.profile.run")
-    module.__dict__.update(
-        estimate=lambda program, machine, graph: ("estimate", program, machine.name, graph),
-        profile=lambda program, machine, graph, batch: ("profile", batch),
-    )
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert api.estimate(GRAPH) == ("estimate", PROGRAM, "stm32n6", GRAPH)
-    assert api.profile(GRAPH, batch=3) == ("profile", 3)
+def test_io_types_show_in_the_graph_and_the_program(model: Path) -> None:
+    made = api.build(model, {"input_data_type": "float32", "output_data_type": "float32"})
+    tensors = [made.graph.tensor(made.graph.inputs[0]), made.graph.tensor(made.graph.outputs[0])]
+    assert [tensor.dtype for tensor in tensors] == [DType.FLOAT32, DType.FLOAT32]
+    assert made.program.inputs == made.graph.inputs
+    assert made.program.outputs == made.graph.outputs
+
+
+def test_the_verbs_are_functions_of_the_package(model: Path) -> None:
+    estimated = npuscope.estimate(model, generation="4.0")
+    profiled = npuscope.profile(str(model), batch=3)
+    assert estimated.total_ms == pytest.approx(profiled.total_ms)
+    assert estimated.runs[0].source is Provenance.ESTIMATE
+    assert (profiled.runs[0].source, profiled.runs[0].n) == (Provenance.SIMULATION, 3)
+
+
+def test_a_slower_clock_takes_longer(model: Path) -> None:
+    slow = npuscope.estimate(model, overrides={"npu.clock_mhz": 500})
+    assert slow.total_ms > 1.3 * npuscope.estimate(model).total_ms
+
+
+def test_both_formats_of_a_network_take_the_same_time(tmp_path: Path, model: Path) -> None:
+    """They differ only in the layout change at the channel-first input."""
+    onnx = save(tmp_path, "net.onnx", to_onnx(mobilenet_like()))
+    ours = [e.counters.core_cycles for e in npuscope.estimate(model).epochs]
+    theirs = [e.counters.core_cycles for e in npuscope.estimate(onnx).epochs]
+    assert theirs[1:] == ours
+
+
+def test_validation_checks_the_reference_against_an_outside_runtime(model: Path) -> None:
+    result = npuscope.validate(model, seeds=2)
+    assert result.passed
+    assert result.reference.name == "litert"
+    assert result.reference.mismatches == 0

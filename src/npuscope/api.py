@@ -99,7 +99,12 @@ def validate(
     made = build(source, options)
     from npuscope.profile.validate import validate as run_validation
 
-    return run_validation(made.program, made.graph, made.machine, inputs=inputs, seeds=seeds)
+    converted = options.get("input_data_type") or options.get("output_data_type")
+    # An outside runtime knows the model file as it is, without conversions at its border.
+    model = None if converted or isinstance(source, Graph) else Path(source)
+    return run_validation(
+        made.program, made.graph, made.machine, inputs=inputs, seeds=seeds, model=model
+    )
 
 
 def build(source: Source, options: Options) -> Build:
@@ -107,13 +112,12 @@ def build(source: Source, options: Options) -> Build:
     # What the user may have mistyped is looked at before the heavy parts are loaded.
     machine = machine_for(options)
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    from npuscope.compiler.pipeline import CompileOptions, compile_graph
+    from npuscope.compiler.passes.io_types import with_io_types
+    from npuscope.compiler.pipeline import compile_graph
 
-    chosen = CompileOptions(
-        input_data_type=options.get("input_data_type"),
-        output_data_type=options.get("output_data_type"),
-    )
-    program = compile_graph(graph, machine, chosen)
+    types = options.get("input_data_type"), options.get("output_data_type")
+    graph = with_io_types(graph, *types)
+    program = compile_graph(graph, machine)
     if not isinstance(source, Graph):
         path = Path(source)
         program = replace(program, model_file=path.name, model_md5=_md5(path))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from graph.litert_ops import Value, check, constant, one_op, q8, random_values, schema
 
 NONE, RELU, RELU6 = 0, 1, 3
@@ -192,18 +193,23 @@ def test_multiplier_above_one(tmp_path: Path) -> None:
     check(tmp_path, model, [values])
 
 
-@pytest.mark.parametrize("depthwise", [False, True])
-def test_16_bit_activations(depthwise: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("depthwise", "bias_type"), [(False, "int64"), (False, "int32"), (True, "int64")]
+)
+def test_16_bit_activations(depthwise: bool, bias_type: str, tmp_path: Path) -> None:
+    """The bias' type decides the rule: 64 bits bring the multiplier of 16 bits."""
     rng = np.random.default_rng(10)
     form = (1, 3, 3, 6) if depthwise else (5, 3, 3, 6)
     scales = (0.01 * (1 + rng.random(form[3] if depthwise else form[0]))).astype(np.float32)
     weights = constant(rng.integers(-127, 128, form).astype(np.int8), scales, axis=3 * depthwise)
-    bias = rng.integers(-(10**7), 10**7, len(scales)).astype(np.int64)
+    bias = rng.integers(-(10**7), 10**7, len(scales)).astype(bias_type)
     options = schema.DepthwiseConv2DOptionsT() if depthwise else schema.Conv2DOptionsT()
     options.strideH = options.strideW = 1
     options.dilationHFactor = options.dilationWFactor = 1
     if depthwise:
         options.depthMultiplier = 1
+    elif bias_type == "int32":
+        options.quantizedBiasType = schema.TensorType.INT32
     x = q8((1, 11, 9, 6), 0.0002, 0, "int16")
     y = q8((1, 11, 9, len(scales)), 0.0007, 0, "int16")
     name = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from graph.litert_ops import Value, check, constant, one_op, q8, random_values, schema
 
 
@@ -33,9 +34,7 @@ def dense_model(
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("depth", [7, 640, 1031])
 @pytest.mark.parametrize("activation", [0, 1, 3])
-def test_fully_connected_is_exact(
-    rows: int, depth: int, activation: int, tmp_path: Path
-) -> None:
+def test_fully_connected_is_exact(rows: int, depth: int, activation: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(depth)
     weights = rng.integers(-128, 128, (101, depth)).astype(np.int8)
     bias = rng.integers(-20000, 20000, 101).astype(np.int32)

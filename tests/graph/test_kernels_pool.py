@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from graph.litert_ops import check, constant, one_op, q8, random_values, schema
 
 SAME, VALID = 0, 1
@@ -14,7 +15,8 @@ SAME, VALID = 0, 1
 @pytest.mark.parametrize("operator", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
 @pytest.mark.parametrize("padding", [SAME, VALID])
 @pytest.mark.parametrize(
-    ("window", "strides"), [((2, 2), (2, 2)), ((3, 5), (2, 3)), ((13, 11), (1, 1)), ((1, 4), (3, 1))]
+    ("window", "strides"),
+    [((2, 2), (2, 2)), ((3, 5), (2, 3)), ((13, 11), (1, 1)), ((1, 4), (3, 1))],
 )
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("activation", [0, 3])

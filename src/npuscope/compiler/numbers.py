@@ -43,7 +43,7 @@ def norm(values: Array | float) -> int:
 
 
 def int16(values: Array | float) -> Array:
-    return np.clip(_round(values), -32768, INT16_MAX).astype(np.int64)
+    return np.asarray(np.clip(_round(values), -32768, INT16_MAX), np.int64)
 
 
 def int32(values: Array | float) -> Array:
@@ -53,7 +53,7 @@ def int32(values: Array | float) -> Array:
 def _round(values: Array | float) -> Array:
     """Half away from zero."""
     values = np.asarray(values, dtype=np.float64)
-    return np.sign(values) * np.floor(np.abs(values) + 0.5)
+    return np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5))
 
 
 def _shared(values: Array) -> Array:
@@ -71,15 +71,27 @@ def conv_shift(weights: Array) -> int:
     return max(0, ceil(log2(largest)) - 7) if largest else 0
 
 
-def safe_conv_shift(weights: Array, scaling: Scaling, input_span: int) -> int:
-    """Open rule: no sum that can still change the output leaves 16 bits."""
-    flat = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1)
-    reachable = flat * input_span
+def sums_that_matter(weights: Array, scaling: Scaling, inputs: tuple[int, int]) -> Array:
+    """Per channel the largest sum that can occur and still change the output.
+
+    `inputs` are the smallest and largest feature after the zero point is gone. A sum beyond
+    what the output's own clamp keeps may saturate: it ends in the same byte.
+    """
+    flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
+    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
+    highest = positive * inputs[1] + negative * inputs[0]
+    lowest = positive * inputs[0] + negative * inputs[1]
     unit = scaling.input_scale * scaling.weight_scales
-    swing = max(127 - scaling.output_zero, scaling.output_zero + 128) + 1
-    useful = (swing * scaling.output_scale + np.abs(scaling.bias)) / unit
-    largest = float(np.max(np.minimum(reachable, useful)))
-    return max(0, ceil(log2(largest / INT16_MAX))) if largest > INT16_MAX else 0
+    above = ((128 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
+    below = ((-129 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
+    largest = np.maximum(np.minimum(highest, above), -np.maximum(lowest, below))
+    return np.asarray(np.maximum(largest, 1.0))
+
+
+def safe_conv_shift(largest_sums: Array) -> int:
+    """Open rule: no sum that matters leaves 16 bits."""
+    needed = float(largest_sums.max())
+    return max(0, ceil(log2(needed / INT16_MAX))) if needed > INT16_MAX else 0
 
 
 def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
@@ -106,17 +118,21 @@ def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
     return Affine(int16(gain * 2.0**n), int32(offset * 2.0**n), n)
 
 
-def requantize_per_channel(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
-    """Open: a 15-bit mantissa per channel first, then its power of two and the offset.
+def requantize_per_channel(
+    scaling: Scaling, shift_o: int, largest_sums: Array
+) -> tuple[Affine, Affine]:
+    """Open: a mantissa per channel first, then its power of two and the offset.
 
-    Every channel keeps its full precision, however far apart the scales are.
+    Every channel keeps its full precision, however far apart the scales are. Between the
+    stages a value uses the 16 bits as far as the channel's sums allow.
     """
-    gain = _shared(scaling.input_scale * scaling.weight_scales) / scaling.output_scale
-    gain = gain * 2.0**shift_o
-    exponent = np.floor(np.log2(gain)).astype(np.int64) + 1
+    gain = scaling.input_scale * scaling.weight_scales / scaling.output_scale * 2.0**shift_o
+    exponent = np.floor(np.log2(gain)).astype(np.int64)  # gain / 2**exponent lies in [1, 2)
+    doubled = largest_sums / 2.0**shift_o * gain / 2.0**exponent
+    exponent = exponent + (doubled > INT16_MAX)
     exponent = np.maximum(exponent, int(exponent.max()) - 14)  # the power must stay >= 1
     total = 14 - int(exponent.max())
-    mul = Affine(int16(gain * 2.0 ** (15 - exponent)), np.zeros(1, np.int64), 15)
+    mul = Affine(int16(gain * 2.0 ** (14 - exponent)), np.zeros(1, np.int64), 14)
     offset = scaling.bias / scaling.output_scale + scaling.output_zero
     powers = int16(2.0 ** (total + exponent.astype(np.float64)))
     return mul, Affine(powers, int32(offset * 2.0**total + 0.5), total)

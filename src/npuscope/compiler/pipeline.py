@@ -20,16 +20,12 @@ class CompileOptions:
     """What a user may ask of the compiler, beside the machine and its generation."""
 
     optimization: int = 3
-    input_data_type: str | None = None
-    output_data_type: str | None = None
 
 
-def compile_graph(
-    graph: Graph, machine: Machine, options: CompileOptions | None = None
-) -> Program:
+def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
     """Clean the graph, lower it to unit stages, group them into epochs, place, account."""
     options = options or CompileOptions()
-    graph = run_passes(graph, machine, options.input_data_type, options.output_data_type)
+    graph = run_passes(graph, machine)
     lowered = lower_graph(graph, machine, options.optimization)
     groups = schedule(lowered, machine)
     program = emit_program(graph, lowered, groups, machine)

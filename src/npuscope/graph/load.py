@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from npuscope.errors import FileError, ModelError, NpuscopeError
+from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_FILE_BYTES
 from npuscope.graph.model import Graph
 from npuscope.graph.pinning import Pins
@@ -26,6 +26,12 @@ def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
+    except Exception as error:
+        raise InternalError(
+            f"reading stopped with {type(error).__name__}: {error}",
+            where=str(path),
+            hint="this is a bug in npuscope: please report it with the file",
+        ) from error
     return graph
 
 
@@ -58,7 +64,7 @@ def _bytes(path: Path) -> bytes:
         if size > MAX_FILE_BYTES:
             raise FileError(f"the file has {size} bytes, more than {MAX_FILE_BYTES} we accept")
         if size == 0:
-            raise FileError("the file is empty")
+            raise FileError("the file is empty", hint="it may not have been copied whole")
         return path.read_bytes()
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}") from None

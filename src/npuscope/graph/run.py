@@ -18,6 +18,9 @@ from npuscope.graph.kernels.table import make_step
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.text import safe_terminal
 
+# What numpy says to shapes that do not fit, or to sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, MemoryError)
+
 
 def run(
     graph: Graph, inputs: Mapping[str, Array], keep: Iterable[str] | None = None
@@ -47,14 +50,14 @@ class Plan:
 
     ops: tuple[Op, ...]
     tensors: dict[str, Tensor]
+    constants: dict[str, Array]
     inputs: tuple[Tensor, ...]
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
 
     def run(self, inputs: Mapping[str, Array], keep: Iterable[str] = ()) -> dict[str, Array]:
         wanted = dict.fromkeys((*self._known(keep), *self.outputs))
-        values = {name: t.data for name, t in self.tensors.items() if t.data is not None}
-        values.update(checked_inputs(self.inputs, inputs))
+        values = {**self.constants, **checked_inputs(self.inputs, inputs)}
         for stage in self.stages:
             values[stage.op.outputs[0]] = _execute(stage, values)
             for name in stage.dying:
@@ -84,7 +87,7 @@ class Plan:
 def _execute(stage: Stage, values: Mapping[str, Array]) -> Array:
     try:
         result = stage.step([values[name] for name in stage.op.inputs if name])
-    except (ValueError, IndexError, MemoryError) as error:
+    except _REFUSALS as error:
         raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
     if result.shape != stage.shape:
         raise ModelError(
@@ -108,6 +111,7 @@ def prepare(graph: Graph) -> Plan:
     return Plan(
         tuple(graph.ops),
         dict(graph.tensors),
+        {name: t.data for name, t in graph.tensors.items() if t.data is not None},
         tuple(graph.tensors[name] for name in graph.inputs),
         graph.outputs,
         stages,
@@ -126,6 +130,8 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
     except ModelError as error:
         error.where = error.where or _place(op)
         raise
+    except _REFUSALS as error:
+        raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
     return Stage(op, step, graph.output_tensor(op).shape, tuple(dying))
 
 

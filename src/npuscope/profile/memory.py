@@ -22,8 +22,13 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
         sum(p.activations_bytes for p in internal),
         sum(p.activations_bytes for p in pools if p.name in external),
         sum(b.size_bytes for b in program.buffers if b.is_param),
+        _peak((b.first, b.last, b.size_bytes) for b in _activations(program)),
         pools,
     )
+
+
+def _activations(program: Program) -> list[Buffer]:
+    return [buffer for buffer in program.buffers if not (buffer.is_param or buffer.view_of)]
 
 
 def _pool_use(pool: Pool, program: Program) -> PoolUse:
@@ -60,10 +65,23 @@ def _peak(spans: Iterable[tuple[int, int, int]]) -> int:
 
 def fit(program: Program, machine: Machine) -> Fit:
     """Try the placement with ever more memory: chip alone, with flash, with external RAM."""
-    on_chip = _fits(program, machine, [m for m in machine.pools if not m.cacheable])
+    chip = [m for m in machine.pools if not m.cacheable]
+    on_chip = _fits(program, machine, chip)
     with_flash = _fits(program, machine, [m for m in machine.pools if _no_external_ram(m)])
     with_ram = _fits(program, machine, list(machine.pools))
-    return Fit(on_chip is None, with_flash is None, with_ram is None, on_chip or "")
+    reason = "" if on_chip is None else _shortage(program, chip)
+    return Fit(on_chip is None, with_flash is None, with_ram is None, reason)
+
+
+def _shortage(program: Program, chip: list[MemoryPool]) -> str:
+    """What the chip alone would have to hold, against what it has."""
+    weights = sum(b.size_bytes for b in program.buffers if b.is_param)
+    live = _peak((b.first, b.last, b.size_bytes) for b in _activations(program))
+    room = sum(memory.size_bytes for memory in chip)
+    return (
+        f"on chip alone: {weights:,} bytes of weights and at least {live:,} of activations "
+        f"against {room:,} bytes of RAM"
+    )
 
 
 def _no_external_ram(memory: MemoryPool) -> bool:

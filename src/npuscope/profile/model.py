@@ -81,7 +81,7 @@ class PoolUse:
     size_bytes: int
     weights_bytes: int
     activations_bytes: int
-    lower_bound_bytes: int
+    live_bytes: int  # most activation bytes alive at once in this pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class MemoryUse:
     internal_ram_bytes: int
     external_ram_bytes: int
     weights_bytes: int
+    lower_bound_bytes: int  # most activation bytes alive at once: no placement needs less
     pools: tuple[PoolUse, ...]
 
 

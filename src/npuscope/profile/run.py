@@ -73,7 +73,7 @@ def _profile(
 
 def _error_text(memory: MemoryUse, half: float) -> str:
     where = "external RAM" if memory.external_ram_bytes else "internal RAM"
-    return f"predicted, known error ±{half:.0%} with activations in {where}"
+    return f"±{half:.0%} with activations in {where}"
 
 
 def _epoch(
@@ -150,9 +150,7 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
     quant = tensor.quant
     scale = quant.scale if quant and not quant.per_channel else None
     zero = quant.zero_point if quant and not quant.per_channel else None
-    return TensorInfo(
-        tensor.name, tensor.shape, tensor.dtype.value, scale, zero, tensor.size_bytes
-    )
+    return TensorInfo(tensor.name, tensor.shape, tensor.dtype.value, scale, zero, tensor.size_bytes)
 
 
 def _buffer_info(buffer: Buffer) -> TensorInfo:

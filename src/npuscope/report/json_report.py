@@ -73,6 +73,7 @@ def _memory(memory: MemoryUse) -> dict[str, Any]:
         "internal_ram_bytes": memory.internal_ram_bytes,
         "external_ram_bytes": memory.external_ram_bytes,
         "weights_bytes": memory.weights_bytes,
+        "lower_bound_bytes": memory.lower_bound_bytes,
         "pools": [asdict(pool) for pool in memory.pools],
     }
 

@@ -50,22 +50,23 @@ def time_lines(profile: Profile) -> list[str]:
 def memory_lines(profile: Profile) -> list[str]:
     memory = profile.memory
     used = [pool for pool in memory.pools if pool.used_bytes]
-    lines = [f"{'Memory':<12} {'used':>11} {'of':>11} {'share':>7} {'lower bound':>12}"]
+    lines = [f"{'Memory':<12} {'used':>11} {'of':>11} {'share':>7} {'live peak':>12}"]
     lines += [_pool_line(pool) for pool in used]
     lines.append(
         f"  internal RAM {size(memory.internal_ram_bytes)}, "
         f"external RAM {size(memory.external_ram_bytes)}, weights {size(memory.weights_bytes)}"
     )
+    lines.append(f"  no placement needs less than {size(memory.lower_bound_bytes)} of RAM")
     return lines
 
 
 def _pool_line(pool: PoolUse) -> str:
-    bound = size(pool.lower_bound_bytes) if pool.lower_bound_bytes else DASH
+    live = size(pool.live_bytes) if pool.live_bytes else DASH
     share = percent(pool.used_bytes, pool.size_bytes)
     name = safe_terminal(pool.name)
     return (
         f"  {name:<10} {size(pool.used_bytes):>11} {size(pool.size_bytes):>11} {share:>7} "
-        f"{bound:>12}"
+        f"{live:>12}"
     )
 
 

@@ -41,9 +41,7 @@ def _count(
     return _hardware(epoch, program, machine, banks)
 
 
-def _hardware(
-    epoch: Epoch, program: Program, machine: Machine, banks: Banks
-) -> EpochCounters:
+def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) -> EpochCounters:
     groups = epoch.groups or ()
     spans = [group_span(group, banks, machine) for group in groups]
     core = sum(span.cycles for span in spans)
@@ -87,9 +85,7 @@ def _claimed(epoch: Epoch, program: Program, machine: Machine) -> EpochCounters:
     bound = Bound.FEATURES if core == cycles[0] else Bound.BANK
     traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in claims.accesses)
     pre, post = cpu_phases(epoch, program, machine)
-    return EpochCounters(
-        epoch.number, epoch.last_number, pre, core, post, bound, traffic=traffic
-    )
+    return EpochCounters(epoch.number, epoch.last_number, pre, core, post, bound, traffic=traffic)
 
 
 def _software(

@@ -183,9 +183,7 @@ def _vectors(
 ) -> float:
     """Cycles that streamed coefficients add to the outputs of the chain."""
     engines = [
-        e
-        for e in wiring.engines
-        if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
+        e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
     ]
     if not engines:
         return 0.0
@@ -197,9 +195,7 @@ def _vectors(
     return cycles + (timing.vector_frame_cycles * wiring.frames(pipe[0]) if advances else 0.0)
 
 
-def _moving(
-    chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine
-) -> Span:
+def _moving(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine) -> Span:
     """No convolution: the longest stream, or the bank."""
     engines = [e for e in wiring.engines if (e.unit, e.id) in chain]
     copies = all(unit == "STRENG" for unit, _ in chain)
@@ -245,4 +241,3 @@ def _shared(wiring: Wiring, banks: Banks, machine: Machine) -> list[Span]:
         bus[key] = bus.get(key, 0) + engine.total_bytes
     rate = machine.stream.busif_bytes
     return spans + [Span(moved / rate, Bound.BUSIF) for moved in bus.values()]
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from npuscope.compiler.emit.engines import Walk, channel_frames
 from npuscope.compiler.emit.epoch import EpochBuilder, Source
 from npuscope.compiler.lower.weights import DEEP_PACK
@@ -20,7 +22,7 @@ def emit_conv(builder: EpochBuilder, stage: ConvStage) -> Source:
     for source, port in zip(features, ports, strict=True):
         builder.connect(source, Port(port.unit, port.id, 0))
         builder.connect(kernels, Port(port.unit, port.id, 1))
-    for before, after in zip(ports, ports[1:], strict=False):
+    for before, after in pairwise(ports):
         builder.connect(Source(before), Port(after.unit, after.id, 2))
     if stage.tiling.passes == 1:
         return Source(ports[-1])

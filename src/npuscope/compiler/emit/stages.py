@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from npuscope.compiler.emit.convolution import emit_conv
@@ -110,13 +112,11 @@ def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Sourc
     expanded = np.repeat(tiles, width, axis=1)
     buffer = builder.buffers.parameter(f"{stage.name}.table", expanded)
     line_bytes = width * frame * 2
-    walk = Walk(
-        width, 1, frame, frame * 2, 0, 0, height, line_bytes, height * channels // frame
-    )
+    walk = Walk(width, 1, frame, frame * 2, 0, 0, height, line_bytes, height * channels // frame)
     return builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, cache_allocate=1)
 
 
-def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, object]:
+def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, Any]:
     """Scalar or per-channel A and C; a single operand leaves B to widen C to 32 bits."""
     if dual:
         return {
@@ -137,9 +137,9 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
     return {"bcast": int(Bcast.CHAN), "combinebc": 1, **_vectors(builder, stage)}
 
 
-def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, object]:
+def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
     high, low = _halves(int(stage.c[0]))
-    found: dict[str, object] = {
+    found: dict[str, Any] = {
         "A_scalar": int(stage.a[0]),
         "B_scalar": high,
         "C_scalar": low,

@@ -32,6 +32,18 @@ class Context:
         """The value that carries a graph tensor."""
         return self.values[tensor_name]
 
+    def operand(self, tensor_name: str, origin: tuple[str, ...] = ()) -> Value:
+        """The tensor in its own bytes and shape, as software and graph outputs need it."""
+        value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
+        if value.signed != (tensor.dtype is not DType.UINT8) and value.nbits == 8:
+            value = self.zero_removed(value, origin)
+            self.values[tensor_name] = value
+        if value.tensor == tensor_name:
+            return value
+        view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
+        self.result.views[view.name] = value
+        return view
+
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
 
@@ -42,6 +54,8 @@ class Context:
         """The value with a zero point of -128 shifted out: unsigned bytes, zero point 0."""
         if value.name in self.shifted:
             return self.shifted[value.name]
+        made_by = next((s for s in self.result.stages if s.output.name == value.name), None)
+        origin = made_by.origin if made_by else origin
         quant = Quant((value.quant.scale,), (0,)) if value.quant else None
         output = value.named(f"{value.name}.sub", signed=False, quant=quant, tensor="", batch=0)
         # x + 128 in 14-bit fixed point, kept modulo 256: the byte becomes unsigned.

@@ -10,11 +10,16 @@ import numpy as np
 from npuscope.compiler.lower.clamp import clamp_range
 from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
 from npuscope.compiler.lower.pool import pool_follows
-from npuscope.compiler.lower.requantize import requantize_sums
+from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.lower.weights import pack_weights
-from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift
+from npuscope.compiler.numbers import (
+    Scaling,
+    conv_shift,
+    safe_conv_shift,
+    sums_that_matter,
+)
 from npuscope.compiler.stages import ArithStage, ConvStage, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
@@ -42,6 +47,12 @@ class Layer:
     @property
     def depthwise(self) -> bool:
         return self.attrs.groups > 1
+
+    @property
+    def largest_sums(self) -> Array:
+        lowest, highest = (-128, 127) if self.features.signed else (0, 255)
+        inputs = (lowest - self.fsub, highest - self.fsub)
+        return sums_that_matter(self.weights, self.scaling, inputs)
 
 
 def lower_conv(context: Context, op: Op) -> None:
@@ -81,7 +92,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
         layer = replace(layer, features=features)
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(attrs.activation, output)
-    requantize_sums(context, sums, output, scaling, shift_o, clip, op.origin)
+    layer_sums = Sums(sums, scaling, shift_o, layer.largest_sums)
+    requantize_sums(context, layer_sums, output, clip, op.origin)
     context.define(op.outputs[0], output)
 
 
@@ -112,9 +124,7 @@ def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
     return data if tensor.dtype is DType.FLOAT32 else data * unit
 
 
-def _features(
-    context: Context, source: Value, origin: tuple[str, ...]
-) -> tuple[Value, Simd, int]:
+def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple[Value, Simd, int]:
     """The feature operand and the mode its zero point asks for.
 
     0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
@@ -133,9 +143,7 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     shift_o = _shift(context, layer)
     height = layer.weights.shape[1]
     limit = context.machine.convacc.max_kernel_height
-    pieces = [
-        (first, min(first + limit, height)) for first in range(0, height, limit)
-    ]
+    pieces = [(first, min(first + limit, height)) for first in range(0, height, limit)]
     parts = [_piece(context, layer, rows, shift_o, len(pieces) > 1) for rows in pieces]
     total = parts[0]
     for number, part in enumerate(parts[1:], 1):
@@ -145,8 +153,7 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
 
 def _shift(context: Context, layer: Layer) -> int:
     if context.machine.generation.saturation_safe_shift:
-        span = 255 if layer.fsub else 255 if not layer.features.signed else 128
-        return safe_conv_shift(layer.weights, layer.scaling, span)
+        return safe_conv_shift(layer.largest_sums)
     return conv_shift(layer.weights)
 
 
@@ -188,9 +195,7 @@ def _piece(
 def _tiling(context: Context, layer: Layer, weights: Array) -> Tiling:
     outputs, kh, kw, inputs = weights.shape
     if layer.depthwise:
-        return depthwise_tiling(
-            outputs, (kh, kw), layer.attrs.strides, layer.simd, context.machine
-        )
+        return depthwise_tiling(outputs, (kh, kw), layer.attrs.strides, layer.simd, context.machine)
     shape = ConvShape(
         inputs,
         outputs,

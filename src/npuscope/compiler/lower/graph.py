@@ -38,5 +38,5 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     for op in graph.ops:
         LOWERINGS.get(op.kind, lower_software)(context, op)
     context.result.inputs = [context.value(name) for name in graph.inputs]
-    context.result.outputs = [context.value(name) for name in graph.outputs]
+    context.result.outputs = [context.operand(name) for name in graph.outputs]
     return context.result

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import log2
+
 import numpy as np
 
 from npuscope.compiler.lower.context import ZERO, Context
@@ -15,30 +18,36 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ArithStage, Value
 
+Array = np.ndarray
 Clip = tuple[int, int] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a convolution leaves: 16-bit sums, shifted right by `shift_o`."""
+
+    value: Value
+    scaling: Scaling
+    shift_o: int
+    largest: Array  # per channel, before the shift
+
+
 def requantize_sums(
-    context: Context,
-    sums: Value,
-    output: Value,
-    scaling: Scaling,
-    shift_o: int,
-    clip: Clip,
-    origin: tuple[str, ...],
+    context: Context, sums: Sums, output: Value, clip: Clip, origin: tuple[str, ...]
 ) -> Value:
     """Emit the generation's stages from raw sums to `output`."""
     generation = context.machine.generation
-    if sums.channels > context.machine.arith.max_vector:
-        return _streamed(context, sums, output, scaling, shift_o, clip, origin)
+    value, scaling, shift_o = sums.value, sums.scaling, sums.shift_o
+    if value.channels > context.machine.arith.max_vector:
+        return _streamed(context, sums, output, clip, origin)
     if generation.per_channel_both_stages:
-        stages = requantize_per_channel(scaling, shift_o)
-        return _two_stage(context, sums, output, stages, clip, origin)
+        stages = requantize_per_channel(scaling, shift_o, sums.largest)
+        return _two_stage(context, value, output, stages, clip, origin)
     if generation.requantize == "mul_add":
         stages = requantize_two_stage(scaling, shift_o)
-        return _two_stage(context, sums, output, stages, clip, origin)
+        return _two_stage(context, value, output, stages, clip, origin)
     affine = requantize_one_stage(scaling, shift_o)
-    return context.emit(_affine(f"{output.name}.bias", "Add", sums, output, affine, clip, origin))
+    return context.emit(_affine(f"{output.name}.bias", "Add", value, output, affine, clip, origin))
 
 
 def _two_stage(
@@ -79,22 +88,17 @@ def _affine(
 
 
 def _streamed(
-    context: Context,
-    sums: Value,
-    output: Value,
-    scaling: Scaling,
-    shift_o: int,
-    clip: Clip,
-    origin: tuple[str, ...],
+    context: Context, sums: Sums, output: Value, clip: Clip, origin: tuple[str, ...]
 ) -> Value:
     """More channels than the unit holds coefficients: an engine streams them into port Y.
 
     The scale multiplies, the bias is added in the same 16-bit fixed point.
     """
-    mul, add = requantize_two_stage(scaling, shift_o)
+    scaling = sums.scaling
+    mul, add = requantize_two_stage(scaling, sums.shift_o)
     fraction = _fraction_bits(add, scaling)
-    scaled = sums.named(f"{output.name}.scaled")
-    context.emit(_streamed_scale(f"{output.name}.mul", sums, scaled, mul, origin))
+    scaled = sums.value.named(f"{output.name}.scaled")
+    context.emit(_streamed_scale(f"{output.name}.mul", sums.value, scaled, mul, origin))
     factor = int(add.a[0])
     return context.emit(
         ArithStage(
@@ -136,5 +140,5 @@ def _streamed_scale(
 
 def _fraction_bits(add: Affine, scaling: Scaling) -> int:
     """Fraction bits of the value between the two stages."""
-    factor_bits = round(np.log2(float(add.a[0]) * scaling.output_scale))
+    factor_bits = round(log2(float(add.a[0]) * scaling.output_scale))
     return add.shift - factor_bits

@@ -8,7 +8,7 @@ from enum import Enum
 from npuscope.compiler.lower.context import Context
 from npuscope.compiler.stages import CallStage
 from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import Op
+from npuscope.graph.model import Numerics, Op
 from npuscope.program.model import Call, Refused
 
 # Names under which the vendor's reports list the same kernels.
@@ -23,7 +23,7 @@ _OPERATORS = {
 
 def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """Run the op as a software kernel and keep why it is not on the NPU."""
-    sources = [context.value(name) for name in op.inputs if name in context.values]
+    sources = [context.operand(name, op.origin) for name in op.inputs if name in context.values]
     output = context.new_value(context.graph.output_tensor(op))
     stage = CallStage(
         op.name,
@@ -32,16 +32,19 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
         output,
         op.origin,
         trail,
-        call=Call(op.kind, op.inputs, op.outputs, _arguments(op.attrs)),
+        call=Call(op.kind, op.inputs, op.outputs, _arguments(context.graph.numerics, op.attrs)),
     )
     context.emit(stage)
     context.define(op.outputs[0], output)
 
 
-def _arguments(attrs: Attrs) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
-    """The attribute record as named arguments; enums by value."""
+def _arguments(
+    numerics: Numerics, attrs: Attrs
+) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
+    """The attribute record as named arguments, enums by value; and whose rounding to follow."""
     pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
-    return tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
+    named = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
+    return (*named, ("numerics", numerics.value))
 
 
 def lower_software(context: Context, op: Op) -> None:

@@ -7,7 +7,6 @@ from npuscope.compiler.passes.base import Pass
 from npuscope.compiler.passes.fold_batch_norm import FoldBatchNorm
 from npuscope.compiler.passes.fold_constants import FoldConstants
 from npuscope.compiler.passes.fuse_activation import FuseActivation
-from npuscope.compiler.passes.io_types import set_io_types
 from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossReshape
 from npuscope.compiler.passes.refuse_float import refuse_float_network
 from npuscope.compiler.passes.remove_moves import RemoveMoves
@@ -27,13 +26,10 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(
-    graph: Graph, machine: Machine, input_data_type: str | None, output_data_type: str | None
-) -> Graph:
+def run_passes(graph: Graph, machine: Machine) -> Graph:
     """A cleaned copy of the graph, ready to be lowered."""
     refuse_float_network(graph)
     graph = graph.copy()
-    set_io_types(graph, input_data_type, output_data_type)
     for step in PASSES:
         step.run(graph, machine)
     graph.drop_unused()

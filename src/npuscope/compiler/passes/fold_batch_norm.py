@@ -35,25 +35,31 @@ def _foldable(graph: Graph, op: Op) -> Op | None:
 
 
 def _fold(graph: Graph, op: Op, norm: Op) -> None:
-    """y = gain * (conv + b) + offset. The gain goes into the weights' scales where they have
-    some (nothing is rounded again), else into float weights."""
+    """y = gain * (conv + b) + offset."""
     gain, offset = _gain(graph, norm)
     weights = graph.tensor(op.inputs[1])
-    if weights.quant is not None:
-        scales = tuple(float(np.float32(s)) for s in np.array(weights.quant.scales) * np.abs(gain))
-        data = weights.data * np.sign(gain).astype(np.int8).reshape(-1, *[1] * (len(weights.shape) - 1))
-        quant = Quant(scales, (0,) * len(scales), 0)
-        graph.tensors[weights.name] = replace(weights, data=data, quant=quant)
-    else:
-        shaped = gain.reshape(-1, *[1] * (len(weights.shape) - 1)).astype(np.float32)
-        graph.tensors[weights.name] = replace(weights, data=weights.data * shaped)
+    graph.tensors[weights.name] = _scaled(weights, gain)
     bias = graph.add(_bias(graph, op, norm, gain, offset))
-    replace_op(
-        graph, op, op.replace(inputs=(*op.inputs[:2], bias.name), outputs=norm.outputs,
-                              origin=(*op.origin, *norm.origin))
+    folded = op.replace(
+        inputs=(*op.inputs[:2], bias.name),
+        outputs=norm.outputs,
+        origin=(*op.origin, *norm.origin),
     )
+    replace_op(graph, op, folded)
     graph.ops.remove(norm)
     graph.drop_unused()
+
+
+def _scaled(weights: Tensor, gain: Array) -> Tensor:
+    """The gain goes into the scales where there are some: nothing is rounded again."""
+    assert weights.data is not None
+    along = (-1, *[1] * (len(weights.shape) - 1))
+    if weights.quant is None:
+        return replace(weights, data=weights.data * gain.reshape(along).astype(np.float32))
+    scales = np.asarray(np.array(weights.quant.scales) * np.abs(gain), np.float32)
+    quant = Quant(tuple(float(s) for s in scales), (0,) * len(scales), 0)
+    signs = np.sign(gain).astype(np.int8).reshape(along)
+    return replace(weights, data=weights.data * signs, quant=quant)
 
 
 def _gain(graph: Graph, norm: Op) -> tuple[Array, Array]:
@@ -73,4 +79,4 @@ def _real(graph: Graph, name: str) -> Array:
     assert tensor.data is not None
     if tensor.quant is None:
         return tensor.data.astype(np.float64)
-    return tensor.data.astype(np.float64) * np.array(tensor.quant.scales)
+    return np.asarray(tensor.data * np.array(tensor.quant.scales), np.float64)

@@ -12,14 +12,18 @@ _TYPES = {"float32": DType.FLOAT32, "int8": DType.INT8, "uint8": DType.UINT8}
 _OFFSET = 128
 
 
-def set_io_types(graph: Graph, input_type: str | None, output_type: str | None) -> None:
-    """Put a conversion between the wanted type and the network's own, where they differ."""
+def with_io_types(graph: Graph, input_type: str | None, output_type: str | None) -> Graph:
+    """A graph with a conversion between the wanted types and its own, where they differ."""
+    if input_type is None and output_type is None:
+        return graph
+    graph = graph.copy()
     if input_type:
         wanted = _wanted(input_type, "--input-data-type")
         graph.inputs = tuple(_convert_input(graph, name, wanted) for name in graph.inputs)
     if output_type:
         wanted = _wanted(output_type, "--output-data-type")
         graph.outputs = tuple(_convert_output(graph, name, wanted) for name in graph.outputs)
+    return graph
 
 
 def _wanted(text: str, option: str) -> DType:
@@ -51,7 +55,8 @@ def _convert_output(graph: Graph, name: str, wanted: DType) -> str:
 
 
 def _retyped(graph: Graph, tensor: Tensor, wanted: DType, name: str) -> Tensor:
-    return replace(tensor, name=graph.fresh_name(name), dtype=wanted, quant=_quant(graph, tensor, wanted))
+    quant = _quant(graph, tensor, wanted)
+    return replace(tensor, name=graph.fresh_name(name), dtype=wanted, quant=quant)
 
 
 def _quant(graph: Graph, tensor: Tensor, wanted: DType) -> Quant | None:

@@ -81,4 +81,3 @@ def _renamed(op: Op, old: str, new: str) -> Op:
 
 def _bridge(source: str, target: str) -> Op:
     return Op("Quantize", f"{target}.sign", (source,), (target,), Attrs())
-

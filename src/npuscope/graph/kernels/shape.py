@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npuscope.errors import ModelError
 from npuscope.graph.attrs import ConcatAttrs, PadAttrs, TransposeAttrs
 from npuscope.graph.kernels.elementwise import litert_pad_value
 from npuscope.graph.kernels.requantize import clamp_limits, real_limits
@@ -57,7 +58,10 @@ def _pad(graph: Graph, op: Op, fill: float) -> Step:
 
 
 def raw_concat(graph: Graph, op: Op) -> Step:
+    """LiteRT refuses unequal scales too."""
     output = graph.output_tensor(op)
+    if any(graph.tensors[name].quant != output.quant for name in op.inputs):
+        raise ModelError("the inputs and the output of the concat differ in their quantization")
     if output.quant is None:
         return real_concat(graph, op)
     attrs = op.attrs_as(ConcatAttrs)

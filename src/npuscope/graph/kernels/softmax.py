@@ -44,15 +44,15 @@ def litert_softmax(graph: Graph, op: Op) -> Step:
 
 
 def _exponentials(beta: float, scale: float) -> Array:
-    """exp(-beta * scale * d) for d = 0 ... 255 as fractions; zero where LiteRT skips a term."""
+    """exp(-beta * scale * d) for d = 0 ... 255 as fractions.
+
+    LiteRT skips terms below exp(-31); the fraction of 31 bits is zero there already.
+    """
     largest = 2.0**31 - 1
     factor = quantized_multipliers(min(beta * scale * 2.0 ** (31 - _DIFF_BITS), largest))
-    shift = int(factor.shift[0])
-    radius = (2**_DIFF_BITS - 1) * 2 ** (31 - _DIFF_BITS) >> shift
+    radius = (2**_DIFF_BITS - 1) * 2 ** (31 - _DIFF_BITS) >> int(factor.shift[0])
     below = np.minimum(np.arange(256), radius)
-    table = exp_of_negative(scale_twice(-below, factor), _DIFF_BITS)
-    table[radius + 1 :] = 0
-    return table
+    return exp_of_negative(scale_twice(-below, factor), _DIFF_BITS)
 
 
 def _reciprocal(total: Array) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from npuscope.graph.onnx.layout import (
     Shape,
     order_of_values,
     plain,
-    reshape_in_place,
+    reshape_layouts,
     source_shape,
     stored_shape,
     without_added,
@@ -65,10 +65,9 @@ class Arranger:
     def reshape(self, value: Value, target: Shape, origin: str, name: str) -> Value:
         """The value with the source shape `target`."""
         source = self.source_shape(value)
-        layout = reshape_in_place(value.layout, source, target)
-        if layout is None:
-            value = self.arrange(value, plain(len(source)), origin)
-            layout = plain(len(target))
+        before, layout = reshape_layouts(value.layout, source, target)
+        if order_of_values(value.layout, source) != order_of_values(before, source):
+            value = self.arrange(value, before, origin)
         tensor = self.graph.tensors[value.tensor]
         origins = (*value.via, origin)
         tensor = self._reshape(tensor, stored_shape(layout, target), origins, name)

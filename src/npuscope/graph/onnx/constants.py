@@ -32,15 +32,22 @@ class Const:
     quant: Quant | None = None
     name: str = ""
 
+    def whole(self) -> list[int]:
+        """The values as a flat list of whole numbers: axes, shapes, pads."""
+        if self.data.dtype.kind not in "iu" or self.quant is not None:
+            raise ModelError(f"whole numbers expected, found {self.type}")
+        return [int(value) for value in self.data.ravel()]
+
     def real(self) -> np.ndarray:
         """The float32 values."""
-        if self.quant is None:
-            with np.errstate(all="ignore"):  # NaN and float64 beyond float32
+        with np.errstate(all="ignore"):  # damaged files hold NaN and huge scales
+            if self.quant is None:
                 return self.data.astype(np.float32, copy=False)
-        scales = along_axis(self.quant.scales, np.float32, self.quant.axis, self.data.ndim)
-        points = along_axis(self.quant.zero_points, np.int32, self.quant.axis, self.data.ndim)
-        steps = (self.data.astype(np.int32) - points).astype(np.float32)
-        return np.asarray(steps * scales)
+            axis, rank = self.quant.axis, self.data.ndim
+            scales = along_axis(self.quant.scales, np.float32, axis, rank)
+            points = along_axis(self.quant.zero_points, np.int32, axis, rank)
+            steps = (self.data.astype(np.int32) - points).astype(np.float32)
+            return np.asarray(steps * scales)
 
     def as_real(self) -> Const:
         return Const(self.real(), "float32", name=self.name)

@@ -22,12 +22,12 @@ def _to_shape(task: Task, target: Shape) -> None:
 
 
 def reshape(task: Task) -> None:
-    asked = task.numbers(1)
+    asked = task.whole(1)
     if asked is None:
         raise ModelError("the target shape is missing")
     source = task.shape(task.value(0))
     keep_zeros = task.node.integer("allowzero", 0) == 1
-    _to_shape(task, resolve_shape(source, asked.ravel().tolist(), keep_zeros))
+    _to_shape(task, resolve_shape(source, asked, keep_zeros))
 
 
 def flatten(task: Task) -> None:
@@ -77,6 +77,8 @@ def concat(task: Task) -> None:
     rank = sum(axis != ADDED for axis in layout)
     axis = task.node.integer("axis", 0)
     axis = checked_axis(axis, rank)
+    if any(len(task.shape(value)) != rank for value in values):
+        raise ModelError("the parts have different numbers of axes")
     values = [task.arranger.arrange(value, layout, task.node.origin) for value in values]
     names = tuple(_same_type(task, values))
     attrs = ConcatAttrs(layout.index(axis))
@@ -110,20 +112,21 @@ def pad(task: Task) -> None:
     x = task.value(0)
     rank = len(task.shape(x))
     table = _pad_table(task, rank)
-    fill = task.numbers(2)
-    value = float(fill.ravel()[0]) if fill is not None and fill.size else 0.0
+    fill = task.constant(2)
+    if task.node.input(2) and (fill is None or fill.data.size != 1):
+        raise ModelError("the fill value must be a constant number")
+    value = float(fill.real().ravel()[0]) if fill is not None else 0.0
     pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
     task.emit("Pad", (x.tensor,), PadAttrs(pads, value), x.layout, x.via)
 
 
 def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
     """(before, after) per source axis."""
-    given = task.numbers(1)
-    flat = [int(size) for size in given.ravel()] if given is not None else []
-    chosen = task.numbers(3)
+    flat = task.whole(1) or []
+    chosen = task.whole(3)
     axes = list(range(rank))
     if chosen is not None:
-        axes = [checked_axis(int(axis), rank) for axis in chosen.ravel()]
+        axes = [checked_axis(axis, rank) for axis in chosen]
     if len(flat) != 2 * len(axes):
         raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
     table = [(0, 0)] * rank

@@ -102,7 +102,7 @@ def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
         return reader.read(proto.t)
     if proto.type in (kinds.GRAPH, kinds.GRAPHS):
         raise ModelError(
-            f"control flow is not supported: attribute '{safe_terminal(text(proto.name))}' is a graph",
+            f"control flow is not supported ('{safe_terminal(text(proto.name))}' is a graph)",
             where=origin,
         )
     return None  # a kind no converter asks for

@@ -71,7 +71,7 @@ def _cast(node: Node, inputs: Inputs) -> Const:
 
 
 def _constant_of_shape(node: Node, inputs: Inputs) -> Const:
-    shape = _required(inputs, 0).data.ravel().tolist()
+    shape = _required(inputs, 0).whole()
     if len(shape) > 8 or any(not 0 <= size <= _MAX_ELEMENTS for size in shape):
         raise ValueError("shape")
     if int(np.prod(shape, dtype=object)) > _MAX_ELEMENTS:
@@ -96,10 +96,10 @@ def _concat(node: Node, inputs: Inputs) -> Const:
 
 def _slice(node: Node, inputs: Inputs) -> Const:
     data = _plain(inputs, 0)
-    starts, ends = (_required(inputs, index).data.ravel().tolist() for index in (1, 2))
+    starts, ends = (_required(inputs, index).whole() for index in (1, 2))
     axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
-    axes = axes_input.data.ravel().tolist() if axes_input else list(range(len(starts)))
-    steps = steps_input.data.ravel().tolist() if steps_input else [1] * len(starts)
+    axes = axes_input.whole() if axes_input else list(range(len(starts)))
+    steps = steps_input.whole() if steps_input else [1] * len(starts)
     cuts = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         # ONNX writes "to the beginning" of a backward cut as a very negative end
@@ -135,7 +135,7 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _reshape(node: Node, inputs: Inputs) -> Const:
     data = _required(inputs, 0)
-    asked = _required(inputs, 1).data.ravel().tolist()
+    asked = _required(inputs, 1).whole()
     return data.reshape(resolve_shape(data.data.shape, asked, node.integer("allowzero", 0) == 1))
 
 
@@ -158,7 +158,7 @@ def _unsqueeze(node: Node, inputs: Inputs) -> Const:
 def axes_of(node: Node, inputs: Inputs) -> tuple[int, ...] | None:
     """Axes are an attribute up to opset 12 (17 for reductions), then an input."""
     given = _optional(inputs, 1)
-    return tuple(given.data.ravel().tolist()) if given is not None else node.integers("axes")
+    return tuple(given.whole()) if given is not None else node.integers("axes")
 
 
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -105,26 +105,20 @@ def _absorb_ones(source: Shape, target: Shape, i: int, j: int) -> tuple[int, int
     return i, j
 
 
-def reshape_in_place(layout: Layout, source: Shape, target: Shape) -> Layout | None:
-    """The layout of the result when the stored elements need not move, else None.
+def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layout, Layout]:
+    """How to store the tensor before a Reshape, and what it is stored as behind it.
 
-    That is so when each group's axes are neighbours in storage too, in the source's order.
+    Within a group of axes the elements must lie in source order; the groups themselves keep their
+    places, so a split of the channels stays channel-last.
     """
-    order = order_of_values(layout, source)
-    placed: list[tuple[int, Group]] = []
-    for group in reshape_groups(source, target):
-        long_axes = [axis for axis in group.before if source[axis] > 1]
-        if long_axes:
-            start = order.index(long_axes[0])
-            if list(order[start : start + len(long_axes)]) != long_axes:
-                return None
-        placed.append((_position(layout, group, long_axes), group))
-    placed.sort(key=lambda entry: entry[0])
-    return tuple(axis for _, group in placed for axis in group.after)
+    groups = sorted(
+        reshape_groups(source, target), key=lambda group: _position(layout, source, group)
+    )
+    before = tuple(axis for group in groups for axis in group.before)
+    return before, tuple(axis for group in groups for axis in group.after)
 
 
-def _position(layout: Layout, group: Group, long_axes: list[int]) -> int:
-    """Where the group starts in storage; pure size-1 groups stay where they were."""
-    if long_axes:
-        return layout.index(long_axes[0])
-    return layout.index(group.before[0]) if group.before else -1
+def _position(layout: Layout, source: Shape, group: Group) -> int:
+    """Where the group starts in storage; axes of size 1 count only if there is no other."""
+    axes = [axis for axis in group.before if source[axis] > 1] or group.before
+    return layout.index(axes[0]) if axes else ADDED

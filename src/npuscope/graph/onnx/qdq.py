@@ -66,7 +66,9 @@ def fold_constants(source: Source) -> Source:
 
 
 def _fold_qdq(node: Node, constants: dict[str, Const]) -> Const:
-    data = constants[node.input(0)]
+    data = constants.get(node.input(0))
+    if data is None:
+        raise ModelError("input 0 is missing", where=node.origin)
     convert = quantized if node.kind == QUANTIZE else dequantized
     try:
         return convert(data, node_type(node, constants))

@@ -19,12 +19,13 @@ from npuscope.graph.onnx.expand import expand
 from npuscope.graph.onnx.file import parse
 from npuscope.graph.onnx.fold import FOLDERS, fold
 from npuscope.graph.onnx.integer import expand_integer
-from npuscope.graph.onnx.layout import Shape, plain
+from npuscope.graph.onnx.layout import CHANNEL_LAST, Shape, plain
 from npuscope.graph.onnx.nodes import Input, Node, Source, check_single_assignment
 from npuscope.graph.onnx.outputs import finish_outputs
 from npuscope.graph.onnx.qdq import DEQUANTIZE, QUANTIZE, fold_constants, node_type
 from npuscope.graph.onnx.task import Task
 from npuscope.graph.onnx.tidy import tidy
+from npuscope.graph.onnx.wishes import channel_first
 from npuscope.graph.pinning import Pins, static_shape
 from npuscope.text import safe_terminal
 
@@ -65,6 +66,7 @@ class OnnxReader:
         self.readers: dict[tuple[str, str], list[Node]] = {}  # (kind, first input) -> nodes
         for node in source.nodes:
             self.readers.setdefault((node.kind, node.input(0)), []).append(node)
+        self.channel_first = channel_first(source)
         self.plan: Plan = Plan()
 
     def run(self) -> Graph:
@@ -106,6 +108,9 @@ class OnnxReader:
         dtype, quant = self._input_type(entry)
         tensor = self.builder.add(Tensor(entry.name, shape, dtype, quant))
         value = Value(tensor.name, plain(len(shape)))
+        if entry.name in self.channel_first and len(shape) in CHANNEL_LAST:
+            origin = f"input:{safe_terminal(entry.name)}"
+            value = self.arranger.arrange(value, CHANNEL_LAST[len(shape)], origin)
         self.shapes[entry.name] = shape
         if entry.name in self.plan.inputs:
             for node in self.readers[QUANTIZE, entry.name]:

@@ -47,14 +47,14 @@ class Task:
     def constant(self, index: int) -> Const | None:
         return self.reader.constants.get(self.node.input(index))
 
-    def numbers(self, index: int) -> np.ndarray | None:
-        """Values of an input that must be a constant when it is given."""
+    def whole(self, index: int) -> list[int] | None:
+        """Whole numbers of an input that must be a constant when it is given."""
         if not self.node.input(index):
             return None
         const = self.constant(index)
         if const is None:
             raise ModelError(f"input {index} must be a constant")
-        return const.real() if const.quant else const.data
+        return const.whole()
 
     def value(self, index: int) -> Value:
         """An activation."""
