@@ -68,3 +68,5 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}") from None
+    except ValueError:  # a null character in the path
+        raise FileError("this is not a path") from None

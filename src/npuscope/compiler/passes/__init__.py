@@ -11,6 +11,7 @@ from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossResha
 from npuscope.compiler.passes.refuse_float import refuse_float_network
 from npuscope.compiler.passes.remove_moves import RemoveMoves
 from npuscope.compiler.passes.signed_bytes import SignedBytes
+from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 
@@ -23,6 +24,7 @@ PASSES: tuple[Pass, ...] = (
     QuantizeAcrossReshape(),
     RemoveMoves(),
     SignedBytes(),
+    SymmetricWeights(),
 )
 
 

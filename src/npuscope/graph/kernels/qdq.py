@@ -27,16 +27,17 @@ def between(make_real: Maker, elementwise: bool = False) -> Maker:
 
     def make(graph: Graph, op: Op) -> Step:
         real = make_real(graph, op)
-        readers = [_reader(graph.tensors[name]) for name in op.inputs if name]
+        sources = [graph.tensors[name] for name in op.inputs if name]
+        as_table = elementwise and not any(t.quant and t.quant.per_channel for t in sources)
+        # A table is made by running the step on all values: it must read what it is given.
+        readers = [_Reader(t) if as_table else _reader(t) for t in sources]
         output = graph.output_tensor(op)
 
         def step(inputs: Sequence[Array]) -> Array:
             values = [read(value) for read, value in zip(readers, inputs, strict=True)]
             return quantized(real(values), output)
 
-        if not elementwise:
-            return step
-        return tabulated(step, *(graph.tensors[name] for name in op.inputs))
+        return tabulated(step, *sources) if as_table else step
 
     return make
 

@@ -127,9 +127,10 @@ class _Rewriter:
         scale = None
         if producer is not None and producer.kind == "QuantizeLinear":
             scale = self.constants.get(producer.input(1))
-        if scale is None or scale.data.size != 1:
+        value = float(scale.real().ravel()[0]) if scale and scale.data.size == 1 else 0.0
+        if not value > 0.0:
             raise self._unsupported(node, "its input has no static scale")
-        return float(scale.data.ravel()[0])
+        return value
 
     def _unsupported(self, node: Node, reason: str) -> ModelError:
         return ModelError(f"{node.kind} cannot be read: {reason}", where=node.origin, hint=_HINT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import Activation, Attrs
 from npuscope.graph.model import DType, Quant, Tensor

@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.errors import FileError, ModelError
 from npuscope.graph.int4 import unpack_int4, unpack_uint4
-from npuscope.graph.limits import MAX_FILE_BYTES, MAX_RANK, check_count
+from npuscope.graph.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_RANK, check_count
 from npuscope.graph.onnx.constants import Const
 from npuscope.text import safe_terminal
 
@@ -65,7 +65,7 @@ class TensorReader:
             raise ModelError(f"{kind} tensors are not supported", where=label)
         shape = tuple(proto.dims)
         check_count(len(shape), MAX_RANK, "axes of a constant")
-        if shape and min(shape) < 0:
+        if min(shape, default=0) < 0 or prod(max(size, 1) for size in shape) > MAX_ELEMENTS:
             raise FileError(f"the constant has the shape {shape}", where=label)
         packed = kind in _ARRAY_TYPES
         count = (prod(shape) + 1) // 2 if packed else prod(shape)
