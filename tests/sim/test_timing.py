@@ -5,7 +5,8 @@ The machine's constants are round numbers here, so that every expectation is pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,37 +14,365 @@ from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Path, Timing
 from npuscope.program.model import Buffer, Group, Program
-from npuscope.program.units import Arith, ArithOp, Convacc, Link, Ref, Streng
+from npuscope.program.units import Arith, ArithOp, Convacc, Ref, Streng
 from npuscope.sim.banks import Banks
 from npuscope.sim.counters import Bound
 from npuscope.sim.timing import group_span
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0
-# NPU cycles a byte: one for npuRAM, two for cpuRAM2, four for hyperRAM, three for the flash.
-_ROADS = {"nic": 1000, "noc": 500, "xspi1": 250, "xspi2": 1000 / 3}
+RAM, FLASH, EXTERNAL = 0.125, 2.0, 1.25  # cycles a byte
+TIMING = Timing(
+    epoch_start_cycles=START,
+    move_start_cycles=MOVE,
+    flush_lines=2.0,
+    flush_strided_cycles=70.0,
+    strided_read_cycles=1.25,
+    strided_write_cycles=1.5,
+    vector_cycles=3.0,
+    second_vector_cycles=0.5,
+    vector_frame_cycles=40.0,
+    broadcast_cycles=30.0,
+    elementwise_cycles=1.0,
+    depthwise_cycles=1.1,
+)
+_RATES = {"nic": RAM, "noc": 0.25, "xspi1": EXTERNAL, "xspi2": FLASH}
+PATHS = {name: Path("npu_mhz", 1 / rate) for name, rate in _RATES.items()}
+MACHINE = replace(load_machine(generation="4.0"), timing=TIMING, paths=PATHS)
+POOLS = program_pools(MACHINE)
 
 
-def round_machine():
-    timing = Timing(
-        epoch_start_cycles=START,
-        move_start_cycles=MOVE,
-        flush_lines=2.0,
-        flush_strided_cycles=70.0,
-        strided_read_cycles=1.25,
-        strided_write_cycles=1.5,
-        vector_cycles=3.0,
-        second_vector_cycles=0.5,
-        vector_frame_cycles=40.0,
-        broadcast_cycles=30.0,
-        elementwise_cycles=1.0,
-        depthwise_cycles=1.1,
+def time(*groups: Group, machine=MACHINE):
+    """(cycles, bound) of units started together. A buffer's name is the pool it lies in."""
+    units = tuple(unit for group in groups for unit in group.units)
+    links = tuple(link for group in groups for link in group.links)
+    buffers = tuple(Buffer(pool.name, 0, (1,), 8, 1, pool.name) for pool in POOLS)
+    program = Program("bench", "stm32n6", "4.0", True, POOLS, buffers, (), (), ())
+    span = group_span(Group(units, links), Banks(program, machine), machine)
+    return span.cycles, span.bound
+
+
+def frames(id, pool, side, depth, count=1, nbits=8, dir=0, **more) -> Streng:
+    """An engine over `count` frames of side x side pixels, channels together."""
+    step = depth * nbits // 8
+    settings = {"fwidth": side, "fheight": side, "batch_depth": depth, "batch_offset": step}
+    settings |= {"frame_tot_cnt": count, "frame_offset": side * side * step} | more
+    return Streng(id=id, dir=dir, addr_base=Ref(pool), nbits_in=nbits, nbits_out=nbits, **settings)
+
+
+def kernels(id, pool, elements, count) -> Streng:
+    return Streng(
+        id=id,
+        dir=0,
+        addr_base=Ref(pool),
+        raw=1,
+        continuous=1,
+        frame_count=elements,
+        frame_tot_cnt=count,
     )
+
+
+def convolution(
+    passes=3,
+    side=8,
+    depth=8,
+    nkernels=8,
+    weights="octoFlash",
+    features="npuRAM5",
+    loop=1,
+    first=0,
+    unit=0,
+    **conv,
+) -> Group:
+    """Engines first, first + 1, first + 2: features, kernels, output. Kernels are 1x1."""
+    settings = {"kernelWidth": 1, "kernelHeight": 1} | conv
+    acc = Convacc(
+        id=unit, fWidth=side, fHeight=side, nKernels=nkernels, batchDepth=depth, **settings
+    )
+    units = (
+        frames(first, features, side, depth, passes, frame_loop_cnt=loop),
+        kernels(first + 1, weights, acc.kernel_elements, passes),
+        acc,
+        frames(first + 2, "npuRAM4", acc.out_size[0], nkernels, passes, dir=1),
+    )
+    links = (
+        link(f"STRENG{first}", f"CONVACC{unit}"),
+        link(f"STRENG{first + 1}", f"CONVACC{unit}.1"),
+        link(f"CONVACC{unit}", f"STRENG{first + 2}"),
+    )
+    return Group(units, links)
+
+
+def extended(group: Group, *units, links=()) -> Group:
+    return Group((*group.units, *units), (*group.links, *links))
+
+
+# Convolutions: load against stream.
+
+
+def test_stream_bound():
+    """64 weights load in 128 cycles, a frame takes 512: only the first load shows."""
+    assert time(convolution()) == (128 + 3 * 512 + START, Bound.FEATURES)
+
+
+def test_load_bound():
+    """A frame of 32 words hides behind each load but the last."""
+    assert time(convolution(side=2)) == (3 * 128 + 32 + START, Bound.FLASH)
+
+
+def test_one_pass_hides_nothing():
+    assert time(convolution(passes=1)) == (128 + 512 + START, Bound.FEATURES)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="_pipe_span names the stream's bound whenever there is one frame"
+)
+def test_one_pass_that_waits_for_its_kernels_is_bound_by_them():
+    assert time(convolution(passes=1, side=2)) == (128 + 32 + START, Bound.FLASH)
+
+
+@pytest.mark.parametrize(
+    ("weights", "load", "bound"),
+    [
+        ("npuRAM6", 64, Bound.WEIGHTS),  # the link's one word a cycle, not the memory
+        ("cpuRAM2", 64, Bound.WEIGHTS),
+        ("hyperRAM", 64 * EXTERNAL, Bound.EXTERNAL_RAM),
+        ("octoFlash", 64 * FLASH, Bound.FLASH),
+    ],
+)
+def test_where_the_weights_lie(weights, load, bound):
+    assert time(convolution(side=2, weights=weights)) == (3 * load + 32 + START, bound)
+
+
+def test_output_bound():
+    """24 kernels: 64 * 24 words leave for 64 * 8 that enter."""
+    assert time(convolution(nkernels=24)) == (384 + 3 * 1536 + START, Bound.OUTPUT)
+
+
+def test_more_passes_cost_one_frame_each():
+    few, many = (time(convolution(passes=passes))[0] for passes in (3, 10))
+    assert many - few == 7 * 512
+
+
+# Series of units and partial sums.
+
+
+def pipe() -> Group:
+    """Two units in series share one kernel stream of 2 x 64 weights a pass."""
+    base = convolution()
+    features, _, acc, out = base.units
+    units = (features, kernels(1, "octoFlash", 128, 3), acc, out, replace(features, id=3))
+    links = (
+        *base.links[:2],
+        link("STRENG3", "CONVACC1"),
+        link("STRENG1", "CONVACC1.1"),
+        link("CONVACC0", "CONVACC1.2"),
+        link("CONVACC1", "STRENG2"),
+    )
+    return Group((*units, replace(acc, id=1)), links)
+
+
+def test_a_pipe_loads_all_its_kernels_and_streams_once():
+    assert time(pipe()) == (256 + 3 * 512 + START, Bound.FEATURES)
+
+
+def test_partial_sums_stream_beside_the_features():
+    """16-bit sums of 512 words a pass: as long as the features, so nothing is added."""
+    sums = frames(3, "npuRAM4", 8, 8, 3, nbits=16)
+    group = extended(convolution(), sums, links=[link("STRENG3", "CONVACC0.2")])
+    assert time(group)[0] == time(convolution())[0]
+
+
+def test_accumulator_bound():
+    sums = frames(3, "npuRAM4", 8, 16, 3, nbits=16)
+    group = extended(convolution(), sums, links=[link("STRENG3", "CONVACC0.2")])
+    assert time(group) == (128 + 3 * 1024 + START, Bound.ACCUMULATOR)
+
+
+# Banks.
+
+
+def test_bank_bound():
+    """512 bytes a frame from external RAM take 640 cycles."""
+    assert time(convolution(features="hyperRAM")) == (128 + 3 * 640 + START, Bound.BANK)
+
+
+def test_engines_of_one_bank_and_direction_add_up():
+    sums = frames(3, "hyperRAM", 8, 8, 3, nbits=16)
+    group = extended(convolution(features="hyperRAM"), sums, links=[link("STRENG3", "CONVACC0.2")])
+    assert time(group) == (128 + 3 * (640 + 1280) + START, Bound.BANK)
+
+
+def test_reads_and_writes_of_one_bank_do_not_add_up():
+    base = convolution(features="hyperRAM")
+    out = replace(base.units[3], addr_base=Ref("hyperRAM"))
+    assert time(replace(base, units=(*base.units[:3], out))) == time(base)
+
+
+# Lines behind padded kernels, single channels.
+
+PADDED = {"kernelWidth": 3, "kernelHeight": 3, "top_padding": 1, "bot_padding": 1}
+PADDED |= {"left_padding": 1, "right_padding": 1}
+
+
+def test_a_padded_kernel_drains_its_lines():
+    """Two rows of 8 x 8 elements, at two cycles each; 576 weights from RAM."""
+    found, _ = time(convolution(weights="npuRAM6", **PADDED))
+    assert found == 576 + 3 * (512 + 2 * 2 * 64) + START
+
+
+def test_a_strided_kernel_drains_less():
+    found, _ = time(convolution(weights="npuRAM6", vstride=2, hstride=2, **PADDED))
+    assert found == 576 + 2 * max(576, 582) + (512 + 70) + START
+
+
+def test_without_padding_nothing_drains():
+    found, _ = time(convolution(weights="npuRAM6", kernelWidth=3, kernelHeight=3))
+    assert found == 576 + 2 * 576 + 512 + START
+
+
+def test_single_channels_are_a_little_slower():
+    found, bound = time(convolution(side=16, depth=1, nkernels=1))
+    assert found == pytest.approx(2 + 3 * 256 * 1.1 + START)
+    assert bound is Bound.FEATURES
+
+
+# Coefficients streamed into an arithmetic unit.
+
+
+def with_vectors(count=1, pool="octoFlash", **conv) -> Group:
+    """Arithmetic units behind the convolution; each reads one line of 64 values 24 times."""
+    base = convolution(**conv)
+    vectors = [
+        frames(3 + n, pool, 8, 1, 24, frame_loop_cnt=8, frame_offset=0) for n in range(count)
+    ]
+    shape = {"fWidth": 8, "fHeight": 8, "fChannels": 8, "batchDepth": 8}
+    stages = [Arith(id=n, operation=ArithOp.MUL, **shape) for n in range(count)]
+    feeds = [link(f"STRENG{3 + n}", f"ARITH{n}.1") for n in range(count)]
+    chain = ["CONVACC0", *(f"ARITH{n}" for n in range(count)), "STRENG2"]
+    through = [link(a, b) for a, b in pairwise(chain)]
+    units = (*base.units, *vectors, *stages)
+    return Group(units, (*base.links[:2], *feeds, *through))
+
+
+PLAIN = 128 + 3 * 512 + START
+VALUES = 24 * 64
+
+
+def test_streamed_coefficients_slow_every_value():
+    assert time(with_vectors()) == (PLAIN + 3.0 * VALUES, Bound.ARITH_VECTOR)
+
+
+def test_a_second_vector_costs_less_than_the_first():
+    assert time(with_vectors(2)) == (PLAIN + 3.5 * VALUES, Bound.ARITH_VECTOR)
+
+
+def test_vectors_that_advance_with_the_features_cost_more_a_frame():
+    assert time(with_vectors(loop=0))[0] == PLAIN + 3.0 * VALUES + 3 * 40
+
+
+def test_coefficients_in_internal_ram_are_free():
+    assert time(with_vectors(pool="npuRAM3")) == (PLAIN, Bound.FEATURES)
+
+
+def test_vectors_are_the_bound_only_when_they_take_most_of_the_time():
+    assert time(with_vectors(passes=30))[1] is Bound.FEATURES
+
+
+# Epochs without a convolution.
+
+
+def copy(source="npuRAM5", target="npuRAM4", read=None, write=None, first=0) -> Group:
+    """32 x 32 pixels of 4 bytes."""
+    units = (
+        frames(first, source, 32, 4, **(read or {})),
+        frames(first + 1, target, 32, 4, dir=1, **(write or {})),
+    )
+    return Group(units, (link(f"STRENG{first}", f"STRENG{first + 1}"),))
+
+
+SINGLE = {"fwidth": 128, "batch_depth": 1, "batch_offset": 4}
+
+
+def test_a_copy_moves_one_word_a_cycle():
+    assert time(copy())[0] == 4096 + MOVE
+
+
+def test_single_elements_are_slower_to_read_and_to_write():
+    assert time(copy(read=SINGLE)) == (4096 * 1.25 + MOVE, Bound.FEATURES)
+    assert time(copy(write=SINGLE)) == (4096 * 1.5 + MOVE, Bound.OUTPUT)
+    assert time(copy(read=SINGLE, write=SINGLE)) == (4096 * 1.5 + MOVE, Bound.OUTPUT)
+
+
+def test_a_copy_from_external_ram_waits_for_it():
+    assert time(copy("hyperRAM")) == (4096 * EXTERNAL + MOVE, Bound.BANK)
+
+
+def elementwise(second: Streng) -> Group:
+    """y = x * second on 8 x 8 pixels of 8 channels."""
+    unit = Arith(id=0, operation=ArithOp.MUL, fWidth=8, fHeight=8, fChannels=8, batchDepth=8)
+    units = (frames(0, "npuRAM5", 8, 8), second, unit, frames(2, "npuRAM4", 8, 8, dir=1))
+    links = (link("STRENG0", "ARITH0"), link("STRENG1", "ARITH0.1"), link("ARITH0", "STRENG2"))
+    return Group(units, links)
+
+
+def test_an_elementwise_epoch_moves_one_word_a_cycle():
+    assert time(elementwise(frames(1, "npuRAM3", 8, 8)))[0] == 512 + MOVE
+
+
+def test_a_vector_that_an_engine_reads_again_is_slow():
+    """Eight values, 64 times."""
+    again = frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=64, frame_offset=0)
+    assert time(elementwise(again)) == (512 * 30 + MOVE, Bound.ARITH_VECTOR)
+
+
+def test_a_vector_that_is_read_again_from_flash_is_prefetched():
+    again = frames(1, "octoFlash", 1, 8, 64, frame_loop_cnt=64, frame_offset=0)
+    assert time(elementwise(again)) == (512 * 3 + MOVE, Bound.ARITH_VECTOR)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="_is_broadcast looks at frame_offset, but a loop of one frame steps by loop_offset",
+)
+def test_frames_that_advance_by_the_loop_are_no_broadcast():
+    ahead = frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=1, frame_offset=0, loop_offset=8)
+    assert time(elementwise(ahead))[0] == 512 + MOVE
+
+
+# Units side by side.
+
+
+def test_the_slower_chain_counts():
+    slow = convolution()
+    fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
+    assert time(slow, fast) == time(fast, slow) == time(slow)
+
+
+def test_chains_share_their_bank():
+    """Each copy alone takes 5120 + start; the bank has 2 x 5120 cycles of work."""
+    both = time(copy("hyperRAM"), copy("hyperRAM", first=2))
+    assert both == (2 * 4096 * EXTERNAL, Bound.BANK)
+
+
+def test_chains_share_their_bus():
+    """Engines 0 to 4 read 3 bytes a word each; the interface carries 8 bytes a cycle."""
+    banks = ("cpuRAM2", "npuRAM3", "npuRAM4", "npuRAM5", "npuRAM6")
+    copies = []
+    for n, bank in enumerate(banks):
+        read = frames(n, bank, 32, 4, nbits=24)
+        write = frames(5 + n, bank, 32, 4, nbits=24, dir=1)
+        copies.append(Group((read, write), (link(f"STRENG{n}", f"STRENG{5 + n}"),)))
+    assert time(*copies[:2])[0] == 4096 + MOVE
+    assert time(*copies) == (5 * 3 * 4096 / 8, Bound.BUSIF)
+
+
+def test_the_npu_clock_moves_only_what_memory_does_not_bind():
+    """At twice the NPU clock a byte of flash takes twice the cycles, a word on a link does not."""
     machine = load_machine(generation="4.0")
-    # One byte a clock, each road at a clock of its own: the machine's clock fields carry them.
-    clocks = replace(
-        machine.clocks, npu_mhz=1000, nic_mhz=_ROADS["nic"] / 0.125, noc_mhz=_ROADS["noc"]
-    )
-    return replace(machine, timing=timing, clocks=clocks, paths=machine.paths)
-
-
+    fast = replace(machine, clocks=replace(machine.clocks, npu_mhz=2000))
+    start = machine.timing.epoch_start_cycles
+    slow_load, quick_load = (time(convolution(side=2), machine=m)[0] for m in (machine, fast))
+    assert quick_load - start - 32 == pytest.approx(2 * (slow_load - start - 32))
+    load = 64 * machine.cycles_per_byte("xspi2")
+    assert time(convolution(), machine=fast)[0] == time(convolution(), machine=machine)[0] + load

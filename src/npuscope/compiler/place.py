@@ -161,18 +161,30 @@ def _place_parameters(
     """Weights one behind the other in the pool that prefers constants, largest first."""
     preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
     fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
+    choices = [_named(pools, name) for name in dict.fromkeys((*preferred, *fallback))]
     homes: dict[str, tuple[str, int]] = {}
     for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
-        for name in (*preferred, *fallback):
-            pool = next(p for p in pools if p.name == name)
-            offset = _fit(buffer, pool, memory, machine.placement.alignment_bytes)
+        for pool in choices:
+            offset = _fit_parameter(buffer, pool, memory, machine.placement.alignment_bytes)
             if offset is not None:
-                homes[buffer.name] = (name, offset)
+                homes[buffer.name] = (pool.name, offset)
                 _take(buffer, pool, offset, memory)
                 break
         else:
             _refuse([buffer], list(pools))
     return homes
+
+
+def _fit_parameter(buffer: Buffer, pool: Pool, memory: Memory, alignment: int) -> int | None:
+    """Parameters live for ever: in a pool of their own the next place is behind the last."""
+    if pool.writable:
+        return _fit(buffer, pool, memory, alignment)
+    offset = _align(memory.marks.get(pool.name, 0), alignment)
+    return offset if offset + buffer.size_bytes < pool.size_bytes else None
+
+
+def _named(pools: tuple[Pool, ...], name: str) -> Pool:
+    return next(pool for pool in pools if pool.name == name)
 
 
 def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:

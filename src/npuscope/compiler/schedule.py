@@ -11,11 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from npuscope.compiler.stages import (
+    ActivStage,
     ArithStage,
     CallStage,
     ConvStage,
     CopyStage,
     Lowered,
+    PieceOrder,
     PoolStage,
     Stage,
     Value,
@@ -99,7 +101,8 @@ def _joins(
     if _reads_view_of(stage, group, lowered):
         return False
     return (
-        _units_fit(stage, group, machine)
+        _pieces_fit(stage, group)
+        and _units_fit(stage, group, machine)
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
         and not _reconverges(stage, group)
         and _engines([*group.stages, stage], readers) <= machine.units["STRENG"]
@@ -111,6 +114,19 @@ def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     made = {s.output.name for s in group.stages}
     views = (value for value in stage.inputs if value.name in lowered.views)
     return any(root(lowered, value).name in made for value in views)
+
+
+_PIECES_AN_EPOCH = {PieceOrder.PAIRS: 2, PieceOrder.CHAIN: 1}
+
+
+def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
+    """Kernels of many pieces: so many convolutions an epoch, and pairs are joined later."""
+    pieces = [s for s in group.stages if isinstance(s, ConvStage) and s.order in _PIECES_AN_EPOCH]
+    if not pieces:
+        return True
+    if isinstance(stage, ConvStage):
+        return len(pieces) < _PIECES_AN_EPOCH[pieces[0].order]
+    return pieces[0].order is not PieceOrder.PAIRS
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
@@ -128,6 +144,8 @@ def unit_needs(stage: Stage) -> dict[str, int]:
         return {"ARITH": 1}
     if isinstance(stage, PoolStage):
         return {"POOL": 1}
+    if isinstance(stage, ActivStage):
+        return {"ACTIV": 1}
     return {}
 
 

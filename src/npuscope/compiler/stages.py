@@ -11,6 +11,7 @@ from enum import Enum
 
 import numpy as np
 
+from npuscope.compiler.function_table import FunctionTable
 from npuscope.graph.model import Quant
 from npuscope.program.model import Call, Refused
 
@@ -22,7 +23,8 @@ class Value:
     """A tensor between stages: (H, W, C), element width, and how it lies in memory.
 
     `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
-    `signed` False with 8 bits means the stored byte is unsigned.
+    `signed` False with 8 bits means the stored byte is unsigned. A value with a `pitch` is a
+    window of a wider one: `pitch` channels lie between its pixels, its own begin at `first`.
     """
 
     name: str
@@ -33,6 +35,8 @@ class Value:
     quant: Quant | None = None
     tensor: str = ""
     batch: int = 0
+    pitch: int = 0
+    first: int = 0
 
     @property
     def channels(self) -> int:
@@ -40,7 +44,8 @@ class Value:
 
     @property
     def stored_batch(self) -> int:
-        return self.batch or self.channels
+        """Channels that lie together in memory."""
+        return self.pitch or self.batch or self.channels
 
     @property
     def elements(self) -> int:
@@ -92,6 +97,23 @@ class Tiling:
         return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
+class PieceOrder(Enum):
+    """How the pieces of a kernel follow each other."""
+
+    WHOLE = "whole"  # one piece
+    TOGETHER = "together"  # two pieces, joined in their own epoch
+    PAIRS = "pairs"  # two an epoch, each leaves its 16-bit sums; joined at the end
+    CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
+
+    @classmethod
+    def of(cls, pieces: int, dilated: bool) -> PieceOrder:
+        if pieces == 1:
+            return cls.WHOLE
+        if dilated:
+            return cls.CHAIN
+        return cls.TOGETHER if pieces == 2 else cls.PAIRS
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Base of all stages. `operator` is the name the vendor's reports use."""
@@ -113,8 +135,8 @@ class ConvStage(Stage):
     window: tuple[int, int] = field(kw_only=True)
     strides: tuple[int, int] = field(kw_only=True)
     pads: tuple[int, int, int, int] = field(kw_only=True)  # top, left, bottom, right
-    crop_top: int = field(default=0, kw_only=True)
-    crop_bottom: int = field(default=0, kw_only=True)  # rows left out at the lower end
+    crop: tuple[int, int, int, int] = field(default=(0, 0, 0, 0), kw_only=True)  # left out
+    order: PieceOrder = field(default=PieceOrder.WHOLE, kw_only=True)
     simd: int = field(kw_only=True)
     fsub: int = field(default=0, kw_only=True)
     shift_o: int = field(kw_only=True)
@@ -139,6 +161,13 @@ class ArithStage(Stage):
     clip: tuple[int, int] | None = field(default=None, kw_only=True)
     wrap: bool = field(default=False, kw_only=True)  # neither rounds nor saturates
     table: Array | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ActivStage(Stage):
+    """A function of one byte on an ACTIV unit."""
+
+    table: FunctionTable = field(kw_only=True, compare=False, repr=False)
 
 
 class PoolKind(Enum):

@@ -118,6 +118,8 @@ class Timing:
     vector_frame_cycles: float
     broadcast_cycles: float
     elementwise_cycles: float
+    external_read_cycles: float
+    external_write_cycles: float
     depthwise_cycles: float
 
 

@@ -64,19 +64,34 @@ def _peak(spans: Iterable[tuple[int, int, int]]) -> int:
 
 
 def fit(program: Program, machine: Machine) -> Fit:
-    """Try the placement with ever more memory: chip alone, with flash, with external RAM."""
+    """Ever more memory: chip alone, with flash, with external RAM.
+
+    The program was placed with all of it; only what it did not need has to be tried without.
+    """
     chip = [m for m in machine.pools if not m.cacheable]
-    on_chip = _fits(program, machine, chip)
-    with_flash = _fits(program, machine, [m for m in machine.pools if _no_external_ram(m)])
-    with_ram = _fits(program, machine, list(machine.pools))
-    reason = "" if on_chip is None else _shortage(program, chip)
-    return Fit(on_chip is None, with_flash is None, with_ram is None, reason)
+    on_chip = not _too_large(program, chip) and _fits(program, machine, chip)
+    outside = {m.name for m in machine.pools if m.cacheable and m.writable}
+    spills = any(buffer.pool in outside for buffer in program.buffers)
+    inner = [m for m in machine.pools if m.name not in outside]
+    with_flash = not spills or _fits(program, machine, inner)
+    reason = "" if on_chip else _shortage(program, chip)
+    return Fit(on_chip, with_flash, True, reason)
+
+
+def _needs(program: Program) -> tuple[int, int]:
+    """Bytes of weights, and the least bytes of RAM for activations."""
+    weights = sum(b.size_bytes for b in program.buffers if b.is_param)
+    live = _peak((b.first, b.last, b.size_bytes) for b in _activations(program))
+    return weights, live
+
+
+def _too_large(program: Program, pools: list[MemoryPool]) -> bool:
+    return sum(_needs(program)) > sum(memory.size_bytes for memory in pools)
 
 
 def _shortage(program: Program, chip: list[MemoryPool]) -> str:
     """What the chip alone would have to hold, against what it has."""
-    weights = sum(b.size_bytes for b in program.buffers if b.is_param)
-    live = _peak((b.first, b.last, b.size_bytes) for b in _activations(program))
+    weights, live = _needs(program)
     room = sum(memory.size_bytes for memory in chip)
     return (
         f"on chip alone: {weights:,} bytes of weights and at least {live:,} of activations "
@@ -84,14 +99,10 @@ def _shortage(program: Program, chip: list[MemoryPool]) -> str:
     )
 
 
-def _no_external_ram(memory: MemoryPool) -> bool:
-    return not (memory.cacheable and memory.writable)
-
-
-def _fits(program: Program, machine: Machine, pools: list[MemoryPool]) -> str | None:
-    """None when everything finds a place, else the reason."""
+def _fits(program: Program, machine: Machine, pools: list[MemoryPool]) -> bool:
+    """Does everything find a place in these pools?"""
     try:
         place(program, machine.with_pools(tuple(pools)))
-    except TargetError as error:
-        return error.message
-    return None
+    except TargetError:
+        return False
+    return True

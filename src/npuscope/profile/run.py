@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import orjson
+
 from npuscope.graph.model import Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.profile.memory import fit, memory_use
@@ -22,7 +24,6 @@ from npuscope.profile.model import (
     TimeShares,
 )
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
-from npuscope.program.serialize import to_json
 from npuscope.sim.counters import EpochCounters
 from npuscope.sim.epochs import count_epochs
 
@@ -55,7 +56,7 @@ def _profile(
     memory = memory_use(program, machine)
     half = ERROR_EXTERNAL if memory.external_ram_bytes else ERROR_INTERNAL
     return Profile(
-        program_hash=hashlib.sha256(to_json(program)).hexdigest(),
+        program_hash=_hash(program),
         model=_model(program, graph),
         machine=_machine(machine),
         runs=(Run(source, _clocks(machine), batch),),
@@ -69,6 +70,12 @@ def _profile(
         counts=_counts(program),
         notes=program.notes,
     )
+
+
+def _hash(program: Program) -> str:
+    """Fingerprint of what is executed; names of files and models do not count."""
+    parts = (program.pools, program.buffers, program.epochs)
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 
 def _error_text(memory: MemoryUse, half: float) -> str:

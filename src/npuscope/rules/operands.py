@@ -7,7 +7,24 @@ from npuscope.machine.model import Machine
 from npuscope.rules.registry import Refusal, refuse
 
 _LAYERS = ("Conv2D", "FullyConnected")
-_MAPPED = (*_LAYERS, "Add", "Sub", "Mean", "AveragePool", "MaxPool", "Clip")
+_BINARY = ("Add", "Sub", "Mul")
+# Functions of one byte: what the ACTIV unit's tables can hold.
+FUNCTIONS = (
+    "Sigmoid",
+    "Tanh",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Elu",
+    "Exp",
+    "Sqrt",
+    "Erf",
+    "Abs",
+    "Neg",
+    "Square",
+    "Gelu",
+)
+_MAPPED = (*_LAYERS, *_BINARY, *FUNCTIONS, "Mean", "AveragePool", "MaxPool", "Clip")
 
 
 def is_npu_tensor(tensor: Tensor | None) -> bool:
@@ -26,6 +43,8 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
     names = (op.inputs[0], op.outputs[0]) if op.kind in _LAYERS else (*op.inputs, *op.outputs)
     for name in names:
         tensor = graph.tensor(name)
+        if tensor.is_constant:
+            continue
         if not is_npu_tensor(tensor):
             return Refusal(f"'{name}' is {tensor.dtype.value}")
     return None
@@ -54,10 +73,28 @@ def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     return None
 
 
-@refuse("NA-BROADCAST", "Add", "Sub")
-def operands_have_one_shape(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """Both operands must be activations of the same shape."""
-    x, y = (graph.tensor(name) for name in op.inputs[:2])
-    if x.is_constant or y.is_constant:
-        return Refusal("one operand is constant")
-    return Refusal(f"{x.shape} against {y.shape}") if x.shape != y.shape else None
+@refuse("NA-BROADCAST", *_BINARY)
+def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """One operand must have the result's shape; the other the same, or one value per channel
+    or in all."""
+    out = graph.output_tensor(op).shape
+    shapes = [graph.tensor(name).shape for name in op.inputs[:2]]
+    full = [shape for shape in shapes if shape == out]
+    others = [shape for shape in shapes if shape != out]
+    if not full or any(not _is_vector(shape, out) for shape in others):
+        return Refusal(f"{shapes[0]} against {shapes[1]}")
+    return None
+
+
+def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """A scalar, or one value per channel."""
+    return all(dim == 1 for dim in shape[:-1]) and (not shape or shape[-1] in (1, out[-1]))
+
+
+@refuse("NA-BROADCAST-VECTOR", "Add", "Sub")
+def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A vector that is computed at run time can only be multiplied, not added."""
+    out = graph.output_tensor(op).shape
+    tensors = [graph.tensor(name) for name in op.inputs[:2]]
+    computed = [t for t in tensors if t.shape != out and not t.is_constant]
+    return Refusal(f"'{computed[0].name}' has shape {computed[0].shape}") if computed else None

@@ -18,6 +18,7 @@ class Bank:
     cycles_per_byte: float
     external: bool
     writable: bool
+    access_cycles: tuple[float, float] | None = None  # one element read, one written
 
 
 class Banks:
@@ -50,7 +51,16 @@ class Banks:
             # A pool that the machine does not know: go by the file's own figures.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
         beta = self._machine.cycles_per_byte(memory.path)
-        return Bank(memory.name, beta, memory.cacheable, memory.writable)
+        timing = self._machine.timing
+        external_ram = memory.cacheable and memory.writable
+        access = (timing.external_read_cycles, timing.external_write_cycles)
+        return Bank(
+            memory.name,
+            beta,
+            memory.cacheable,
+            memory.writable,
+            access if external_ram else None,
+        )
 
 
 def _holds(memory: MemoryPool, address: int) -> bool:

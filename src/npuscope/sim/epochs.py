@@ -9,7 +9,7 @@ from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Convacc, Streng
 from npuscope.sim.banks import Banks
-from npuscope.sim.bursts import Bursts, count_bursts, engine_runs, lines_touched
+from npuscope.sim.bursts import Bursts, Runs, count_bursts, engine_runs, lines_touched
 from npuscope.sim.control import controller_phases, cpu_phases
 from npuscope.sim.counters import (
     Bound,
@@ -53,6 +53,7 @@ def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) ->
         core += machine.generation.control.controller_cycles
         bound = _control_bound(core, machine, bound)
     engines = [engine for group in groups for engine in group.units if isinstance(engine, Streng)]
+    runs = [engine_runs(engine, banks.address(engine)) for engine in engines]
     return EpochCounters(
         epoch.number,
         epoch.last_number,
@@ -61,8 +62,8 @@ def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) ->
         post,
         bound,
         _activity(groups, spans, banks, machine),
-        _bus(engines, banks, machine),
-        _cache(engines, banks, machine),
+        _bus(engines, runs, machine),
+        _cache(engines, runs, machine),
         _traffic(engines, banks),
     )
 
@@ -161,12 +162,12 @@ def _engine_activity(
     )
 
 
-def _bus(engines: list[Streng], banks: Banks, machine: Machine) -> tuple[BusTraffic, ...]:
+def _bus(engines: list[Streng], runs: list[Runs], machine: Machine) -> tuple[BusTraffic, ...]:
     """Bursts by interface and direction."""
     totals: dict[tuple[int, int], Bursts] = {}
-    for engine in engines:
+    for engine, moved in zip(engines, runs, strict=True):
         key = (machine.stream.busif(engine.id), engine.dir)
-        bursts = count_bursts(engine_runs(engine, banks.address(engine)))
+        bursts = count_bursts(moved)
         known = totals.get(key, _NO_BURSTS)
         totals[key] = tuple(a + b for a, b in zip(known, bursts, strict=True))  # type: ignore[assignment]
     interfaces = range(-(-machine.units["STRENG"] // machine.stream.engines_per_busif))
@@ -176,14 +177,14 @@ def _bus(engines: list[Streng], banks: Banks, machine: Machine) -> tuple[BusTraf
     )
 
 
-def _cache(engines: list[Streng], banks: Banks, machine: Machine) -> CacheCounts:
+def _cache(engines: list[Streng], runs: list[Runs], machine: Machine) -> CacheCounts:
     """Lines of cacheable reads: all miss unless the engine allocates and comes back."""
     miss = alloc_miss = hit = 0
     line = machine.cache.line_bytes
-    for engine in engines:
+    for engine, moved in zip(engines, runs, strict=True):
         if not engine.cacheable or engine.dir:
             continue
-        lines = lines_touched(engine_runs(engine, banks.address(engine)), line)
+        lines = lines_touched(moved, line)
         if engine.cache_allocate:
             first = min(lines, -(-_footprint(engine) // line))
             alloc_miss += first

@@ -153,13 +153,20 @@ def _bank_spans(
 ) -> list[Span]:
     """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
     loads: dict[tuple[str, int], float] = {}
+    outside = [Span(0.0, Bound.EXTERNAL_RAM)]
     for engine in wiring.engines:
-        if (engine.unit, engine.id) in chain and not _is_constant_stream(engine, wiring, banks):
-            bank = banks.of(engine)
-            key = (bank.name, engine.dir)
-            cycles = engine.total_bytes * bank.cycles_per_byte / frames
-            loads[key] = loads.get(key, 0.0) + cycles
-    return [Span(cycles, Bound.BANK) for cycles in loads.values()]
+        if (engine.unit, engine.id) not in chain or _is_constant_stream(engine, wiring, banks):
+            continue
+        bank = banks.of(engine)
+        if bank.access_cycles:
+            # External RAM is bound by accesses, not bytes; engines wait side by side.
+            cycles = engine.total_elements * bank.access_cycles[engine.dir] / frames
+            outside.append(Span(cycles, Bound.EXTERNAL_RAM))
+        key = (bank.name, engine.dir)
+        cycles = engine.total_bytes * bank.cycles_per_byte / frames
+        loads[key] = loads.get(key, 0.0) + cycles
+    slowest = max(outside, key=lambda span: span.cycles)
+    return [slowest, *(Span(cycles, Bound.BANK) for cycles in loads.values())]
 
 
 def _is_constant_stream(engine: Streng, wiring: Wiring, banks: Banks) -> bool:

@@ -76,7 +76,7 @@ class BufferTable:
             value.size_bytes,
             shape,
             value.nbits,
-            value.stored_batch if value.batch else shape[-1],
+            value.batch or shape[-1],
             is_float=value.is_float,
             signed=value.signed,
             quant=value.quant,

@@ -91,6 +91,7 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
     height, width, _ = value.shape
     last = index == tiling.pipe - 1
     top, left, bottom, right = stage.pads
+    crop_top, crop_left, crop_bottom, crop_right = stage.crop
     return Convacc(
         id=builder.take("CONVACC"),
         fWidth=width,
@@ -106,8 +107,10 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         left_padding=left,
         bot_padding=bottom,
         right_padding=right,
-        top_crop=stage.crop_top,
-        bot_crop=height - 1 - stage.crop_bottom if stage.crop_bottom else NO_CROP,
+        top_crop=crop_top,
+        left_crop=crop_left,
+        bot_crop=height - 1 - crop_bottom if crop_bottom else NO_CROP,
+        right_crop=width - 1 - crop_right if crop_right else NO_CROP,
         inbytes_f=2 if stage.simd == Simd.S16X8 else 1,
         outbytes_o=2 if last else 3,
         shift_o=stage.shift_o if last else 0,

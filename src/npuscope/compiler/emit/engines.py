@@ -62,5 +62,5 @@ def _channel_offset(value: Value, channel: int) -> int:
     """Bytes from channel 0 to `channel`, where channels are stored in blocks of `batch`."""
     height, width, _ = value.shape
     batch, element = value.stored_batch, value.nbits // 8
-    block, inside = divmod(channel, batch)
+    block, inside = divmod(value.first + channel, batch)
     return (block * height * width * batch + inside) * element

@@ -10,6 +10,7 @@ from npuscope.compiler.emit.convolution import emit_conv
 from npuscope.compiler.emit.engines import Walk, channel_frames
 from npuscope.compiler.emit.epoch import EpochBuilder, Source
 from npuscope.compiler.stages import (
+    ActivStage,
     ArithStage,
     ConvStage,
     CopyStage,
@@ -19,7 +20,17 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.errors import InternalError
-from npuscope.program.units import Arith, ArithOp, Bcast, Pool, PoolOp, Port, Ref
+from npuscope.program.units import (
+    Activ,
+    ActivOp,
+    Arith,
+    ArithOp,
+    Bcast,
+    Pool,
+    PoolOp,
+    Port,
+    Ref,
+)
 
 
 def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
@@ -30,6 +41,8 @@ def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
         return _emit_arith(builder, stage, frame)
     if isinstance(stage, PoolStage):
         return _emit_pool(builder, stage, frame)
+    if isinstance(stage, ActivStage):
+        return _emit_activ(builder, stage, frame)
     if isinstance(stage, CopyStage):
         return _emit_copy(builder, stage)
     raise InternalError(f"no unit runs stage '{stage.name}'")
@@ -205,6 +218,33 @@ _POOL_OPS = {
     PoolKind.AVERAGE: PoolOp.AVG,
     PoolKind.GLOBAL_AVERAGE: PoolOp.GAVG,
 }
+
+
+def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> Source:
+    source, nbytes = _operand(builder, stage.inputs[0], frame)
+    table = stage.table
+    rom0 = builder.buffers.parameter(f"{stage.name}.rom0", table.rom0)
+    rom1 = builder.buffers.parameter(f"{stage.name}.rom1", table.rom1.astype("<i2"))
+    port = builder.add(
+        Activ(
+            id=builder.take("ACTIV"),
+            operation=int(ActivOp.FUNC),
+            inbytes_f=nbytes,
+            outbytes_f=nbytes,
+            nbytes=nbytes,
+            outbytes_o=stage.output.nbits // 8,
+            shift_b=table.shift_b,
+            shift_c=table.shift_c,
+            shift_o=table.shift_o,
+            bwidth=table.bwidth,
+            ROM0_vector=Ref(rom0.name),
+            ROM1_vector=Ref(rom1.name),
+            ROM0_nbytes=rom0.size_bytes,
+            ROM1_nbytes=rom1.size_bytes,
+        )
+    )
+    builder.connect(source, port)
+    return Source(port)
 
 
 def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> Source:

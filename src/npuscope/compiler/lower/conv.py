@@ -9,6 +9,7 @@ import numpy as np
 
 from npuscope.compiler.lower.clamp import clamp_range
 from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
+from npuscope.compiler.lower.pieces import Piece, cut, filled
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
@@ -20,7 +21,7 @@ from npuscope.compiler.numbers import (
     safe_conv_shift,
     sums_that_matter,
 )
-from npuscope.compiler.stages import ArithStage, ConvStage, Tiling, Value
+from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.model import DType, Graph, Op
@@ -62,8 +63,9 @@ def lower_conv(context: Context, op: Op) -> None:
         fall_back(context, op, trail)
         return
     require_batch_one(context.graph.first_input(op), op)
-    weights = _constant(context.graph, op.inputs[1])
-    _emit_layer(context, op, cast(ConvAttrs, op.attrs), weights)
+    attrs = cast(ConvAttrs, op.attrs)
+    weights = filled(_constant(context.graph, op.inputs[1]), attrs.dilations)
+    _emit_layer(context, op, attrs, weights)
 
 
 def lower_fully_connected(context: Context, op: Op) -> None:
@@ -141,12 +143,16 @@ def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple
 def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
-    height = layer.weights.shape[1]
-    limit = context.machine.convacc.max_kernel_height
-    pieces = [(first, min(first + limit, height)) for first in range(0, height, limit)]
-    parts = [_piece(context, layer, rows, shift_o, len(pieces) > 1) for rows in pieces]
+    attrs = layer.attrs
+    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
+    parts: list[Value] = []
+    for number, piece in enumerate(pieces):
+        parts.append(_piece(context, layer, piece, shift_o, number, order))
+        if order is PieceOrder.CHAIN and len(parts) == 2:
+            parts = [_join(context, layer, parts[0], parts[1], number)]
     total = parts[0]
-    for number, part in enumerate(parts[1:], 1):
+    for number, part in enumerate(parts[1:], len(pieces)):
         total = _join(context, layer, total, part, number)
     return total, shift_o
 
@@ -158,17 +164,17 @@ def _shift(context: Context, layer: Layer) -> int:
 
 
 def _piece(
-    context: Context, layer: Layer, rows: tuple[int, int], shift_o: int, partial: bool
+    context: Context,
+    layer: Layer,
+    piece: Piece,
+    shift_o: int,
+    number: int,
+    order: PieceOrder,
 ) -> Value:
-    """One group of kernel rows as a convolution of its own on a window of the input."""
-    weights = layer.weights[:, rows[0] : rows[1]]
-    top, left, bottom, right = layer.attrs.pads
-    missing = layer.weights.shape[1] - rows[1]
-    # A piece that starts rows[0] lower sees the input (and its padding) from there on.
-    pad_top, crop_top = max(0, top - rows[0]), max(0, rows[0] - top)
-    pad_bottom, crop_bottom = max(0, bottom - missing), max(0, missing - bottom)
+    """One window of the kernel as a convolution of its own."""
+    weights = piece.of(layer.weights)
     tiling = _tiling(context, layer, weights)
-    suffix = f".rows{rows[0]}" if partial else ""
+    suffix = "" if order is PieceOrder.WHOLE else f".piece{number}"
     sums = layer.output.named(
         f"{layer.output.name}.sums{suffix}", nbits=16, signed=True, quant=None, tensor=""
     )
@@ -180,11 +186,11 @@ def _piece(
         layer.op.origin,
         tiling=tiling,
         weights=pack_weights(weights, tiling),
-        window=(rows[1] - rows[0], weights.shape[2]),
+        window=piece.window,
         strides=layer.attrs.strides,
-        pads=(pad_top, left, pad_bottom, right),
-        crop_top=crop_top,
-        crop_bottom=crop_bottom,
+        pads=piece.pads,
+        crop=piece.crop,
+        order=order,
         simd=layer.simd,
         fsub=layer.fsub,
         shift_o=shift_o,

@@ -9,10 +9,10 @@ import numpy as np
 from npuscope.compiler.lower.clamp import clamp_range, quantized_range
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.software import fall_back, lower_software
-from npuscope.compiler.numbers import requantize_value, residual_add
+from npuscope.compiler.numbers import int16, int32, norm, requantize_value, residual_add
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.attrs import BinaryAttrs, ClipAttrs
-from npuscope.graph.model import Op
+from npuscope.graph.model import Op, Tensor
 from npuscope.rules import refusals
 from npuscope.rules.operands import is_npu_tensor
 
@@ -24,6 +24,9 @@ def lower_add(context: Context, op: Op) -> None:
     trail = refusals(context.graph, op, context.machine)
     if trail:
         fall_back(context, op, trail)
+        return
+    if any(context.graph.tensor(name).is_constant for name in op.inputs):
+        lower_with_constant(context, op)
         return
     x, y = (context.value(name) for name in op.inputs[:2])
     output = context.new_value(context.graph.output_tensor(op))
@@ -45,6 +48,52 @@ def lower_add(context: Context, op: Op) -> None:
         clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
     )
     context.define(op.outputs[0], context.emit(stage))
+
+
+def lower_with_constant(context: Context, op: Op) -> None:
+    """A scalar or one value per channel: coefficients of a single AFFINE stage."""
+    places = [context.graph.tensor(name).is_constant for name in op.inputs]
+    constant = _real_constant(context.graph.tensor(op.inputs[places.index(True)]))
+    source = context.value(op.inputs[places.index(False)])
+    output = context.new_value(context.graph.output_tensor(op))
+    (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
+    gain, offset = _affine_terms(op.kind, constant, places[0])
+    ratio = gain * scale / out_scale
+    n = norm(np.abs(ratio).max())
+    shift_in = offset / out_scale + out_zero - ratio * zero
+    stage = ArithStage(
+        op.name,
+        op.kind,
+        (source,),
+        output,
+        op.origin,
+        a=int16(ratio * 2.0**n),
+        c=int32(shift_in * 2.0**n),
+        shift=n,
+        clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
+    )
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def _real_constant(tensor: Tensor) -> np.ndarray:
+    """The constant's real values, one or one per channel."""
+    assert tensor.data is not None
+    values = tensor.data.astype(np.float64).reshape(-1)
+    if tensor.quant is None:
+        return values
+    return np.asarray((values - np.array(tensor.quant.zero_points)) * np.array(tensor.quant.scales))
+
+
+def _affine_terms(
+    kind: str, constant: np.ndarray, constant_first: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """y = gain * x + offset in real numbers."""
+    one, zero = np.ones(1), np.zeros(1)
+    if kind == "Mul":
+        return constant, zero
+    if kind == "Add":
+        return one, constant
+    return (-one, constant) if constant_first else (one, -constant)  # Sub
 
 
 def lower_clip(context: Context, op: Op) -> None:

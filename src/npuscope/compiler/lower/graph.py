@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from npuscope.compiler.lower.activation import lower_function
 from npuscope.compiler.lower.context import Context, tensor_value
 from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
 from npuscope.compiler.lower.elementwise import lower_add, lower_clip, lower_quantize
+from npuscope.compiler.lower.multiply import lower_mul
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
 from npuscope.compiler.lower.shape import lower_transpose, lower_view
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.rules.operands import FUNCTIONS
 
 LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Conv2D": lower_conv,
     "FullyConnected": lower_fully_connected,
+    "Mul": lower_mul,
     "Add": lower_add,
     "Sub": lower_add,
     "MaxPool": lower_max_pool,
@@ -27,6 +31,7 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Reshape": lower_view,
     "Identity": lower_view,
     "Transpose": lower_transpose,
+    **dict.fromkeys(FUNCTIONS, lower_function),
 }
 
 

@@ -1,0 +1,73 @@
+"""Kernels larger than the unit's, cut into pieces that are convolutions of their own.
+
+Rows go in groups of three, columns in groups of six (twelve when strided). A dilated kernel is
+filled up with zeros first, as the vendor's compiler does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.machine.model import Machine
+
+Array = np.ndarray
+Span = tuple[int, int]
+Pads = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A window of a kernel, with the input it sees: padding where there is some, else a crop."""
+
+    rows: Span
+    columns: Span
+    pads: Pads  # top, left, bottom, right
+    crop: Pads  # rows and columns left out, same order
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+    def of(self, weights: Array) -> Array:
+        return weights[:, slice(*self.rows), slice(*self.columns)]
+
+
+def filled(weights: Array, dilations: tuple[int, int]) -> Array:
+    """The kernel with the holes of its dilation as zeros."""
+    if dilations == (1, 1):
+        return weights
+    outputs, height, width, inputs = weights.shape
+    down, across = dilations
+    size = (height - 1) * down + 1, (width - 1) * across + 1
+    full = np.zeros((outputs, *size, inputs), weights.dtype)
+    full[:, ::down, ::across] = weights
+    return full
+
+
+def cut(
+    window: tuple[int, int], strides: tuple[int, int], pads: Pads, machine: Machine
+) -> list[Piece]:
+    """The pieces of a kernel, row by row."""
+    limits = machine.convacc
+    widest = limits.max_kernel_width if strides[1] == 1 else limits.max_kernel_width_strided
+    return [
+        _piece(rows, columns, window, pads)
+        for rows in _spans(window[0], limits.max_kernel_height)
+        for columns in _spans(window[1], widest)
+    ]
+
+
+def _spans(length: int, limit: int) -> list[Span]:
+    return [(first, min(first + limit, length)) for first in range(0, length, limit)]
+
+
+def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Piece:
+    """A piece that starts lower in the kernel sees the input, or its padding, from there on."""
+    before = rows[0], columns[0], window[0] - rows[1], window[1] - columns[1]
+    sides = [(pad, offset) for pad, offset in zip(pads, before, strict=True)]
+    top, left, bottom, right = (max(0, pad - offset) for pad, offset in sides)
+    out_top, out_left, out_bottom, out_right = (max(0, offset - pad) for pad, offset in sides)
+    crop = (out_top, out_left, out_bottom, out_right)
+    return Piece(rows, columns, (top, left, bottom, right), crop)
