@@ -106,11 +106,15 @@ class Net:
         pads: tuple[int, int, int, int] | None = None,
         activation: Activation = Activation.NONE,
         quant: Quantization | None = None,
+        zero: int | None = None,
         weights: np.ndarray | None = None,
         dilations: Pair = (1, 1),
         groups: int = 1,
     ) -> str:
-        """A convolution, SAME-padded unless `pads` are given; `channels` 0 means depthwise."""
+        """A convolution, SAME-padded unless `pads` are given; `channels` 0 means depthwise.
+
+        `quant` sets scale and zero point of the output, `zero` the zero point alone.
+        """
         _, height, width, inputs = self.shape(x)
         groups = groups if channels else inputs
         reach = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
@@ -125,7 +129,7 @@ class Net:
             )
         ]
         attrs = ConvAttrs(strides, pads, dilations, groups, activation)
-        return self._layer("Conv2D", x, weights, (1, *size, len(weights)), attrs, quant)
+        return self._layer("Conv2D", x, weights, (1, *size, len(weights)), attrs, quant, zero)
 
     def dense(
         self,
@@ -149,13 +153,15 @@ class Net:
         shape: tuple[int, ...],
         attrs: ConvAttrs | DenseAttrs,
         quant: Quantization | None,
+        zero: int | None = None,
     ) -> str:
         scales = self.random.uniform(0.5, 1.5, len(weights)) / 1000
         unit = self.quant(x).scale * scales
         spread = unit.mean() * prod(weights.shape[1:]) ** 0.5 * 73 * 60
-        clamped = attrs.activation in (Activation.RELU, Activation.RELU6)
-        if quant is None:
-            quant = (spread / 60, -128) if clamped else (spread / 40, int(self.random.integers(1, 9)))
+        if zero is None:
+            clamped = attrs.activation in (Activation.RELU, Activation.RELU6)
+            zero = -128 if clamped else int(self.random.integers(1, 9))
+        quant = quant or (spread / (60 if zero == -128 else 40), zero)
         bias = np.rint(self.random.normal(0, spread / 3, len(weights)) / unit).astype(np.int32)
         names = (
             x,

@@ -12,7 +12,7 @@ import pytest
 
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Path, Timing
+from npuscope.machine.model import Path
 from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.units import Arith, ArithOp, Convacc, Ref, Streng
 from npuscope.sim.banks import Banks
@@ -21,8 +21,10 @@ from npuscope.sim.timing import group_span
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0
-RAM, FLASH, EXTERNAL = 0.125, 2.0, 1.25  # cycles a byte
-TIMING = Timing(
+RAM, CPU_RAM, FLASH, EXTERNAL = 0.125, 1.25, 2.0, 1.5  # cycles a byte
+BASE = load_machine(generation="4.0")
+TIMING = replace(
+    BASE.timing,
     epoch_start_cycles=START,
     move_start_cycles=MOVE,
     flush_lines=2.0,
@@ -34,11 +36,13 @@ TIMING = Timing(
     vector_frame_cycles=40.0,
     broadcast_cycles=30.0,
     elementwise_cycles=1.0,
+    external_read_cycles=5.0,
+    external_write_cycles=4.0,
     depthwise_cycles=1.1,
 )
-_RATES = {"nic": RAM, "noc": 0.25, "xspi1": EXTERNAL, "xspi2": FLASH}
+_RATES = {"nic": RAM, "noc": CPU_RAM, "xspi1": EXTERNAL, "xspi2": FLASH}
 PATHS = {name: Path("npu_mhz", 1 / rate) for name, rate in _RATES.items()}
-MACHINE = replace(load_machine(generation="4.0"), timing=TIMING, paths=PATHS)
+MACHINE = replace(BASE, timing=TIMING, paths=PATHS)
 POOLS = program_pools(MACHINE)
 
 
@@ -135,7 +139,7 @@ def test_one_pass_that_waits_for_its_kernels_is_bound_by_them():
     ("weights", "load", "bound"),
     [
         ("npuRAM6", 64, Bound.WEIGHTS),  # the link's one word a cycle, not the memory
-        ("cpuRAM2", 64, Bound.WEIGHTS),
+        ("cpuRAM2", 64 * CPU_RAM, Bound.WEIGHTS),
         ("hyperRAM", 64 * EXTERNAL, Bound.EXTERNAL_RAM),
         ("octoFlash", 64 * FLASH, Bound.FLASH),
     ],
@@ -189,24 +193,50 @@ def test_accumulator_bound():
     assert time(group) == (128 + 3 * 1024 + START, Bound.ACCUMULATOR)
 
 
-# Banks.
+# Banks and external RAM.
 
 
 def test_bank_bound():
-    """512 bytes a frame from external RAM take 640 cycles."""
-    assert time(convolution(features="hyperRAM")) == (128 + 3 * 640 + START, Bound.BANK)
+    """512 bytes a frame from cpuRAM2 take 640 cycles."""
+    assert time(convolution(features="cpuRAM2")) == (128 + 3 * 640 + START, Bound.BANK)
+
+
+def with_sums(features, sums) -> Group:
+    """Partial sums of 512 words of 16 bits a pass."""
+    engine = frames(3, sums, 8, 8, 3, nbits=16)
+    return extended(convolution(features=features), engine, links=[link("STRENG3", "CONVACC0.2")])
 
 
 def test_engines_of_one_bank_and_direction_add_up():
-    sums = frames(3, "hyperRAM", 8, 8, 3, nbits=16)
-    group = extended(convolution(features="hyperRAM"), sums, links=[link("STRENG3", "CONVACC0.2")])
-    assert time(group) == (128 + 3 * (640 + 1280) + START, Bound.BANK)
+    found = time(with_sums("cpuRAM2", "cpuRAM2"))
+    assert found == (128 + 3 * (640 + 1280) + START, Bound.BANK)
+
+
+def test_engines_of_two_banks_work_side_by_side():
+    assert time(with_sums("cpuRAM2", "npuRAM6"))[0] == time(convolution(features="cpuRAM2"))[0]
 
 
 def test_reads_and_writes_of_one_bank_do_not_add_up():
-    base = convolution(features="hyperRAM")
-    out = replace(base.units[3], addr_base=Ref("hyperRAM"))
+    base = convolution(features="cpuRAM2")
+    out = replace(base.units[3], addr_base=Ref("cpuRAM2"))
     assert time(replace(base, units=(*base.units[:3], out))) == time(base)
+
+
+def test_external_ram_is_bound_by_accesses():
+    """One element, whatever its width, is one access; every pass reads all of them again."""
+    found = time(convolution(features="hyperRAM"))
+    assert found == (128 + 3 * 512 * 5 + START, Bound.EXTERNAL_RAM)
+
+
+def test_writes_to_external_ram_are_counted_apart():
+    base = convolution()
+    out = replace(base.units[3], addr_base=Ref("hyperRAM"))
+    found = time(replace(base, units=(*base.units[:3], out)))
+    assert found == (128 + 3 * 512 * 4 + START, Bound.EXTERNAL_RAM)
+
+
+def test_engines_wait_for_external_ram_side_by_side():
+    assert time(with_sums("hyperRAM", "hyperRAM")) == time(convolution(features="hyperRAM"))
 
 
 # Lines behind padded kernels, single channels.
@@ -305,7 +335,7 @@ def test_single_elements_are_slower_to_read_and_to_write():
 
 
 def test_a_copy_from_external_ram_waits_for_it():
-    assert time(copy("hyperRAM")) == (4096 * EXTERNAL + MOVE, Bound.BANK)
+    assert time(copy("hyperRAM")) == (4096 * 5 + MOVE, Bound.EXTERNAL_RAM)
 
 
 def elementwise(second: Streng) -> Group:
@@ -351,13 +381,13 @@ def test_the_slower_chain_counts():
 
 def test_chains_share_their_bank():
     """Each copy alone takes 5120 + start; the bank has 2 x 5120 cycles of work."""
-    both = time(copy("hyperRAM"), copy("hyperRAM", first=2))
-    assert both == (2 * 4096 * EXTERNAL, Bound.BANK)
+    both = time(copy("cpuRAM2"), copy("cpuRAM2", first=2))
+    assert both == (2 * 4096 * CPU_RAM, Bound.BANK)
 
 
 def test_chains_share_their_bus():
     """Engines 0 to 4 read 3 bytes a word each; the interface carries 8 bytes a cycle."""
-    banks = ("cpuRAM2", "npuRAM3", "npuRAM4", "npuRAM5", "npuRAM6")
+    banks = ("npuRAM3", "npuRAM4", "npuRAM5", "npuRAM6", "npuRAM3")
     copies = []
     for n, bank in enumerate(banks):
         read = frames(n, bank, 32, 4, nbits=24)
@@ -369,7 +399,7 @@ def test_chains_share_their_bus():
 
 def test_the_npu_clock_moves_only_what_memory_does_not_bind():
     """At twice the NPU clock a byte of flash takes twice the cycles, a word on a link does not."""
-    machine = load_machine(generation="4.0")
+    machine = BASE
     fast = replace(machine, clocks=replace(machine.clocks, npu_mhz=2000))
     start = machine.timing.epoch_start_cycles
     slow_load, quick_load = (time(convolution(side=2), machine=m)[0] for m in (machine, fast))

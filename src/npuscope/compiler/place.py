@@ -48,9 +48,9 @@ def place(program: Program, machine: Machine) -> Program:
     """Give every buffer a pool and an offset."""
     pools = program_pools(machine)
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    activations = _order([b for b in roots if not b.is_param], program.inputs)
+    units = _order(_units([b for b in roots if not b.is_param]), program.inputs)
     memory = Memory()
-    homes = _place_activations(activations, _ranked(pools, machine), memory, machine)
+    homes = _place_units(units, _ranked(pools, machine), memory, machine)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
     buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
     return replace(program, buffers=buffers, pools=_with_use(pools, memory))
@@ -103,26 +103,55 @@ def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
     return sorted((p for p in pools if p.writable and p.size_bytes), key=rank)
 
 
-def _order(buffers: list[Buffer], inputs: tuple[str, ...]) -> list[Buffer]:
+def _units(buffers: list[Buffer]) -> list[list[Buffer]]:
+    """What is placed as one: a buffer, or the parts of a block side by side."""
+    units: dict[str, list[Buffer]] = {}
+    for buffer in buffers:
+        units.setdefault(buffer.block or buffer.name, []).append(buffer)
+    return list(units.values())
+
+
+def _whole(unit: list[Buffer]) -> Buffer:
+    """The unit as one buffer: all bytes, from the first epoch to the last."""
+    if len(unit) == 1:
+        return unit[0]
+    return replace(
+        unit[0],
+        size_bytes=sum(buffer.size_bytes for buffer in unit),
+        first=min(buffer.first for buffer in unit),
+        last=max(buffer.last for buffer in unit),
+    )
+
+
+def _order(units: list[list[Buffer]], inputs: tuple[str, ...]) -> list[list[Buffer]]:
     """Graph inputs first, then the largest; equal sizes in order of their first epoch."""
-    return sorted(buffers, key=lambda b: (b.name not in inputs, -b.size_bytes, b.first))
+
+    def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
+        whole = _whole(unit)
+        return whole.name not in inputs, -whole.size_bytes, whole.first
+
+    return sorted(units, key=rank)
 
 
-def _place_activations(
-    buffers: list[Buffer], pools: list[Pool], memory: Memory, machine: Machine
+def _place_units(
+    units: list[list[Buffer]], pools: list[Pool], memory: Memory, machine: Machine
 ) -> dict[str, tuple[str, int]]:
     homes: dict[str, tuple[str, int]] = {}
+    left = units
     for pool in pools:
-        for buffer in buffers:
-            if buffer.name in homes:
+        waiting, left = left, []
+        for unit in waiting:
+            whole = _whole(unit)
+            offset = _fit(whole, pool, memory, machine.placement.alignment_bytes)
+            if offset is None:
+                left.append(unit)
                 continue
-            offset = _fit(buffer, pool, memory, machine.placement.alignment_bytes)
-            if offset is not None:
+            _take(whole, pool, offset, memory)
+            for buffer in unit:
                 homes[buffer.name] = (pool.name, offset)
-                _take(buffer, pool, offset, memory)
-    left = [buffer for buffer in buffers if buffer.name not in homes]
+                offset += buffer.size_bytes
     if left:
-        _refuse(left, pools)
+        _refuse([_whole(unit) for unit in left], pools)
     return homes
 
 

@@ -105,15 +105,16 @@ def _joins(
         and _units_fit(stage, group, machine)
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
         and not _reconverges(stage, group)
-        and _engines([*group.stages, stage], readers) <= machine.units["STRENG"]
+        and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
     )
 
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
-    """A view of a value made in this epoch: its bytes exist in memory only."""
+    """Bytes that this epoch writes, under another name: they exist in memory only."""
     made = {s.output.name for s in group.stages}
-    views = (value for value in stage.inputs if value.name in lowered.views)
-    return any(root(lowered, value).name in made for value in views)
+    written = {root(lowered, s.output).name for s in group.stages}
+    others = (value for value in stage.inputs if value.name not in made)
+    return any(root(lowered, value).name in written for value in others)
 
 
 _PIECES_AN_EPOCH = {PieceOrder.PAIRS: 2, PieceOrder.CHAIN: 1}
@@ -189,14 +190,15 @@ def _ancestors(group: StageGroup, stage: Stage) -> set[str]:
     return found
 
 
-def _engines(stages: list[Stage], readers: dict[str, list[str]]) -> int:
+def _engines(stages: list[Stage], lowered: Lowered, readers: dict[str, list[str]]) -> int:
     """Stream engines the epoch would need if it closed behind these stages."""
     names = {stage.name for stage in stages}
     made = {stage.output.name for stage in stages}
     count = 0
     for stage in stages:
         count += _engines_in(stage, made)
-        count += any(reader not in names for reader in readers.get(stage.output.name, []))
+        leaves = any(reader not in names for reader in readers.get(stage.output.name, []))
+        count += leaves or stage.output.name in lowered.views
     return count
 
 

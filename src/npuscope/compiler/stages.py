@@ -190,6 +190,12 @@ class PoolStage(Stage):
 class CopyStage(Stage):
     """DMA without a processing unit: changes how channels lie in memory."""
 
+    @property
+    def depth(self) -> int:
+        """Channels moved together: all, unless one side stores single planes."""
+        planes = 1 in (self.inputs[0].batch, self.output.batch)
+        return 1 if planes else self.output.channels
+
 
 @dataclass(frozen=True, slots=True)
 class CallStage(Stage):
@@ -206,4 +212,5 @@ class Lowered:
     inputs: list[Value]
     outputs: list[Value]
     views: dict[str, Value] = field(default_factory=dict)  # view name -> value it lies in
+    blocks: list[tuple[str, ...]] = field(default_factory=list)  # values that lie side by side
     notes: list[str] = field(default_factory=list)

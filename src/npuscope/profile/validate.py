@@ -105,10 +105,12 @@ class _Collected:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
         known = dict(_forced(self.program.buffers, expected))
         integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
+        # A buffer that several epochs fill is whole only behind the last of them.
+        done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
 
         def compare(epoch: Epoch, memory: Memory) -> None:
             for name in written(epoch):
-                if name in integers and epoch.call is None:
+                if name in integers and epoch.call is None and done[name] == epoch.number:
                     tally = self.layers.setdefault(epoch.number, Tally(1.0))
                     tally.add(memory.read(name), integers[name])
 

@@ -63,6 +63,7 @@ class Buffer:
     quant: Quant | None = None
     tensor: str = ""
     view_of: str = ""
+    block: str = ""  # buffers of one block lie side by side
 
     @property
     def channels(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npuscope.graph.attrs import ConcatAttrs
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.rules.registry import Refusal, refuse
@@ -48,6 +49,26 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
         if not is_npu_tensor(tensor):
             return Refusal(f"'{name}' is {tensor.dtype.value}")
     return None
+
+
+@refuse("NA-CONCAT-FORMAT", "Concat")
+def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """All parts of a Concat must be computed 8-bit tensors with one scale."""
+    for name in (*op.inputs, *op.outputs):
+        tensor = graph.tensor(name)
+        if tensor.is_constant or not is_npu_tensor(tensor):
+            kind = "constant" if tensor.is_constant else tensor.dtype.value
+            return Refusal(f"'{name}' is {kind}")
+    return None
+
+
+@refuse("NA-CONCAT-AXIS", "Concat")
+def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Stream engines join tensors along the channels only; other axes are copied by the CPU."""
+    axis, rank = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape)
+    if axis == rank - 1:
+        return None
+    return Refusal(f"axis {axis} of {rank} dimensions", f"axis {rank - 1}")
 
 
 @refuse("NA-WEIGHTS", *_LAYERS)

@@ -33,7 +33,7 @@ def emit_program(
         generation=machine.generation.name,
         epoch_controller=machine.epoch_controller,
         pools=(),
-        buffers=tuple(_views_follow_roots(buffers).values()),
+        buffers=tuple(_in_blocks(_views_follow_roots(buffers), lowered)),
         epochs=tuple(_blobs(epochs) if machine.epoch_controller else epochs),
         inputs=tuple(value.name for value in lowered.inputs),
         outputs=tuple(value.name for value in lowered.outputs),
@@ -76,8 +76,9 @@ def _emit_group(
     builder = EpochBuilder(machine, buffers, number)
     outside = _read_outside(group, lowered)
     for stage in group.stages:
-        # A copy goes channel by channel, whatever the width of its value.
-        frame = 1 if isinstance(stage, CopyStage) else group.frames[stage.output.name]
+        frame = group.frames[stage.output.name]
+        if isinstance(stage, CopyStage):
+            frame = stage.depth
         source = emit_stage(builder, stage, frame)
         builder.sources[stage.output.name] = source
         if stage.output.name in outside:
@@ -94,7 +95,8 @@ def _read_outside(group: StageGroup, lowered: Lowered) -> set[str]:
         for value in stage.inputs:
             if stage.name not in inside or value.name not in made:
                 needed.add(root(lowered, value).name)
-    return made & needed
+    # What is written into a window of another value is there for that value's readers.
+    return {name for name in made if name in needed or name in lowered.views}
 
 
 def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
@@ -126,6 +128,18 @@ def _views_follow_roots(buffers: BufferTable) -> dict[str, Buffer]:
         elif buffer.is_param:
             table[name] = replace(buffer, first=0, last=last)
     return table
+
+
+def _in_blocks(table: dict[str, Buffer], lowered: Lowered) -> list[Buffer]:
+    """Parts of one concatenation lie side by side; a buffer belongs to one block at most."""
+    inputs = {value.name for value in lowered.inputs}
+    for parts in lowered.blocks:
+        names = [part for part in parts if part in table and part not in lowered.views]
+        free = all(not table[name].block and name not in inputs for name in names)
+        if free and len(set(names)) == len(parts):
+            for name in names:
+                table[name] = replace(table[name], block=names[0])
+    return list(table.values())
 
 
 def _blobs(epochs: list[Epoch]) -> list[Epoch]:

@@ -110,11 +110,29 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
 def _second_operand(
     builder: EpochBuilder, stage: ArithStage, frame: int
 ) -> tuple[Source | None, int]:
+    if len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape:
+        return _broadcast(builder, stage.inputs[1], stage.output, frame)
     if len(stage.inputs) > 1:
         return _operand(builder, stage.inputs[1], frame)
     if stage.table is not None:
         return _table_stream(builder, stage, frame), 2
     return None, 0
+
+
+def _broadcast(
+    builder: EpochBuilder, value: Value, output: Value, frame: int
+) -> tuple[Source, int]:
+    """A vector (or scalar) from memory, read again for every pixel of every tile."""
+    height, width, channels = output.shape
+    pixels = height * width
+    element = value.nbits // 8
+    if value.channels == 1:
+        walk = Walk(1, 1, 1, element, 0, 0, pixels * channels, 0, pixels * channels)
+    else:
+        step = frame * element
+        walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
+    source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
+    return source, element
 
 
 def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
@@ -248,7 +266,7 @@ def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> Source:
 
 
 def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> Source:
-    """Channel by channel: one side lies plane by plane, the other strides over pixels."""
+    """Whole pixels; channel by channel where one side lies plane by plane."""
     value = stage.inputs[0]
-    walk = channel_frames(value, 1)
+    walk = channel_frames(value, stage.depth)
     return builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npuscope.compiler.lower.activation import lower_function
+from npuscope.compiler.lower.concat import lower_concat
 from npuscope.compiler.lower.context import Context, tensor_value
 from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
 from npuscope.compiler.lower.elementwise import lower_add, lower_clip, lower_quantize
@@ -31,6 +32,7 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Reshape": lower_view,
     "Identity": lower_view,
     "Transpose": lower_transpose,
+    "Concat": lower_concat,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
 

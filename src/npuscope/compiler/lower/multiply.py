@@ -46,9 +46,8 @@ def _product(context: Context, op: Op) -> None:
         part = raw.named(f"{op.outputs[0]}.product_sub")
         sums = context.emit(_take_off(op, sums, y, part, x_zero))
     ratio = x_scale * y_scale / quant_pair(output)[0]
-    context.define(
-        op.outputs[0], context.emit(_rescale(op, sums, x, output, ratio, x_zero, y_zero))
-    )
+    last = _rescale(op, sums, x, output, ratio, x_zero, y_zero)
+    context.define(op.outputs[0], context.emit(last))
 
 
 def _multiply(op: Op, x: Value, y: Value, raw: Value) -> ArithStage:

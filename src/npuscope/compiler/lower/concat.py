@@ -1,0 +1,70 @@
+"""Concat, Slice and Split along the channels: copies by DMA between windows of channels."""
+
+from __future__ import annotations
+
+from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.software import fall_back
+from npuscope.compiler.numbers import requantize_value
+from npuscope.compiler.stages import ArithStage, CopyStage, Value
+from npuscope.graph.model import Op
+from npuscope.rules import refusals
+
+
+def lower_concat(context: Context, op: Op) -> None:
+    """One copy a part; a part of another scale goes through an ARITH unit on its way."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    output = context.new_value(context.graph.output_tensor(op))
+    parts = [context.operand(name, op.origin) for name in op.inputs]
+    first = 0
+    for number, part in enumerate(parts):
+        target = window(context, output, f"{output.name}.part{number}", first, part.channels)
+        _fill(context, op, part, target, number)
+        first += part.channels
+    context.result.blocks.append(tuple(part.name for part in parts))
+    context.define(op.outputs[0], output)
+
+
+def window(context: Context, parent: Value, name: str, first: int, channels: int) -> Value:
+    """Some channels of a channel-last value, as a value of their own."""
+    seen = parent.named(
+        name,
+        shape=(*parent.shape[:2], channels),
+        pitch=parent.stored_batch,
+        first=parent.first + first,
+        tensor="",
+    )
+    context.result.views[name] = parent
+    return seen
+
+
+def _fill(context: Context, op: Op, part: Value, target: Value, number: int) -> None:
+    name = f"{op.name}.copy{number}"
+    if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
+        context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
+        return
+    numbers = requantize_value(quant_pair(part), quant_pair(target))
+    context.emit(
+        ArithStage(
+            name,
+            "Add",
+            (part,),
+            target,
+            op.origin,
+            a=numbers.a,
+            c=numbers.c,
+            shift=numbers.shift,
+        )
+    )
+
+
+def copy_channels(context: Context, op: Op, name: str, first: int, channels: int) -> None:
+    """Define the tensor `name` as a copy of some channels of the op's first input."""
+    source = context.value(op.inputs[0])
+    part = window(context, source, f"{name}.window", first, channels)
+    output = context.new_value(context.graph.tensor(name))
+    target = output.named(output.name, shape=part.shape, signed=source.signed, quant=source.quant)
+    stage = CopyStage(f"{op.name}.{name}", op.kind, (part,), target, op.origin)
+    context.define(name, context.emit(stage))
