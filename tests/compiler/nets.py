@@ -5,6 +5,7 @@ Weights are seeded; output scales are chosen so that random inputs fill the byte
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -19,6 +20,7 @@ from npuscope.graph.attrs import (
     Attrs,
     BinaryAttrs,
     ClipAttrs,
+    ConcatAttrs,
     ConvAttrs,
     DenseAttrs,
     PadAttrs,
@@ -210,6 +212,15 @@ class Net:
         axis = len(self.shape(x)) - 1
         return self.op("Softmax", (x,), SoftmaxAttrs(axis), self.shape(x), per_tensor(1 / 256, -128))
 
+    def sigmoid(self, x: str) -> str:
+        return self.op("Sigmoid", (x,), Attrs(), self.shape(x), per_tensor(1 / 256, -128))
+
+    def concat(self, parts: tuple[str, ...], quant: Quantization | None = None, axis: int = 3) -> str:
+        shape = list(self.shape(parts[0]))
+        shape[axis] = sum(self.shape(part)[axis] for part in parts)
+        known = per_tensor(*quant) if quant else self.quant(parts[0])
+        return self.op("Concat", parts, ConcatAttrs(axis), tuple(shape), known)
+
     def clip(self, x: str, low: float, high: float, quant: Quantization | None = None) -> str:
         known = per_tensor(*quant) if quant else self.built.tensor(x).quant
         dtype = self.built.tensor(x).dtype
@@ -250,6 +261,42 @@ def same_pads(size: Pair, window: Pair, strides: Pair) -> tuple[int, int, int, i
     ]
     top, left = (total // 2 for total in totals)
     return top, left, totals[0] - top, totals[1] - left
+
+
+def random_network(seed: int) -> Graph:
+    """Branches, residual additions, pools, all kernel kinds, odd channel counts."""
+    net = Net(seed)
+    random = net.random
+    x = net.input((1, 12, 12, int(random.choice([1, 3, 8]))))
+    known = [net.conv(x, int(random.choice([8, 16, 24, 40])), activation=Activation.RELU)]
+    for _ in range(8):
+        x = known[int(random.integers(len(known)))]
+        same = [y for y in known if net.shape(y) == net.shape(x) and y != x]
+        choice = int(random.integers(6))
+        window = [(1, 1), (3, 3), (5, 5), (1, 3), (2, 2)][int(random.integers(5))]
+        zero = [None, 0, 6, -128][int(random.integers(4))]
+        if choice == 0 and same:
+            known.append(net.add(x, same[0]))
+        elif choice == 1 and min(net.shape(x)[1:3]) > 3:
+            known.append(net.max_pool(x) if random.random() < 0.5 else net.average_pool(x))
+        elif choice == 2:
+            known.append(net.conv(x, 0, zero=zero))
+        else:
+            channels = int(random.choice([7, 8, 16, 29, 48]))
+            known.append(net.conv(x, channels, window, zero=zero))
+    used = {name for op in net.built.ops for name in op.inputs}
+    return net.graph(*(name for name in known if name not in used))
+
+
+def uint8_network() -> Graph:
+    """QDQ with uint8 activations throughout, as onnxruntime's quantizer writes it by default."""
+    net = Net(11, Numerics.QDQ)
+    x = net.input((1, 8, 8, 4), (0.02, 117), DType.UINT8)
+    for channels in (6, 8):
+        x = net.conv(x, channels)
+        quant = per_tensor(net.quant(x).scale, 120)
+        net.built.tensors[x] = replace(net.built.tensor(x), dtype=DType.UINT8, quant=quant)
+    return net.graph()
 
 
 def sample(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from compiler.nets import MACHINES, Net, per_channel, per_tensor, sample
+from compiler.nets import MACHINES, Net, per_tensor, sample, uint8_network
 from npuscope.compiler.passes import PASSES, run_passes
 from npuscope.compiler.passes.absorb_pad import AbsorbPad
 from npuscope.compiler.passes.base import Pass
@@ -501,18 +501,6 @@ def test_an_island_of_another_op_stays() -> None:
 
 
 # uint8 networks
-
-
-def uint8_network(numerics: Numerics = Numerics.QDQ) -> Graph:
-    """All activations uint8, as quantizers write them by default; weights int8."""
-    net = Net(11, numerics)
-    x = net.input(IMAGE, (0.02, 117), DType.UINT8)
-    for channels in (6, 8):
-        x = net.conv(x, channels)
-        tensor = net.built.tensor(x)
-        quant = per_tensor(net.quant(x).scale, 120)
-        net.built.tensors[x] = replace(tensor, dtype=DType.UINT8, quant=quant)
-    return net.graph()
 
 
 def test_inner_bytes_become_signed() -> None:

@@ -7,7 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compiler.nets import GENERATIONS, MACHINES, Net, compiled, operators, sample, scheduled
+from compiler.nets import (
+    GENERATIONS,
+    MACHINES,
+    Net,
+    compiled,
+    operators,
+    random_network,
+    sample,
+    scheduled,
+)
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
 from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, PoolStage
 from npuscope.graph.attrs import Activation
@@ -29,31 +38,6 @@ def epochs(graph: Graph, generation: str, optimization: int = 3) -> list[tuple[s
 
 
 # Units and engines
-
-
-def random_network(seed: int) -> Graph:
-    """Branches, residual additions, pools, all kernel kinds, odd channel counts."""
-    net = Net(seed)
-    random = net.random
-    x = net.input((1, 12, 12, int(random.choice([1, 3, 8]))))
-    known = [net.conv(x, int(random.choice([8, 16, 24, 40])), activation=RELU)]
-    for _ in range(8):
-        x = known[int(random.integers(len(known)))]
-        same = [y for y in known if net.shape(y) == net.shape(x) and y != x]
-        choice = int(random.integers(6))
-        window = [(1, 1), (3, 3), (5, 5), (1, 3), (2, 2)][int(random.integers(5))]
-        zero = [None, 0, 6, -128][int(random.integers(4))]
-        if choice == 0 and same:
-            known.append(net.add(x, same[0]))
-        elif choice == 1 and min(net.shape(x)[1:3]) > 3:
-            known.append(net.max_pool(x) if random.random() < 0.5 else net.average_pool(x))
-        elif choice == 2:
-            known.append(net.conv(x, 0, zero=zero))
-        else:
-            channels = int(random.choice([7, 8, 16, 29, 48]))
-            known.append(net.conv(x, channels, window, zero=zero))
-    used = {name for op in net.built.ops for name in op.inputs}
-    return net.graph(*(name for name in known if name not in used))
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

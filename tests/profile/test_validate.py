@@ -113,7 +113,6 @@ def test_wrong_inputs_are_the_users_mistake(arrays, message):
     assert caught.value.where == "--inputs"
 
 
-@pytest.mark.xfail(strict=True, reason="no samples at all pass without a word")
 def test_an_empty_array_is_the_users_mistake():
     with pytest.raises(UsageError):
         validate(PROGRAM, DEMO, MACHINE, inputs=[images(0)])
@@ -133,7 +132,6 @@ def test_two_inputs():
     assert found.seeds == 4 and found.outputs[0].mean == -17
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="zip(strict=True) reaches the user")
 def test_as_many_samples_of_one_input_as_of_the_other():
     graph = sum_of_two()
     arrays = [np.zeros((count, 2, 2, 8), np.int8) for count in (2, 3)]

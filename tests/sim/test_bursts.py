@@ -138,17 +138,14 @@ def test_random_geometries(kind):
     check(KINDS[kind], kind)
 
 
-@pytest.mark.xfail(strict=True, reason="_frame_steps counts a last loop that is cut short in full")
 def test_a_loop_cut_short():
     check(lambda rng: raster(rng, frame_loop_cnt=4, frame_tot_cnt=6, loop_offset=50), "short")
 
 
-@pytest.mark.xfail(strict=True, reason="engine_runs knows no loops of raw frames")
 def test_raw_loops():
     check(lambda rng: raw(rng, **loop(rng)), "raw loops")
 
 
-@pytest.mark.xfail(strict=True, reason="_frame_steps steps by frame_offset, continuous or not")
 def test_continuous_raster_frames():
     check(lambda rng: raster(rng, continuous=1), "continuous")
 

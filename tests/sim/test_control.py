@@ -159,9 +159,6 @@ def test_a_kernels_traffic():
     assert (row.read_bytes, row.write_bytes) == (98, 2)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="_hardware takes the slowest group of none at all"
-)
 def test_a_hybrid_epoch_counts_its_kernel():
     """A library call that drives the DMA itself: its work is in the post phase."""
     made = software("Concat", x=(1, 60), y=(1, 60))
@@ -189,7 +186,6 @@ def test_claims_may_be_bound_by_a_bank():
     assert counted.bound is Bound.BANK
 
 
-@pytest.mark.xfail(strict=True, reason="_claimed compares the bound after adding the start cycles")
 def test_claims_may_be_bound_by_computation():
     (counted,) = count_epochs(stated(500, 800), MACHINE)
     assert counted.bound is Bound.FEATURES
@@ -218,7 +214,6 @@ def test_a_frame_that_is_kept_misses_once():
     assert (cache.read_alloc_miss, cache.read_hit) == (10, 30)
 
 
-@pytest.mark.xfail(strict=True, reason="_footprint takes loops that do not advance for new bytes")
 def test_a_frame_that_is_kept_misses_once_however_it_repeats():
     cache = cached(cache_allocate=1, frame_loop_cnt=1)
     assert (cache.read_alloc_miss, cache.read_hit) == (10, 30)

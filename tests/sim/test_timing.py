@@ -128,9 +128,6 @@ def test_one_pass_hides_nothing():
     assert time(convolution(passes=1)) == (128 + 512 + START, Bound.FEATURES)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_pipe_span names the stream's bound whenever there is one frame"
-)
 def test_one_pass_that_waits_for_its_kernels_is_bound_by_them():
     assert time(convolution(passes=1, side=2)) == (128 + 32 + START, Bound.FLASH)
 
@@ -361,10 +358,6 @@ def test_a_vector_that_is_read_again_from_flash_is_prefetched():
     assert time(elementwise(again)) == (512 * 3 + MOVE, Bound.ARITH_VECTOR)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="_is_broadcast looks at frame_offset, but a loop of one frame steps by loop_offset",
-)
 def test_frames_that_advance_by_the_loop_are_no_broadcast():
     ahead = frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=1, frame_offset=0, loop_offset=8)
     assert time(elementwise(ahead))[0] == 512 + MOVE

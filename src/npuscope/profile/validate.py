@@ -197,6 +197,11 @@ def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
             where="--inputs",
         )
     stacks = [_samples(graph.tensor(n), a) for n, a in zip(graph.inputs, inputs, strict=True)]
+    counts = {len(stack) for stack in stacks}
+    if len(counts) > 1 or 0 in counts:
+        raise UsageError(
+            f"expected as many samples for every input, found {sorted(counts)}", where="--inputs"
+        )
     for rows in zip(*stacks, strict=True):
         yield dict(zip(graph.inputs, rows, strict=True))
 

@@ -19,7 +19,7 @@ def frame_walk(engine: Streng) -> tuple[Shape, Shape]:
 
 def frame_start(engine: Streng, frame: int) -> int:
     """Byte offset of a frame from the engine's base address."""
-    step = _frame_step(engine)
+    step = frame_step(engine)
     loop = engine.frame_loop_cnt
     if not loop:
         return engine.offset_start + frame * step
@@ -37,7 +37,8 @@ def reach(engine: Streng) -> tuple[int, int]:
     return low, max(starts) + sum(max(0, end) for end in ends) + engine.element_bytes
 
 
-def _frame_step(engine: Streng) -> int:
+def frame_step(engine: Streng) -> int:
+    """Bytes from one frame to the next inside a loop."""
     if not engine.continuous:
         return engine.frame_offset
     if engine.raw:

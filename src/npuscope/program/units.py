@@ -146,6 +146,16 @@ class Streng:
         return max(1, self.frame_tot_cnt)
 
     @property
+    def distinct_frames(self) -> int:
+        """Frames at different places: what an engine reads again counts once."""
+        loop, advances = self.frame_loop_cnt, bool(self.continuous or self.frame_offset)
+        if not loop:
+            return self.frames if advances else 1
+        turns = -(-self.frames // loop)
+        inner = min(loop, self.frames) if advances else 1
+        return inner * (turns if self.loop_offset else 1)
+
+    @property
     def total_elements(self) -> int:
         return self.frame_elements * self.frames
 

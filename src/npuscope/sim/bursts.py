@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from npuscope.program.geometry import frame_step, frame_walk
 from npuscope.program.units import Streng
 
 BLOCK = 64
@@ -33,28 +34,34 @@ class Runs:
 
 def engine_runs(engine: Streng, address: int) -> Runs:
     """All runs of an engine over the epoch, re-reads included."""
-    element = engine.element_bytes
-    if engine.raw:
-        length = engine.frame_elements * element
-        step = length if engine.continuous else engine.frame_offset
-        return Runs(length, _spread(address, [(engine.frames, step)]))
-    pixel = engine.batch_depth * element
-    line_step = engine.line_offset or engine.fwidth * engine.batch_offset
-    frames = _frame_steps(engine)
-    if engine.batch_offset != pixel:
-        axes = [(engine.fwidth, engine.batch_offset), (engine.fheight, line_step)]
-        return Runs(pixel, _spread(address, [*axes, *frames]))
-    line = pixel * engine.fwidth
-    if line_step != line:
-        return Runs(line, _spread(address, [(engine.fheight, line_step), *frames]))
-    return Runs(line * engine.fheight, _spread(address, frames))
+    length, axes = _frame_runs(engine)
+    starts = np.zeros(BLOCK, np.int64)
+    for offset, loops in _frames(engine):
+        starts += _spread(address + offset, [*axes, *loops])
+    return Runs(length, starts)
 
 
-def _frame_steps(engine: Streng) -> list[tuple[int, int]]:
-    loop = engine.frame_loop_cnt
+def _frame_runs(engine: Streng) -> tuple[int, list[tuple[int, int]]]:
+    """Length of a contiguous run inside a frame, and the loops over such runs."""
+    (rows, columns, depth), (line_step, pixel_step, element) = frame_walk(engine)
+    pixel = depth * element
+    if pixel_step != pixel and columns > 1:
+        return pixel, [(columns, pixel_step), (rows, line_step)]
+    line = pixel * columns
+    if line_step != line and rows > 1:
+        return line, [(rows, line_step)]
+    return line * rows, []
+
+
+def _frames(engine: Streng) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Where frames start: (offset, loops of (count, step)); the last turn may be cut short."""
+    frames, loop, step = engine.frames, engine.frame_loop_cnt, frame_step(engine)
     if not loop:
-        return [(engine.frames, engine.frame_offset)]
-    return [(loop, engine.frame_offset), (-(-engine.frames // loop), engine.loop_offset)]
+        return [(0, [(frames, step)])]
+    turns, rest = divmod(frames, loop)
+    whole = [(0, [(loop, step), (turns, engine.loop_offset)])] if turns else []
+    cut = [(turns * engine.loop_offset, [(rest, step)])] if rest else []
+    return whole + cut
 
 
 def _spread(address: int, axes: list[tuple[int, int]]) -> np.ndarray:
@@ -81,26 +88,29 @@ def _circular(histogram: np.ndarray, shifts: np.ndarray) -> np.ndarray:
 
 
 def count_bursts(runs: Runs) -> Bursts:
-    total = np.zeros(4, np.int64)
-    for start in np.flatnonzero(runs.starts):
-        total += runs.starts[start] * np.array(_run_bursts(int(start), runs.length))
-    one, two, four, eight = (int(n) for n in total)
+    one, two, four, eight = (int(count) for count in runs.starts @ _bursts_by_start(runs.length))
     return one, two, four, eight
 
 
 @lru_cache(maxsize=4096)
-def _run_bursts(start: int, length: int) -> Bursts:
+def _bursts_by_start(length: int) -> np.ndarray:
+    """Bursts of 1, 2, 4 and 8 beats of one run, for every start in a block."""
+    start = np.arange(BLOCK)
     end = start + length
-    head_end = min(end, BLOCK)
-    whole = max(0, (end - BLOCK) // BLOCK)
-    tail_start = BLOCK * (1 + whole)
-    counts = [0, 0, 0, whole]
-    for low, high in ((start, head_end), (tail_start, end)):
-        beats = -(-high // BEAT) - low // BEAT if high > low else 0
-        for index, size in ((3, 8), (2, 4), (1, 2), (0, 1)):
-            counts[index] += beats // size
-            beats %= size
-    return counts[0], counts[1], counts[2], counts[3]
+    whole = np.maximum(0, (end - BLOCK) // BLOCK)
+    head = _beats(start, np.minimum(end, BLOCK))
+    tail = _beats(BLOCK * (1 + whole), end)
+    counts = np.zeros((BLOCK, 4), np.int64)
+    counts[:, 3] = whole
+    for beats in (head, tail):
+        for column, size in ((3, 8), (2, 4), (1, 2), (0, 1)):
+            counts[:, column] += beats // size
+            beats = beats % size
+    return counts
+
+
+def _beats(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.where(high > low, -(-high // BEAT) - low // BEAT, 0)
 
 
 def lines_touched(runs: Runs, line_bytes: int) -> int:

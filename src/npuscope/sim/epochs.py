@@ -34,7 +34,7 @@ def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...
 def _count(
     epoch: Epoch, program: Program, machine: Machine, banks: Banks, buffers: dict[str, Buffer]
 ) -> EpochCounters:
-    if epoch.kind is EpochKind.SW:
+    if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         return _software(epoch, machine, banks, buffers)
     if epoch.groups is None:
         return _claimed(epoch, program, machine)
@@ -76,14 +76,14 @@ def _control_bound(core: float, machine: Machine, bound: Bound) -> Bound:
 def _claimed(epoch: Epoch, program: Program, machine: Machine) -> EpochCounters:
     """No unit registers: the compiler's computation or the bytes by pool, plus the start."""
     claims, pools = epoch.claims, program.pool_map()
-    cycles = [float(claims.compute_cycles)]
+    spans = [Span(float(claims.compute_cycles), Bound.FEATURES)]
     for access in claims.accesses:
         pool = pools[access.pool]
         memory = next((m for m in machine.pools if m.name == pool.name), None)
         beta = machine.cycles_per_byte(memory.path) if memory else pool.freq_ratio / pool.byte_width
-        cycles.append((access.reads + access.writes) * beta)
-    core = max(cycles) + machine.timing.epoch_start_cycles
-    bound = Bound.FEATURES if core == cycles[0] else Bound.BANK
+        spans.append(Span((access.reads + access.writes) * beta, Bound.BANK))
+    slowest = max(spans, key=lambda span: span.cycles)
+    core, bound = slowest.cycles + machine.timing.epoch_start_cycles, slowest.bound
     traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in claims.accesses)
     pre, post = cpu_phases(epoch, program, machine)
     return EpochCounters(epoch.number, epoch.last_number, pre, core, post, bound, traffic=traffic)
@@ -196,8 +196,7 @@ def _cache(engines: list[Streng], runs: list[Runs], machine: Machine) -> CacheCo
 
 def _footprint(engine: Streng) -> int:
     """Different bytes that an engine reads."""
-    loops = -(-engine.frames // engine.frame_loop_cnt) if engine.frame_loop_cnt else engine.frames
-    return engine.frame_elements * engine.element_bytes * loops
+    return engine.frame_elements * engine.element_bytes * engine.distinct_frames
 
 
 def _traffic(engines: list[Streng], banks: Banks) -> tuple[PoolTraffic, ...]:

@@ -87,7 +87,7 @@ def _pipe_span(
     total = load.cycles + (frames - 1) * between.cycles + stream.cycles + vectors
     if vectors > total / 2:
         return Span(total, Bound.ARITH_VECTOR)
-    return Span(total, between.bound if frames > 1 else stream.bound)
+    return Span(total, between.bound)
 
 
 def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
@@ -178,7 +178,11 @@ def _is_constant_stream(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
 def _is_vector(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
     """A coefficient table in external memory, read again line by line into port Y."""
     feeds_y = any(isinstance(u, Arith) and port == 1 for u, port in wiring.readers(engine))
-    return feeds_y and engine.frame_loop_cnt > 0 and banks.of(engine).external
+    return feeds_y and _reads_again(engine) and banks.of(engine).external
+
+
+def _reads_again(engine: Streng) -> bool:
+    return engine.distinct_frames < engine.frames
 
 
 def _vectors(
@@ -234,8 +238,7 @@ def _single_elements(engine: Streng) -> bool:
 
 def _is_broadcast(engine: Streng, wiring: Wiring) -> bool:
     """A short frame that an engine reads again for an arithmetic unit."""
-    repeats = engine.frame_loop_cnt > 0 and engine.frame_offset == 0 and engine.frames > 1
-    return repeats and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
+    return _reads_again(engine) and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
 
 
 def _shared(wiring: Wiring, banks: Banks, machine: Machine) -> list[Span]:

@@ -16,9 +16,7 @@ def pack_weights(weights: Array, tiling: Tiling) -> Array:
     if tiling.grouped:
         return _pack_grouped(weights, tiling)
     sets = _unit_sets(weights, tiling)
-    if tiling.deep:
-        return np.concatenate([_deep_set(kernels) for kernels in sets])
-    return np.ascontiguousarray(sets).reshape(-1)
+    return _deep(sets) if tiling.deep else np.ascontiguousarray(sets).reshape(-1)
 
 
 def _unit_sets(weights: Array, tiling: Tiling) -> Array:
@@ -31,12 +29,18 @@ def _unit_sets(weights: Array, tiling: Tiling) -> Array:
     return ordered.reshape(-1, tiling.kernels, kh, kw, tiling.depth)
 
 
-def _deep_set(kernels: Array) -> Array:
-    """Sub-blocks of eight kernels, each channel by channel; padded to whole words."""
-    flat = kernels.reshape(kernels.shape[0], -1)
-    blocks = [flat[first : first + DEEP_BLOCK].T for first in range(0, len(flat), DEEP_BLOCK)]
-    packed = np.concatenate([block.reshape(-1) for block in blocks])
-    return np.pad(packed, (0, -len(packed) % DEEP_PACK))
+def _deep(sets: Array) -> Array:
+    """Sub-blocks of eight kernels, each channel by channel; every set padded to whole words."""
+    flat = sets.reshape(len(sets), sets.shape[1], -1)
+    count, kernels, depth = flat.shape
+    size = kernels * depth
+    packed = np.zeros((count, size + -size % DEEP_PACK), sets.dtype)
+    place = 0
+    for first in range(0, kernels, DEEP_BLOCK):
+        block = flat[:, first : first + DEEP_BLOCK].transpose(0, 2, 1).reshape(count, -1)
+        packed[:, place : place + block.shape[1]] = block
+        place += block.shape[1]
+    return packed.reshape(-1)
 
 
 def _pack_grouped(weights: Array, tiling: Tiling) -> Array:

@@ -1,0 +1,656 @@
+"""Whole networks through the compiler: valid programs that compute what the reference does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.nets import (
+    GENERATIONS,
+    MACHINES,
+    Net,
+    compiled,
+    operators,
+    per_tensor,
+    random_network,
+    sample,
+    uint8_network,
+)
+from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.demo import demo_graph
+from npuscope.errors import ModelError
+from npuscope.graph.attrs import (
+    Activation,
+    Attrs,
+    BinaryAttrs,
+    PoolAttrs,
+    ReduceAttrs,
+    TransposeAttrs,
+)
+from npuscope.graph.model import DType, Graph, Numerics
+from npuscope.graph.run import run
+from npuscope.profile.validate import validate
+from npuscope.program.model import EpochKind, Program
+from npuscope.program.serialize import to_json
+from npuscope.program.units import Arith, ArithOp, Convacc, Streng
+from npuscope.program.verify import verify
+from npuscope.sim.run import execute
+
+RELU, RELU6 = Activation.RELU, Activation.RELU6
+HW, SW, EMPTY = EpochKind.HW, EpochKind.SW, EpochKind.EMPTY
+
+
+def residual() -> Graph:
+    net = Net(1)
+    x = net.conv(net.input((1, 12, 12, 3)), 16, activation=RELU)
+    narrow = net.conv(x, 16, (1, 1))
+    wide = net.conv(narrow, 48, (1, 1), activation=RELU6)
+    net.add(narrow, net.conv(net.conv(wide, 0, activation=RELU6), 16, (1, 1)))
+    return net.graph()
+
+
+def conv5x5() -> Graph:
+    net = Net(2)
+    net.conv(net.conv(net.input((1, 15, 13, 3)), 8, (5, 5)), 8, (5, 5), (2, 2), activation=RELU)
+    return net.graph()
+
+
+def keyword_spotting() -> Graph:
+    """A 10x4 kernel of stride 2, separable blocks, pool, dense, softmax."""
+    net = Net(3)
+    x = net.conv(net.input((1, 49, 10, 1), (0.5, 83)), 64, (10, 4), (2, 2), activation=RELU)
+    for _ in range(2):
+        x = net.conv(net.conv(x, 0, activation=RELU), 64, (1, 1), activation=RELU)
+    x = net.reshape(net.average_pool(x, (25, 5), (25, 5)), (1, 64))
+    net.softmax(net.dense(x, 12, quant=(0.5, 3)))
+    return net.graph()
+
+
+def pools() -> Graph:
+    net = Net(4)
+    x = net.conv(net.max_pool(net.input((1, 13, 12, 8))), 16, activation=RELU)
+    x = net.max_pool(net.average_pool(x, (3, 3), (1, 1)), (3, 3), (2, 2), (1, 1, 1, 1))
+    net.mean(net.conv(x, 16, (1, 1)), (0.01, 9))
+    return net.graph()
+
+
+def many_channels() -> Graph:
+    """More than 512: coefficients do not fit the unit and are streamed."""
+    net = Net(5)
+    net.conv(net.conv(net.input((1, 4, 4, 32)), 640, (1, 1), activation=RELU), 16, (1, 1))
+    return net.graph()
+
+
+def uint8_input() -> Graph:
+    net = Net(6)
+    x = net.quantize(net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8), (1 / 128, 0))
+    net.conv(net.conv(x, 16, activation=RELU), 8, (1, 1))
+    return net.graph()
+
+
+def float_island() -> Graph:
+    net = Net(7)
+    conv = net.conv(net.input((1, 8, 8, 16)), 32, (1, 1), activation=RELU)
+    real = net.dequantize(conv)
+    mean = net.op("Mean", (real,), ReduceAttrs((1, 2), True), (1, 1, 1, 32), None, DType.FLOAT32)
+    scale = net.quant(conv).scale / 4
+    net.dense(net.quantize(net.reshape(mean, (1, 32)), (scale, -128)), 10)
+    return net.graph()
+
+
+def dense_chain() -> Graph:
+    net = Net(8)
+    x = net.input((1, 96))
+    for channels in (64, 40):
+        x = net.dense(x, channels, RELU)
+    net.dense(x, 7)
+    return net.graph()
+
+
+def channel_first() -> Graph:
+    net = Net(9, Numerics.QDQ)
+    x = net.conv(net.transpose(net.input((1, 3, 12, 12)), (0, 2, 3, 1)), 16)
+    x = net.conv(net.conv(x, 0, activation=RELU), 24, (1, 1))
+    net.transpose(x, (0, 3, 1, 2))
+    return net.graph()
+
+
+def squeeze_excite() -> Graph:
+    """A sigmoid gate that multiplies its own source, one value per channel."""
+    net = Net(10)
+    x = net.conv(net.input((1, 8, 8, 8), (0.02, 3)), 16)
+    gate = net.sigmoid(net.conv(net.reshape(net.mean(x), (1, 1, 1, 16)), 16, (1, 1)))
+    net.op("Mul", (x, gate), BinaryAttrs(), (1, 8, 8, 16), per_tensor(net.quant(x).scale * 0.7, 1))
+    return net.graph()
+
+
+def branches() -> Graph:
+    """Two kernels side by side, joined along the channels."""
+    net = Net(12)
+    x = net.input((1, 9, 9, 8))
+    quant = (0.04, 2)
+    parts = (net.conv(x, 16, quant=quant), net.conv(x, 24, (1, 1), quant=quant))
+    net.conv(net.concat(parts), 8, (1, 1))
+    return net.graph()
+
+
+def large_kernels() -> Graph:
+    """Dilated, and wider than the unit: both are cut into pieces."""
+    net = Net(13)
+    x = net.conv(net.input((1, 14, 15, 3)), 8, dilations=(2, 2), activation=RELU)
+    net.conv(net.conv(x, 8, (7, 7), (2, 2)), 8, (1, 9))
+    return net.graph()
+
+
+def odd_shapes() -> Graph:
+    """Primes, stride 2 on odd maps, kernels of one row and one column, channels % 8 != 0."""
+    net = Net(11)
+    x = net.conv(net.input((1, 11, 17, 5), (0.02, -7)), 7, (2, 3), (2, 1), activation=RELU)
+    x = net.conv(net.conv(x, 28, (1, 3)), 0, strides=(2, 2))
+    net.conv(net.conv(x, 13, (3, 1)), 31, (1, 1), zero=0)
+    return net.graph()
+
+
+NETWORKS: dict[str, Callable[[], Graph]] = {
+    "demo": demo_graph,
+    "residual": residual,
+    "conv5x5": conv5x5,
+    "keyword_spotting": keyword_spotting,
+    "pools": pools,
+    "many_channels": many_channels,
+    "uint8_input": uint8_input,
+    "float_island": float_island,
+    "dense_chain": dense_chain,
+    "channel_first": channel_first,
+    "odd_shapes": odd_shapes,
+    "squeeze_excite": squeeze_excite,
+    "branches": branches,
+    "large_kernels": large_kernels,
+}
+
+
+def differences(program: Program, graph: Graph, values: dict[str, np.ndarray]) -> np.ndarray:
+    """Steps between simulator and reference, over all outputs."""
+    found, wanted = execute(program, values).outputs, run(graph, values)
+    assert [found[name].dtype for name in graph.outputs] == [
+        wanted[name].dtype for name in graph.outputs
+    ]
+    parts = [found[name].astype(np.float64) - wanted[name] for name in graph.outputs]
+    return np.abs(np.concatenate([part.ravel() for part in parts]))
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_computes_what_the_reference_does(name: str, generation: str) -> None:
+    """Every layer on its own from the reference's inputs, and the network end to end."""
+    graph, machine = NETWORKS[name](), MACHINES[generation]
+    program = compiled(graph, generation)
+    verify(program, machine.units)
+    found = validate(program, graph, machine, seeds=1 if name == "demo" else 3)
+    assert found.passed
+    assert found.layers
+    assert all(layer.within_1_lsb_share >= 0.98 for layer in found.layers)
+    assert found.layers_exact_share >= 0.95
+    assert all(output.within_1_lsb_share >= (0.9 if name == "demo" else 0.98) for output in found.outputs)
+    assert any(output.std > 0 for output in found.outputs)  # a constant would agree too
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks(seed: int, generation: str) -> None:
+    graph, machine = random_network(100 + seed), MACHINES[generation]
+    program = compiled(graph, generation, optimization=3 * (seed % 2))
+    verify(program, machine.units)
+    assert validate(program, graph, machine).passed
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_compiling_twice_gives_the_same(generation: str) -> None:
+    first, second = (compiled(demo_graph(), generation) for _ in range(2))
+    assert to_json(first) == to_json(second)
+    assert first.constants.keys() == second.constants.keys()
+    assert all(np.array_equal(first.constants[k], second.constants[k]) for k in first.constants)
+
+
+def test_compiling_leaves_the_graph_alone() -> None:
+    graph = keyword_spotting()
+    ops, tensors = list(graph.ops), dict(graph.tensors)
+    compiled(graph, "open")
+    assert (graph.ops, graph.tensors) == (ops, tensors)
+
+
+# Epochs
+
+
+def test_a_channel_last_image_leaves_the_first_epoch_empty() -> None:
+    for generation in GENERATIONS:
+        program = compiled(residual(), generation)
+        assert program.epochs[0].kind is EMPTY
+        assert program.epochs[0].operators == ("Transpose",)
+        assert [epoch.number for epoch in program.executed] == list(
+            range(2, len(program.epochs) + 1)
+        )
+
+
+def test_a_channel_first_image_is_copied_in_the_first_epoch() -> None:
+    for generation in GENERATIONS:
+        program = compiled(channel_first(), generation)
+        assert program.epochs[0].number == 1
+        assert operators(program)[0] == operators(program)[-1] == ("Identity",)
+        assert program.count(EMPTY) == 0
+
+
+def test_features_without_an_image_start_at_one() -> None:
+    program = compiled(dense_chain(), "4.0")
+    assert [epoch.number for epoch in program.epochs] == [1, 2, 3]
+    assert program.count(EMPTY) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "generation", "hardware", "software"),
+    [
+        ("demo", "4.0", 21, 1),
+        ("float_island", "2.2", 2, 3),
+        ("float_island", "4.0", 2, 3),
+        ("float_island", "open", 2, 0),
+        ("many_channels", "4.0", 2, 0),
+        ("uint8_input", "4.0", 2, 0),
+    ],
+)
+def test_counts(name: str, generation: str, hardware: int, software: int) -> None:
+    program = compiled(NETWORKS[name](), generation)
+    assert (program.count(HW), program.count(SW)) == (hardware, software)
+
+
+def test_a_uint8_input_costs_a_stage_at_22_only() -> None:
+    """2.x converts by an ARITH Add; later generations read the unsigned byte."""
+    assert operators(compiled(uint8_input(), "2.2"))[1][0] == "Add"
+    for generation in ("3.0", "4.0", "open"):
+        program = compiled(uint8_input(), generation)
+        assert operators(program)[1][0] == "Conv"
+        first = next(unit for unit in program.epochs[1].units if isinstance(unit, Convacc))
+        assert (first.fsub, first.simd) == (128, 2)
+
+
+def test_neighbouring_hardware_epochs_share_a_blob() -> None:
+    program = compiled(float_island(), "4.0")
+    assert [epoch.blob for epoch in program.epochs] == [None, 1, None, None, None, 2]
+
+
+def test_epochs_say_what_they_came_from() -> None:
+    for epoch in compiled(demo_graph(), "2.2").executed:
+        assert epoch.origin, epoch.name
+
+
+def test_a_batch_is_refused() -> None:
+    net = Net()
+    x = net.conv(net.input((2, 8, 8, 3)), 8)
+    net.built.tensors[x] = replace(net.built.tensor(x), shape=(2, 8, 8, 8))
+    graph = net.graph()
+    with pytest.raises(ModelError, match="Conv2D has batch 2; the NPU runs one image at a time"):
+        compiled(graph)
+
+
+# Unit configurations
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_mode_follows_the_zero_point(seed: int, generation: str) -> None:
+    """Rules 1 and 2: simd 2 exactly when fsub != 0; deep and DSS2 in 8x8 mode only."""
+    program = compiled(random_network(200 + seed), generation)
+    units = [u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc)]
+    assert units
+    for unit in units:
+        assert (unit.simd == 2) == (unit.fsub != 0)
+        assert unit.simd in (1, 2)
+        assert unit.simd == 1 or not (unit.deepmode or unit.dss2mode)
+        assert unit.kernelHeight <= 3
+
+
+@pytest.mark.parametrize(
+    ("zero", "simd", "fsub", "shifted"),
+    [(0, 1, 0, False), (-128, 1, 0, True), (6, 2, 6, False), (127, 2, 127, False)],
+)
+def test_a_zero_point_of_the_features(zero: int, simd: int, fsub: int, shifted: bool) -> None:
+    """-128 is removed by a Sub: the byte becomes unsigned with zero point 0."""
+    net = Net()
+    net.conv(net.input((1, 8, 8, 8), (0.02, zero)), 8)
+    program = compiled(net.graph())
+    unit = next(u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc))
+    assert (unit.simd, unit.fsub, unit.f_unsigned) == (simd, fsub, int(shifted))
+    assert ("Sub" in operators(program)[1]) == shifted
+    assert (differences(program, net.graph(), sample(net.graph())) <= 1).mean() >= 0.98
+
+
+@pytest.mark.parametrize(
+    ("window", "strides", "rows"),
+    [
+        ((5, 5), (1, 1), [3, 2]),
+        ((5, 5), (2, 2), [3, 2]),
+        ((6, 6), (2, 2), [3, 3]),
+        ((10, 4), (2, 2), [3, 3, 3, 1]),
+        ((4, 3), (1, 1), [3, 1]),
+    ],
+)
+def test_high_kernels_are_cut_into_rows(
+    window: tuple[int, int], strides: tuple[int, int], rows: list[int]
+) -> None:
+    """Pieces of three rows, the width kept, joined by ARITH additions."""
+    net = Net()
+    net.conv(net.input((1, 20, 12, 2)), 8, window, strides)
+    graph = net.graph()
+    program = compiled(graph, "4.0")
+    units = [u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc)]
+    assert [unit.kernelHeight for unit in units] == rows
+    assert {unit.kernelWidth for unit in units} == {window[1]}
+    names = Counter(name for epoch in program.epochs for name in epoch.operators)
+    assert names["Add"] == len(rows)  # the joins and the bias
+    assert (differences(program, graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_more_than_512_channels_are_streamed(generation: str) -> None:
+    program = compiled(many_channels(), generation)
+    first = program.epochs[1]
+    constants = {name for name in program.constants if name.endswith(".table")}
+    assert len(constants) == 2  # scales and biases
+    ariths = [unit for unit in first.units if isinstance(unit, Arith)]
+    assert ArithOp.MUL in {unit.operation for unit in ariths}
+    for epoch in program.epochs:
+        for unit in epoch.units:
+            if isinstance(unit, Arith) and unit.A_vector is not None:
+                assert program.buffer_map()[unit.A_vector.buffer].size_bytes <= 2 * 512
+
+
+# Memory
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("name", ["demo", "keyword_spotting", "float_island", "many_channels"])
+def test_lifetimes_cover_all_uses(name: str, generation: str) -> None:
+    """From the epoch that writes to the last that reads; inputs from 0, outputs to the end."""
+    program = compiled(NETWORKS[name](), generation)
+    buffers = program.buffer_map()
+    uses: dict[str, list[int]] = {}
+    for epoch in program.epochs:
+        names = [u.addr_base.buffer for u in epoch.units if isinstance(u, Streng)]
+        if epoch.call:
+            names += [n for n in (*epoch.call.inputs, *epoch.call.outputs) if n]
+        for used in names:
+            root = buffers[used].view_of or used
+            uses.setdefault(root, []).append(epoch.number)
+    for used, numbers in uses.items():
+        assert buffers[used].first <= min(numbers) and max(numbers) <= buffers[used].last
+        if not buffers[used].is_param and not used.endswith(".partial"):
+            ends = (0 if used in program.inputs else min(numbers), max(numbers))
+            out = {buffers[n].view_of or n for n in program.outputs}
+            last = len(program.epochs) if used in out else ends[1]
+            assert (buffers[used].first, buffers[used].last) == (ends[0], last)
+
+
+def test_partial_sums_hold_one_tile() -> None:
+    """memory_placement.md rule 12: 2 bytes x nK x H x W, alive into the next epoch."""
+    net = Net()
+    net.conv(net.input((1, 7, 7, 128)), 16, zero=0)
+    program = compiled(net.graph(), "4.0")
+    partial = [b for b in program.buffers if b.name.endswith(".partial")]
+    assert [(b.size_bytes, b.first, b.last) for b in partial] == [(2 * 8 * 7 * 7, 2, 3)]
+
+
+def test_depthwise_weights_grow_eightfold_at_22() -> None:
+    net = Net()
+    net.conv(net.input((1, 8, 8, 32)), 0)
+    sizes = {}
+    for generation in ("2.2", "4.0"):
+        program = compiled(net.graph(), generation)
+        sizes[generation] = program.constants["conv2d.weights"].nbytes
+    assert sizes == {"2.2": 72 * 32, "4.0": 9 * 32}
+
+
+def test_mobilenet_keeps_its_published_memory() -> None:
+    """Rebuilt from public builds: 240 KiB for MobileNetV2, 46.9 KiB for the time series."""
+    for name, generation, kib in ((MOBILENET_30, "3.0", 240), (TIME_SERIES_40, "4.0", 46.875)):
+        program = compiled(rebuilt(Build(name)), generation, optimization=0)
+        internal = [p for p in program.pools if p.name[:6] in ("cpuRAM", "npuRAM")]
+        assert sum(p.used_bytes for p in internal if not p.virtual) == kib * 1024
+        verify(program, MACHINES[generation].units)
+
+
+# What is known to be wrong
+
+
+def uint8_output() -> Graph:
+    net = Net(20)
+    conv = net.conv(net.input((1, 8, 8, 3)), 8)
+    quant = net.quant(conv)
+    net.quantize(conv, (quant.scale, quant.zero_point + 128), DType.UINT8)
+    return net.graph()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a Quantize to uint8 becomes an ARITH stage that saturates to signed bytes: all "
+    "values above 127 come out as 127 (elementwise._rescale, emit/stages._emit_arith)",
+)
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_uint8_outputs(generation: str) -> None:
+    graph = uint8_output()
+    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the same saturation, behind the bridge that SignedBytes puts at the output"
+)
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_uint8_network(generation: str) -> None:
+    graph = uint8_network()
+    assert (differences(compiled(graph, generation), graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+def behind_a_uint8_input(kind: str) -> Graph:
+    net = Net(21)
+    x = net.quantize(net.input((1, 8, 8, 8), (1 / 128, 128), DType.UINT8), (1 / 128, 0))
+    makers = {
+        "AveragePool": net.average_pool,
+        "Mean": net.mean,
+        "MaxPool": net.max_pool,
+        "Softmax": net.softmax,
+        "Clip": lambda name: net.clip(name, 0.0, 0.7),
+        "Conv2D": lambda name: net.conv(name, 8),
+        "Add": lambda name: net.add(name, net.conv(name, 8)),
+    }
+    makers[kind](x)
+    return net.graph()
+
+
+_MEAN = pytest.mark.xfail(
+    strict=True,
+    reason="an unsigned byte goes into the POOL unit, whose mean of up to 255 with 8 fraction "
+    "bits saturates its 16-bit output at 127.99 (lower/pool._average)",
+)
+_OPERAND = pytest.mark.xfail(
+    strict=True,
+    reason="Context.operand turns an unsigned value back by zero_removed, which calls the result "
+    "unsigned with zero point 0: software and outputs read the wrong type",
+)
+
+
+@pytest.mark.parametrize("generation", ["3.0", "4.0", "open"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "Conv2D",
+        "Add",
+        "Clip",
+        pytest.param("AveragePool", marks=_MEAN),
+        pytest.param("Mean", marks=_MEAN),
+        pytest.param("MaxPool", marks=_OPERAND),
+        pytest.param("Softmax", marks=_OPERAND),
+    ],
+)
+def test_a_uint8_input_that_is_read_as_it_is(kind: str, generation: str) -> None:
+    graph = behind_a_uint8_input(kind)
+    program = compiled(graph, generation)
+    assert (differences(program, graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+@pytest.mark.parametrize(
+    "kind", ["Conv2D", "Add", "Clip", "AveragePool", "Mean", "MaxPool", "Softmax"]
+)
+def test_a_uint8_input_that_is_converted_first(kind: str) -> None:
+    graph = behind_a_uint8_input(kind)
+    assert (differences(compiled(graph, "2.2"), graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+def between_two_scales(kind: str, attrs: Attrs, shape: tuple[int, ...]) -> Graph:
+    net = Net(22, Numerics.QDQ)
+    conv = net.conv(net.input((1, 8, 8, 8)), 8)
+    net.op(kind, (conv,), attrs, shape, per_tensor(net.quant(conv).scale * 1.7, 11))
+    return net.graph()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="QDQ: an op that moves data between two scales requantizes; lower_view, lower_transpose "
+    "and lower_max_pool pass the bytes on with the scale of their source",
+)
+@pytest.mark.parametrize(
+    ("kind", "attrs", "shape"),
+    [
+        ("Reshape", Attrs(), (1, 512)),
+        ("Transpose", TransposeAttrs((0, 3, 1, 2)), (1, 8, 8, 8)),
+        ("MaxPool", PoolAttrs((2, 2), (2, 2)), (1, 4, 4, 8)),
+    ],
+)
+@pytest.mark.parametrize("generation", ["2.2", "open"])
+def test_moves_between_two_scales(
+    kind: str, attrs: Attrs, shape: tuple[int, ...], generation: str
+) -> None:
+    graph = between_two_scales(kind, attrs, shape)
+    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+
+
+def opposed(window: tuple[int, int], inputs: int, along: int) -> Graph:
+    """Half of the weights +127, half -127: partial sums are large, the whole is small."""
+    net = Net(23)
+    weights = np.full((8, *window, inputs), 127, np.int8)
+    half = np.arange(weights.shape[along]) >= -(-weights.shape[along] // 2)
+    weights[tuple(half if axis == along else slice(None) for axis in range(4))] = -127
+    size = weights[0].size * 127 * 127 / 20
+    quant = (0.02 * 0.001 * size / 100, 0)
+    net.conv(net.input((1, 9, 9, inputs)), 8, window, weights=weights, quant=quant)
+    return net.graph()
+
+
+_PARTIAL = (
+    "open's shift looks at the whole sum; partial sums that go through 16 bits (passes in "
+    "memory, row pieces) saturate although the result matters (lower/conv._shift)"
+)
+
+
+@pytest.mark.xfail(strict=True, reason=_PARTIAL)
+@pytest.mark.parametrize(
+    ("window", "inputs", "along"),
+    [((3, 3), 64, 3), ((5, 5), 8, 1)],
+    ids=["passes", "pieces"],
+)
+def test_open_never_saturates_a_partial_sum_that_matters(
+    window: tuple[int, int], inputs: int, along: int
+) -> None:
+    graph = opposed(window, inputs, along)
+    values = {"input0": np.full((1, 9, 9, inputs), 127, np.int8)}
+    values["input0"][0, :, :, ::5] = 90
+    assert differences(compiled(graph, "open"), graph, values).max() <= 1
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a channel-first copy is made because the whole kernel is high, but its pieces are "
+    "tiled as inflated groups of 8 (lower/conv._reads_single_channels against _tiling): the "
+    "result is noise",
+)
+@pytest.mark.parametrize("window", [(5, 5), (7, 7)])
+def test_high_depthwise_kernels_at_22(window: tuple[int, int]) -> None:
+    net = Net(24)
+    net.conv(net.input((1, 12, 12, 16)), window=window)
+    graph = net.graph()
+    assert (differences(compiled(graph, "2.2"), graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+@pytest.mark.parametrize("generation", ["3.0", "4.0", "open"])
+@pytest.mark.parametrize("window", [(5, 5), (7, 7)])
+def test_high_depthwise_kernels_later(window: tuple[int, int], generation: str) -> None:
+    net = Net(24)
+    net.conv(net.input((1, 12, 12, 16)), window=window)
+    graph = net.graph()
+    assert (differences(compiled(graph, generation), graph, sample(graph)) <= 1).mean() >= 0.98
+
+
+def with_constant(kind: str, shape: tuple[int, ...], constant_first: bool) -> Graph:
+    net = Net(25)
+    x = net.input((1, 6, 6, 4), (0.02, 3))
+    data = net.random.integers(-128, 128, shape).astype(np.int8)
+    names = (x, net.constant(data, per_tensor(0.03, 4)))
+    inputs = names[::-1] if constant_first else names
+    net.op(kind, inputs, BinaryAttrs(), (1, 6, 6, 4), per_tensor(0.06, -2))
+    return net.graph()
+
+
+_FULL = pytest.param(
+    (1, 6, 6, 4),
+    marks=pytest.mark.xfail(
+        strict=True,
+        reason="NA-BROADCAST lets a constant of the full shape pass, and lower_with_constant "
+        "takes its elements for one value per channel",
+    ),
+)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+@pytest.mark.parametrize("shape", [(1,), (4,), (1, 1, 1, 4), _FULL])
+@pytest.mark.parametrize("constant_first", [True, False])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+def test_constant_operands(
+    kind: str, constant_first: bool, shape: tuple[int, ...], generation: str
+) -> None:
+    graph = with_constant(kind, shape, constant_first)
+    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize("zeros", [(0, 0), (5, 0), (0, 7), (5, -9), (-128, -128), (127, -128)])
+def test_products_with_zero_points(zeros: tuple[int, int]) -> None:
+    net = Net(26)
+    names = tuple(net.input((1, 6, 6, 4), (0.02, zero)) for zero in zeros)
+    net.op("Mul", names, BinaryAttrs(), (1, 6, 6, 4), per_tensor(0.05, 1))
+    graph = net.graph()
+    assert differences(compiled(graph), graph, sample(graph)).max() <= 1
+
+
+def concat_of_two_scales() -> Graph:
+    net = Net(27, Numerics.QDQ)
+    x = net.input((1, 8, 8, 16), (0.03, 3))
+    net.concat((net.conv(x, 8), net.conv(x, 5)), (0.2, 9))
+    return net.graph()
+
+
+_WINDOW = pytest.mark.xfail(
+    strict=True,
+    reason="emit/engines.channel_frames counts the window's first channel into the step from "
+    "frame to frame, so a part that comes in several frames is written past its place",
+)
+
+
+@pytest.mark.parametrize(
+    "generation",
+    ["2.2", pytest.param("3.0", marks=_WINDOW), pytest.param("4.0", marks=_WINDOW), "open"],
+)
+def test_a_concat_that_rescales(generation: str) -> None:
+    graph = concat_of_two_scales()
+    program = compiled(graph, generation)
+    verify(program, MACHINES[generation].units)
+    assert differences(program, graph, sample(graph)).max() <= 1
