@@ -70,7 +70,10 @@ class Net:
         return quant
 
     def input(
-        self, shape: tuple[int, ...], quant: Quantization | None = (0.02, 0), dtype: DType = DType.INT8
+        self,
+        shape: tuple[int, ...],
+        quant: Quantization | None = (0.02, 0),
+        dtype: DType = DType.INT8,
     ) -> str:
         name = f"input{len(self.built.inputs)}"
         known = per_tensor(*quant) if quant else None
@@ -174,7 +177,9 @@ class Net:
 
     def add(self, x: str, y: str, kind: str = "Add", quant: Quantization | None = None) -> str:
         scale = 1.3 * max(self.quant(x).scale, self.quant(y).scale)
-        return self.op(kind, (x, y), BinaryAttrs(), self.shape(x), per_tensor(*(quant or (scale, -5))))
+        return self.op(
+            kind, (x, y), BinaryAttrs(), self.shape(x), per_tensor(*(quant or (scale, -5)))
+        )
 
     def max_pool(
         self,
@@ -203,19 +208,25 @@ class Net:
         columns = (width + left + right - attrs.window[1]) // attrs.strides[1] + 1
         return self.op(kind, (x,), attrs, (n, rows, columns, channels), quant)
 
-    def mean(self, x: str, quant: Quantization | None = None, axes: tuple[int, ...] = (1, 2)) -> str:
+    def mean(
+        self, x: str, quant: Quantization | None = None, axes: tuple[int, ...] = (1, 2)
+    ) -> str:
         known = per_tensor(*quant) if quant else self.quant(x)
         shape = tuple(size for axis, size in enumerate(self.shape(x)) if axis not in axes)
         return self.op("Mean", (x,), ReduceAttrs(axes, False), shape, known)
 
     def softmax(self, x: str) -> str:
         axis = len(self.shape(x)) - 1
-        return self.op("Softmax", (x,), SoftmaxAttrs(axis), self.shape(x), per_tensor(1 / 256, -128))
+        return self.op(
+            "Softmax", (x,), SoftmaxAttrs(axis), self.shape(x), per_tensor(1 / 256, -128)
+        )
 
     def sigmoid(self, x: str) -> str:
         return self.op("Sigmoid", (x,), Attrs(), self.shape(x), per_tensor(1 / 256, -128))
 
-    def concat(self, parts: tuple[str, ...], quant: Quantization | None = None, axis: int = 3) -> str:
+    def concat(
+        self, parts: tuple[str, ...], quant: Quantization | None = None, axis: int = 3
+    ) -> str:
         shape = list(self.shape(parts[0]))
         shape[axis] = sum(self.shape(part)[axis] for part in parts)
         known = per_tensor(*quant) if quant else self.quant(parts[0])
@@ -256,8 +267,7 @@ class Net:
 
 def same_pads(size: Pair, window: Pair, strides: Pair) -> tuple[int, int, int, int]:
     totals = [
-        max(0, (-(-n // s) - 1) * s + k - n)
-        for n, k, s in zip(size, window, strides, strict=True)
+        max(0, (-(-n // s) - 1) * s + k - n) for n, k, s in zip(size, window, strides, strict=True)
     ]
     top, left = (total // 2 for total in totals)
     return top, left, totals[0] - top, totals[1] - left

@@ -25,9 +25,7 @@ from npuscope.compiler.numbers import (
 
 Array = np.ndarray
 LOW_GAIN = "(b/s_o + z_o) * 2**n is clipped to 32 bits once n > 23; the vendor uses C_shift there"
-LOW_GAIN_BUG = pytest.mark.xfail(
-    strict=True, reason=f"numbers.requantize_per_channel: {LOW_GAIN}"
-)
+LOW_GAIN_BUG = pytest.mark.xfail(strict=True, reason=f"numbers.requantize_per_channel: {LOW_GAIN}")
 
 
 def kernels(*sums: int) -> Array:
@@ -149,7 +147,9 @@ def fits(values: Array, bits: int) -> bool:
     return bool(np.all(np.abs(values.astype(np.float64) + 0.5) < 2 ** (bits - 1)))
 
 
-def random_layer(random: np.random.Generator, channels: int = 32, spread_bits: float = 2) -> Scaling:
+def random_layer(
+    random: np.random.Generator, channels: int = 32, spread_bits: float = 2
+) -> Scaling:
     weight_scales = 0.004 * 2.0 ** -random.uniform(0, spread_bits, channels)
     output_scale = float(random.uniform(0.02, 0.1))
     bias = random.normal(0, 30 * output_scale, channels)
@@ -228,8 +228,8 @@ def test_coefficients_fit_their_registers() -> None:
         one = requantize_one_stage(layer, shift_o)
         assert fits(mul.a, 16) and fits(add.a, 16) and fits(add.c, 32) and fits(one.a, 16)
         assert mul.shift >= 0
-        scales = [(float(s), int(z)) for s, z in zip(2.0 ** random.uniform(-9, 3, 3), (-128, 3, 127))]
-        joined = residual_add(scales[0], scales[1], scales[2])
+        x, y, out = (float(scale) for scale in 2.0 ** random.uniform(-9, 3, 3))
+        joined = residual_add((x, -128), (y, 3), (out, 127))
         assert fits(np.array([joined.a, joined.b, joined.c]), 16)
         assert min(joined.ax_shift, joined.by_shift, joined.c_shift) >= 0
 
@@ -293,7 +293,8 @@ def test_saturation_never_shows_with_the_safe_shift(inputs: tuple[int, int], rea
         unit_scale = 0.02 * np.array([0.004, 0.003, 0.002, 0.001])
         output_scale = float(np.abs(sums).max() * reach * unit_scale.max() / 128)
         bias = random.normal(0, 20 * output_scale, 4)
-        layer = Scaling(0.02, unit_scale / 0.02, output_scale, int(random.integers(-128, 128)), bias)
+        zero = int(random.integers(-128, 128))
+        layer = Scaling(0.02, unit_scale / 0.02, output_scale, zero, bias)
         largest = sums_that_matter(weights, layer, inputs)
         shift_o = safe_conv_shift(largest)
         kept = shifted(sums, shift_o)

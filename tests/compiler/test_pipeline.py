@@ -195,7 +195,9 @@ def test_a_network_computes_what_the_reference_does(name: str, generation: str) 
     assert found.layers
     assert all(layer.within_1_lsb_share >= 0.98 for layer in found.layers)
     assert found.layers_exact_share >= 0.95
-    assert all(output.within_1_lsb_share >= (0.9 if name == "demo" else 0.98) for output in found.outputs)
+    # The demo is deep: its output drifts as the silicon's does.
+    limit = 0.9 if name == "demo" else 0.98
+    assert all(output.within_1_lsb_share >= limit for output in found.outputs)
     assert any(output.std > 0 for output in found.outputs)  # a constant would agree too
 
 

@@ -156,9 +156,7 @@ def test_the_smallest_gap_is_taken() -> None:
 
 def test_a_gap_ends_at_the_mark_reached_so_far() -> None:
     """Free memory above all buffers is the last choice, however small."""
-    found = placed(
-        buffer("a", 8000, 1, 2), buffer("b", 4000, 1, 4), buffer("c", 3000, 3, 4)
-    )
+    found = placed(buffer("a", 8000, 1, 2), buffer("b", 4000, 1, 4), buffer("c", 3000, 3, 4))
     assert found == {"a": ("npuRAM5", 0), "b": ("npuRAM5", 8000), "c": ("npuRAM5", 0)}
 
 

@@ -100,27 +100,37 @@ def conv_then(
 
 
 DEPTHWISE = {"channels": 0, "quant": ZERO}
-POINT = (1, 1)
+STRIDED = {**DEPTHWISE, "strides": (2, 2)}
+
+
+def dense(channels: int, quant: tuple[float, int] = ZERO, **more: object) -> dict[str, object]:
+    return {"channels": channels, "quant": quant, **more}
+
+
+def point(channels: int, quant: tuple[float, int] = ZERO) -> dict[str, object]:
+    return dense(channels, quant, window=(1, 1))
+
+
 JOINS = [
     # nK 8 -> inflated depthwise B 8; the Mul that closes the epoch is no part of the question
-    ("2.2", {"channels": 16, "quant": ZERO}, DEPTHWISE, True),
-    ("2.2", {"channels": 16, "activation": RELU, "quant": LOWEST}, DEPTHWISE, True),
+    ("2.2", dense(16), DEPTHWISE, True),
+    ("2.2", dense(16, LOWEST, activation=RELU), DEPTHWISE, True),
     # a 1x1 of 16 kernels makes frames of 16, the depthwise wants 8
-    ("2.2", {"channels": 16, "window": POINT, "quant": ZERO}, DEPTHWISE, False),
+    ("2.2", point(16), DEPTHWISE, False),
     # later generations read single channels
-    ("4.0", {"channels": 16, "quant": ZERO}, DEPTHWISE, False),
-    ("4.0", {"channels": 16, "quant": ZERO}, {**DEPTHWISE, "strides": (2, 2)}, False),
+    ("4.0", dense(16), DEPTHWISE, False),
+    ("4.0", dense(16), STRIDED, False),
     # 1x1 with one output tile takes all channels of its producer's frame
-    ("2.2", {"channels": 8, "quant": ZERO}, {"channels": 8, "window": POINT}, True),
-    ("4.0", {"channels": 8, "quant": ZERO}, {"channels": 8, "window": POINT}, True),
-    ("4.0", {"channels": 16, "window": POINT, "quant": ZERO}, {"channels": 16, "window": POINT}, True),
-    ("4.0", {"channels": 24, "window": POINT, "quant": ZERO}, {"channels": 24, "window": POINT}, True),
+    ("2.2", dense(8), point(8), True),
+    ("4.0", dense(8), point(8), True),
+    ("4.0", point(16), point(16), True),
+    ("4.0", point(24), point(24), True),
     # two output tiles would need the features twice
-    ("4.0", {"channels": 24, "window": POINT, "quant": ZERO}, {"channels": 48, "window": POINT}, False),
+    ("4.0", point(24), point(48), False),
     # 48 channels come as two frames of 24 and want two units
-    ("4.0", {"channels": 48, "window": POINT, "quant": ODD}, {"channels": 24, "window": POINT}, False),
+    ("4.0", point(48, ODD), point(24), False),
     # 16 channels from a 3x3 come as two frames of 8
-    ("4.0", {"channels": 16, "quant": ZERO}, {"channels": 16, "window": POINT}, False),
+    ("4.0", dense(16), point(16), False),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.nets import Net
-from npuscope.graph.attrs import Activation, Attrs
+from npuscope.graph.attrs import Activation
 from npuscope.graph.model import Graph
 
 FOLDER = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,29 @@ def load_machine(
     `overrides` replaces single values, by their path in the TOML; `machine_file` is read
     instead of a packaged machine.
     """
+    if machine_file is None and not overrides:
+        return _packaged_machine(name, generation, epoch_controller)
     path = Path(machine_file) if machine_file is not None else packaged(name)
-    table = read_table(path)
-    _choose_generation(table, generation, path)
-    table["epoch_controller"] = epoch_controller
+    table = _table(path, generation, epoch_controller)
     machine = _build(table, path)
     if not overrides:
         return machine
     _override(table, dict(overrides))
     return _build(table, path, by_user=True)
+
+
+@lru_cache(maxsize=16)
+def _packaged_machine(name: str, generation: str, epoch_controller: bool) -> Machine:
+    """Machines are values: the same one serves every caller."""
+    path = packaged(name)
+    return _build(_table(path, generation, epoch_controller), path)
+
+
+def _table(path: Path, generation: str, epoch_controller: bool) -> dict[str, Any]:
+    table = read_table(path)
+    _choose_generation(table, generation, path)
+    table["epoch_controller"] = epoch_controller
+    return table
 
 
 def known_machines() -> tuple[str, ...]:

@@ -69,7 +69,9 @@ def fit(program: Program, machine: Machine) -> Fit:
     The program was placed with all of it; only what it did not need has to be tried without.
     """
     chip = [m for m in machine.pools if not m.cacheable]
-    on_chip = not _too_large(program, chip) and _fits(program, machine, chip)
+    on_chip = not _too_large(program, chip) and (
+        _weights_fit_beside(program, chip) or _fits(program, machine, chip)
+    )
     outside = {m.name for m in machine.pools if m.cacheable and m.writable}
     spills = any(buffer.pool in outside for buffer in program.buffers)
     inner = [m for m in machine.pools if m.name not in outside]
@@ -87,6 +89,22 @@ def _needs(program: Program) -> tuple[int, int]:
 
 def _too_large(program: Program, pools: list[MemoryPool]) -> bool:
     return sum(_needs(program)) > sum(memory.size_bytes for memory in pools)
+
+
+def _weights_fit_beside(program: Program, chip: list[MemoryPool]) -> bool:
+    """Room for the weights above what activations use now; if so nothing has to be moved."""
+    names = {memory.name for memory in chip}
+    inside = all(b.pool in names or program.pool(b.pool).virtual for b in _activations(program))
+    marks = {pool.name: pool.used_bytes for pool in program.pools}
+    free = [memory.size_bytes - marks[memory.name] for memory in chip]
+    sizes = sorted((b.size_bytes for b in program.buffers if b.is_param), reverse=True)
+    for size in sizes:
+        # One place of 16 bytes is lost to alignment, one byte to the margin at the end.
+        room = next((n for n, left in enumerate(free) if left > size + 16), None)
+        if room is None:
+            return False
+        free[room] -= size + 16
+    return inside
 
 
 def _shortage(program: Program, chip: list[MemoryPool]) -> str:

@@ -47,7 +47,7 @@ def profile(
 def _profile(
     program: Program, machine: Machine, graph: Graph | None, source: Provenance, batch: int
 ) -> Profile:
-    counters = count_epochs(program, machine)
+    counters = count_epochs(program, machine, bus=source is not Provenance.ESTIMATE)
     epochs = tuple(
         _epoch(index, epoch, counted, machine, source, batch)
         for index, (epoch, counted) in enumerate(zip(program.executed, counters, strict=True))

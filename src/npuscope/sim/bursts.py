@@ -69,6 +69,8 @@ def _spread(address: int, axes: list[tuple[int, int]]) -> np.ndarray:
     histogram = np.zeros(BLOCK, np.int64)
     histogram[address % BLOCK] = 1
     for count, step in axes:
+        if count == 1:
+            continue
         shifts = np.bincount(np.arange(min(count, BLOCK)) * step % BLOCK, minlength=BLOCK)
         # Steps repeat modulo 64 after 64 turns at the latest.
         if count > BLOCK:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from npuscope.machine.model import Machine
@@ -24,11 +25,27 @@ from npuscope.sim.timing import Span, group_span
 _NO_BURSTS: Bursts = (0, 0, 0, 0)
 
 
-def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:
-    """Counters of one inference, epoch by epoch."""
+def count_epochs(program: Program, machine: Machine, bus: bool = True) -> tuple[EpochCounters, ...]:
+    """Counters of one inference, epoch by epoch; without `bus` no bursts and cache lines."""
     banks = Banks(program, machine)
     buffers = program.buffer_map()
-    return tuple(_count(epoch, program, machine, banks, buffers) for epoch in program.executed)
+    counted = (_count(epoch, program, machine, banks, buffers) for epoch in program.executed)
+    if not bus:
+        return tuple(counted)
+    pairs = zip(program.executed, counted, strict=True)
+    return tuple(_with_bus(counters, epoch, banks, machine) for epoch, counters in pairs)
+
+
+def _with_bus(
+    counters: EpochCounters, epoch: Epoch, banks: Banks, machine: Machine
+) -> EpochCounters:
+    engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
+    if not engines:
+        return counters
+    runs = [engine_runs(engine, banks.address(engine)) for engine in engines]
+    return replace(
+        counters, busif=_bus(engines, runs, machine), cache=_cache(engines, runs, machine)
+    )
 
 
 def _count(
@@ -53,7 +70,6 @@ def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) ->
         core += machine.generation.control.controller_cycles
         bound = _control_bound(core, machine, bound)
     engines = [engine for group in groups for engine in group.units if isinstance(engine, Streng)]
-    runs = [engine_runs(engine, banks.address(engine)) for engine in engines]
     return EpochCounters(
         epoch.number,
         epoch.last_number,
@@ -62,9 +78,7 @@ def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) ->
         post,
         bound,
         _activity(groups, spans, banks, machine),
-        _bus(engines, runs, machine),
-        _cache(engines, runs, machine),
-        _traffic(engines, banks),
+        traffic=_traffic(engines, banks),
     )
 
 

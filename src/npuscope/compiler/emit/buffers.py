@@ -21,22 +21,25 @@ class BufferTable:
         self.lowered = lowered
         self.graph = graph
         self.buffers: dict[str, Buffer] = {}
+        self.lives: dict[str, tuple[int, int]] = {}  # first and last epoch by name
         self.constants: dict[str, Array] = {}
 
     def activation(self, value: Value, epoch: int) -> Buffer:
         """The buffer that holds the value (or what it is a view of), alive in `epoch`."""
         origin = root(self.lowered, value)
-        self._touch(self._of_value(origin, view_of=""), epoch)
-        if origin.name != value.name:
-            self._touch(self._of_value(value, view_of=origin.name), epoch)
+        if origin.name not in self.buffers:
+            self.buffers[origin.name] = self._of_value(origin, view_of="")
+        if value.name not in self.buffers:
+            self.buffers[value.name] = self._of_value(value, view_of=origin.name)
+        self._live(origin.name, epoch)
         return self.buffers[origin.name]
 
     def scratch(self, name: str, shape: tuple[int, int, int], nbits: int, epoch: int) -> Buffer:
         """Working memory of one epoch; it lives on into the next one."""
         size_bytes = shape[0] * shape[1] * shape[2] * nbits // 8
-        buffer = Buffer(name, size_bytes, (1, *shape), nbits, shape[2], first=epoch, last=epoch + 1)
-        self.buffers[name] = buffer
-        return buffer
+        self.buffers[name] = Buffer(name, size_bytes, (1, *shape), nbits, shape[2])
+        self.lives[name] = (epoch, epoch + 1)
+        return self.buffers[name]
 
     def parameter(self, name: str, data: Array, quant_of: Tensor | None = None) -> Buffer:
         """A constant in the weights' pool; bytes are little endian."""
@@ -57,15 +60,18 @@ class BufferTable:
             )
         return self.buffers[name]
 
-    def extend(self, name: str, first: int, last: int) -> None:
-        buffer = self.buffers[name]
-        self.buffers[name] = replace(
-            buffer, first=min(buffer.first, first), last=max(buffer.last, last)
-        )
+    def finished(self) -> dict[str, Buffer]:
+        """All buffers with their lifetimes; views live as long as what they show."""
+        last = max((end for _, end in self.lives.values()), default=0)
+        always = (0, last)
+        return {
+            name: _living(buffer, self.lives.get(buffer.view_of or name, always))
+            for name, buffer in self.buffers.items()
+        }
 
-    def _touch(self, buffer: Buffer, epoch: int) -> None:
-        known = self.buffers.setdefault(buffer.name, replace(buffer, first=epoch, last=epoch))
-        self.extend(known.name, epoch, epoch)
+    def _live(self, name: str, epoch: int) -> None:
+        first, last = self.lives.get(name, (epoch, epoch))
+        self.lives[name] = (min(first, epoch), max(last, epoch))
 
     def _of_value(self, value: Value, view_of: str) -> Buffer:
         tensor = self.graph.tensors.get(value.tensor)
@@ -83,3 +89,7 @@ class BufferTable:
             tensor=value.tensor,
             view_of=view_of,
         )
+
+
+def _living(buffer: Buffer, life: tuple[int, int]) -> Buffer:
+    return replace(buffer, first=life[0], last=life[1])

@@ -23,8 +23,10 @@ def emit_program(
     for value in lowered.inputs:
         buffers.activation(value, 0)
     epochs = _leading_epochs(graph, groups)
+    readers = _readers(lowered)
     for group in groups:
-        epochs.append(_emit_epoch(group, len(epochs) + 1, lowered, buffers, machine))
+        leaving = _leaving(group, lowered, readers)
+        epochs.append(_emit_epoch(group, len(epochs) + 1, leaving, buffers, machine))
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
     return Program(
@@ -33,7 +35,7 @@ def emit_program(
         generation=machine.generation.name,
         epoch_controller=machine.epoch_controller,
         pools=(),
-        buffers=tuple(_in_blocks(_views_follow_roots(buffers), lowered)),
+        buffers=tuple(_in_blocks(buffers.finished(), lowered)),
         epochs=tuple(_blobs(epochs) if machine.epoch_controller else epochs),
         inputs=tuple(value.name for value in lowered.inputs),
         outputs=tuple(value.name for value in lowered.outputs),
@@ -53,7 +55,7 @@ def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:
 
 
 def _emit_epoch(
-    group: StageGroup, number: int, lowered: Lowered, buffers: BufferTable, machine: Machine
+    group: StageGroup, number: int, leaving: set[str], buffers: BufferTable, machine: Machine
 ) -> Epoch:
     stages = group.stages
     epoch = Epoch(
@@ -67,36 +69,41 @@ def _emit_epoch(
     if isinstance(stages[0], CallStage):
         call = _call(stages[0], number, buffers)
         return replace(epoch, kind=EpochKind.SW, call=call)
-    return replace(epoch, groups=(_emit_group(group, number, lowered, buffers, machine),))
+    return replace(epoch, groups=(_emit_group(group, number, leaving, buffers, machine),))
 
 
 def _emit_group(
-    group: StageGroup, number: int, lowered: Lowered, buffers: BufferTable, machine: Machine
+    group: StageGroup, number: int, leaving: set[str], buffers: BufferTable, machine: Machine
 ) -> Group:
     builder = EpochBuilder(machine, buffers, number)
-    outside = _read_outside(group, lowered)
     for stage in group.stages:
         frame = group.frames[stage.output.name]
         if isinstance(stage, CopyStage):
             frame = stage.depth
         source = emit_stage(builder, stage, frame)
         builder.sources[stage.output.name] = source
-        if stage.output.name in outside:
+        if stage.output.name in leaving:
             store(builder, source, stage.output, frame)
     return builder.group()
 
 
-def _read_outside(group: StageGroup, lowered: Lowered) -> set[str]:
-    """Values of the group that another epoch, a view or the graph's outputs need."""
-    inside = {stage.name for stage in group.stages}
-    made = {stage.output.name for stage in group.stages}
-    needed = {root(lowered, value).name for value in lowered.outputs}
+def _readers(lowered: Lowered) -> dict[str, set[str]]:
+    """Value name -> stages that read it, or a view of it; the outside world reads outputs."""
+    found: dict[str, set[str]] = {root(lowered, value).name: {""} for value in lowered.outputs}
     for stage in lowered.stages:
         for value in stage.inputs:
-            if stage.name not in inside or value.name not in made:
-                needed.add(root(lowered, value).name)
+            origin = root(lowered, value).name
+            # A view cannot be streamed: whoever reads one needs the bytes in memory.
+            found.setdefault(origin, set()).add(stage.name if origin == value.name else "")
+    return found
+
+
+def _leaving(group: StageGroup, lowered: Lowered, readers: dict[str, set[str]]) -> set[str]:
+    """Values of the group that must be written to memory."""
+    inside = {stage.name for stage in group.stages}
+    made = [stage.output.name for stage in group.stages]
     # What is written into a window of another value is there for that value's readers.
-    return {name for name in made if name in needed or name in lowered.views}
+    return {name for name in made if name in lowered.views or readers.get(name, set()) - inside}
 
 
 def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
@@ -115,19 +122,6 @@ def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
             names.append(value.name)
     buffers.activation(stage.output, number)
     return replace(stage.call, inputs=tuple(names), outputs=(stage.output.name,))
-
-
-def _views_follow_roots(buffers: BufferTable) -> dict[str, Buffer]:
-    """A view lives as long as the buffer it lies in."""
-    table = buffers.buffers
-    last = max((buffer.last for buffer in table.values()), default=0)
-    for name, buffer in list(table.items()):
-        if buffer.view_of:
-            home = table[buffer.view_of]
-            table[name] = replace(buffer, first=home.first, last=home.last)
-        elif buffer.is_param:
-            table[name] = replace(buffer, first=0, last=last)
-    return table
 
 
 def _in_blocks(table: dict[str, Buffer], lowered: Lowered) -> list[Buffer]:

@@ -94,7 +94,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
         layer = replace(layer, features=features)
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(attrs.activation, output)
-    layer_sums = Sums(sums, scaling, shift_o, layer.largest_sums)
+    both = context.machine.generation.per_channel_both_stages
+    layer_sums = Sums(sums, scaling, shift_o, layer.largest_sums if both else None)
     requantize_sums(context, layer_sums, output, clip, op.origin)
     context.define(op.outputs[0], output)
 

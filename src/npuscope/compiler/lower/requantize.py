@@ -29,7 +29,7 @@ class Sums:
     value: Value
     scaling: Scaling
     shift_o: int
-    largest: Array  # per channel, before the shift
+    largest: Array | None  # per channel, before the shift; for stages per channel
 
 
 def requantize_sums(
@@ -40,7 +40,7 @@ def requantize_sums(
     value, scaling, shift_o = sums.value, sums.scaling, sums.shift_o
     if value.channels > context.machine.arith.max_vector:
         return _streamed(context, sums, output, clip, origin)
-    if generation.per_channel_both_stages:
+    if sums.largest is not None:
         stages = requantize_per_channel(scaling, shift_o, sums.largest)
         return _two_stage(context, value, output, stages, clip, origin)
     if generation.requantize == "mul_add":
