@@ -35,8 +35,9 @@ from npuscope.graph.model import DType, Graph, Numerics
 from npuscope.graph.run import run
 from npuscope.profile.validate import validate
 from npuscope.program.model import EpochKind, Program
+from npuscope.program.modes import ArithOp
 from npuscope.program.serialize import to_json
-from npuscope.program.units import Arith, ArithOp, Convacc, Streng
+from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.program.verify import verify
 from npuscope.sim.run import execute
 

@@ -17,7 +17,7 @@ from compiler.nets import MACHINES, Net, scheduled
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, largest_divisor
-from npuscope.program.units import Simd
+from npuscope.program.modes import Simd
 
 BYTES, WORDS = Simd.S8X8, Simd.S16X8
 PLAIN, DEEP = ConvMode.PLAIN1X1, ConvMode.DEEP1X1

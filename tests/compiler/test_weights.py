@@ -9,7 +9,7 @@ from compiler.nets import MACHINES
 from npuscope.compiler.lower.weights import pack_weights
 from npuscope.compiler.stages import ConvMode, Tiling
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
-from npuscope.program.units import Simd
+from npuscope.program.modes import Simd
 
 Array = np.ndarray
 

@@ -19,19 +19,8 @@ from npuscope.program.model import (
     Program,
     Refused,
 )
-from npuscope.program.units import (
-    Activ,
-    Arith,
-    ArithOp,
-    Convacc,
-    Decun,
-    Link,
-    PoolOp,
-    Port,
-    Ref,
-    Simd,
-    Streng,
-)
+from npuscope.program.modes import ArithOp, PoolOp, Simd
+from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, Port, Ref, Streng
 from npuscope.program.units import Pool as PoolUnit
 
 _FRAME = {"fwidth": 4, "fheight": 4, "batch_depth": 8, "batch_offset": 8}

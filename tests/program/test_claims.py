@@ -12,18 +12,8 @@ import pytest
 from npuscope.machine.load import load_machine
 from npuscope.program.claims import compute_cycles, max_cycles, operations, with_claims
 from npuscope.program.model import Access, Epoch, EpochKind, Group, Pool
-from npuscope.program.units import (
-    Activ,
-    Arith,
-    ArithOp,
-    Convacc,
-    Link,
-    PoolOp,
-    Port,
-    Ref,
-    Simd,
-    Streng,
-)
+from npuscope.program.modes import ArithOp, PoolOp, Simd
+from npuscope.program.units import Activ, Arith, Convacc, Link, Port, Ref, Streng
 from npuscope.program.units import Pool as PoolUnit
 from program.sample import copy_group, reader, sample, writer
 

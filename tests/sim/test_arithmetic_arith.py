@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Arith, ArithOp, Bcast
+from npuscope.program.modes import ArithOp, Bcast
+from npuscope.program.units import Arith
 from npuscope.sim.arithmetic import arith
 from npuscope.sim.arithmetic.rounding import floor_shift, half_even_shift
 from sim.bench import Bench, clip, feature_reader, half_away, link, writer

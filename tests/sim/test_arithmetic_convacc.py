@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Convacc, Ref, Simd, Streng
+from npuscope.program.modes import Simd
+from npuscope.program.units import Convacc, Ref, Streng
 from npuscope.sim.arithmetic import convacc
 from npuscope.sim.arithmetic.rounding import floor_shift
 from sim.bench import (

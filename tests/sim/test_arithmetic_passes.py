@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npuscope.program.units import AfiltMode, Arith, ArithOp, Bcast, Convacc
+from npuscope.program.modes import AfiltMode, ArithOp, Bcast
+from npuscope.program.units import Arith, Convacc
 from sim.bench import (
     Bench,
     bytes_of,

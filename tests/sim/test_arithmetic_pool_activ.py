@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Activ, ActivOp, Decun, Pool, PoolOp
+from npuscope.program.modes import ActivOp, PoolOp
+from npuscope.program.units import Activ, Decun, Pool
 from npuscope.sim.arithmetic import pool
 from npuscope.sim.arithmetic.rounding import half_even_shift
 from sim.bench import Bench, clip, feature_reader, half_away, link, writer

@@ -7,7 +7,8 @@ import pytest
 
 from npuscope.errors import TargetError
 from npuscope.program.geometry import frame_start, reach
-from npuscope.program.units import Arith, ArithOp, Link, Port, Ref, Streng
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith, Link, Port, Ref, Streng
 from npuscope.sim.arithmetic.switch import Contexts, Inbox
 from sim.bench import Bench, feature_reader, link, writer
 

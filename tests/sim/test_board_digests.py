@@ -18,7 +18,8 @@ from npuscope.graph.load import load_model
 from npuscope.graph.model import Tensor
 from npuscope.machine.load import load_machine
 from npuscope.program.model import Program
-from npuscope.program.units import Arith, ArithOp
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith
 from npuscope.sim.arithmetic import arith, convacc, pool
 from npuscope.sim.arithmetic.rounding import floor_shift, half_even_shift
 from npuscope.sim.run import execute

@@ -11,7 +11,8 @@ import pytest
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Control
 from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
-from npuscope.program.units import Arith, ArithOp
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith
 from npuscope.sim.control import controller_phases, cpu_phases, vector_entries
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs

@@ -10,7 +10,8 @@ import pytest
 from npuscope.errors import TargetError, UsageError
 from npuscope.graph.model import Quant
 from npuscope.program.model import Call, Epoch, EpochKind, Group
-from npuscope.program.units import Arith, ArithOp
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith
 from npuscope.sim.run import execute, reads, written
 from sim.bench import Bench, feature_reader, link, writer
 

@@ -14,7 +14,8 @@ from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Path
 from npuscope.program.model import Buffer, Group, Program
-from npuscope.program.units import Arith, ArithOp, Convacc, Ref, Streng
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith, Convacc, Ref, Streng
 from npuscope.sim.banks import Banks
 from npuscope.sim.counters import Bound
 from npuscope.sim.timing import group_span

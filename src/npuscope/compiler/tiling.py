@@ -11,7 +11,7 @@ from math import prod
 
 from npuscope.compiler.stages import ConvMode, Tiling
 from npuscope.machine.model import Machine, TileLimit
-from npuscope.program.units import Simd
+from npuscope.program.modes import Simd
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from npuscope.compiler.emit.engines import Walk, channel_frames
 from npuscope.compiler.emit.epoch import EpochBuilder, Source
 from npuscope.compiler.lower.weights import DEEP_PACK
 from npuscope.compiler.stages import ConvMode, ConvStage, Value
-from npuscope.program.units import NO_CROP, AfiltMode, Convacc, Port, Simd
+from npuscope.program.modes import AfiltMode, Simd
+from npuscope.program.units import NO_CROP, Convacc, Port
 
 _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 

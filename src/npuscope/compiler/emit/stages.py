@@ -20,17 +20,8 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.errors import InternalError
-from npuscope.program.units import (
-    Activ,
-    ActivOp,
-    Arith,
-    ArithOp,
-    Bcast,
-    Pool,
-    PoolOp,
-    Port,
-    Ref,
-)
+from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
+from npuscope.program.units import Activ, Arith, Pool, Port, Ref
 
 
 def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:

@@ -25,7 +25,7 @@ from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, 
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.model import DType, Graph, Op
-from npuscope.program.units import Simd
+from npuscope.program.modes import Simd
 from npuscope.rules import refusals
 
 Array = np.ndarray

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Activ, ActivOp, Ref
+from npuscope.program.modes import ActivOp
+from npuscope.program.units import Activ, Ref
 from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift
 from npuscope.sim.arithmetic.words import (
     ANY_FRAME,

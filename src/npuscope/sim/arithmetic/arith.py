@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Arith, ArithOp
+from npuscope.program.modes import ArithOp
+from npuscope.program.units import Arith
 from npuscope.sim.arithmetic.coefficients import Coefficients, load
 from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift
 from npuscope.sim.arithmetic.words import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuscope.program.units import Arith, Bcast, Ref
+from npuscope.program.modes import Bcast
+from npuscope.program.units import Arith, Ref
 from npuscope.sim.arithmetic.words import Wide, refuse_operation
 from npuscope.sim.memory import Memory
 

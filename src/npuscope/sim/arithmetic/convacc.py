@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.units import AfiltMode, Convacc, Simd
+from npuscope.program.modes import AfiltMode, Simd
+from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic.features import Features, Floats, Patches
 from npuscope.sim.arithmetic.kernels import Kernels
 from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift

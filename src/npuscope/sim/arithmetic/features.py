@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npuscope.program.units import Convacc, Simd
+from npuscope.program.modes import Simd
+from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic.words import Words, extend, unpack
 
 Floats = NDArray[np.float32]

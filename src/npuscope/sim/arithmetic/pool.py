@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.units import Pool, PoolOp
+from npuscope.program.modes import PoolOp
+from npuscope.program.units import Pool
 from npuscope.sim.arithmetic.rounding import floor_shift, limits, narrow, round_shift
 from npuscope.sim.arithmetic.words import Stream, Take, Wide, Words, extend, refuse_fields
 
