@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from compiler.nets import MACHINES, Net, per_tensor, sample, uint8_network
+from compiler.nets import MACHINES, Net, compiled, per_tensor, sample, uint8_network
 from npuscope.compiler.passes import PASSES, run_passes
 from npuscope.compiler.passes.absorb_pad import AbsorbPad
 from npuscope.compiler.passes.base import Pass
@@ -19,6 +19,7 @@ from npuscope.compiler.passes.io_types import with_io_types
 from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossReshape
 from npuscope.compiler.passes.remove_moves import RemoveMoves
 from npuscope.compiler.passes.signed_bytes import SignedBytes
+from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.attrs import (
     Activation,
@@ -34,6 +35,7 @@ from npuscope.graph.attrs import (
 from npuscope.graph.model import DType, Graph, Numerics, Quant
 from npuscope.graph.run import run
 from npuscope.graph.verify import verify
+from npuscope.sim.run import execute
 
 IMAGE = (1, 8, 8, 4)
 
@@ -152,6 +154,31 @@ def test_batch_norm_folds_into_a_quantized_convolution() -> None:
     difference = found[graph.outputs[0]].astype(int) - wanted[graph.outputs[0]]
     assert np.abs(difference).max() <= 1
     assert (difference == 0).mean() > 0.99
+
+
+_DEAD = "numbers.py divides by the scale of a channel (or layer) whose weights are all dead"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "generation",
+    ["2.2", "4.0", pytest.param("open", marks=pytest.mark.xfail(strict=True, reason=_DEAD))],
+)
+def test_a_pruned_channel_compiles_without_a_warning(generation: str) -> None:
+    """A gain of 0 leaves a scale of 0, which the Graph allows."""
+    graph = quantized_conv_and_norm(np.array([1.3, 0.0, 0.9, -1.1]))
+    values = sample(graph)
+    found = execute(compiled(graph, generation), values).outputs[graph.outputs[0]]
+    assert np.abs(found.astype(int) - run(graph, values)[graph.outputs[0]]).max() <= 1
+
+
+@pytest.mark.xfail(strict=True, reason=_DEAD)
+@pytest.mark.parametrize("generation", ["2.2", "4.0", "open"])
+def test_a_pruned_layer_compiles(generation: str) -> None:
+    graph = quantized_conv_and_norm(np.zeros(4))
+    values = sample(graph)
+    found = execute(compiled(graph, generation), values).outputs[graph.outputs[0]]
+    assert np.abs(found.astype(int) - run(graph, values)[graph.outputs[0]]).max() <= 1
 
 
 def test_batch_norm_folds_into_a_float_layer() -> None:
@@ -539,6 +566,48 @@ def test_a_uint8_input_with_its_own_quantize_stays() -> None:
     net = Net(11)
     net.conv(net.quantize(net.input(IMAGE, (0.02, 128), DType.UINT8), (0.02, 0)), 6)
     check_unchanged(SignedBytes(), net.graph())
+
+
+# Weights with a zero point
+
+
+def asymmetric(zero: int, largest: int) -> Graph:
+    """Per-channel weights of up to `largest`, stored `zero` higher."""
+    net = Net(15, Numerics.QDQ)
+    weights = net.random.integers(-largest, largest + 1, (6, 3, 3, 4)).astype(np.int8)
+    net.conv(net.input(IMAGE), weights=weights, channels=6)
+    graph = net.graph()
+    tensor = graph.tensor("weights")
+    assert tensor.quant is not None and tensor.data is not None
+    graph.tensors["weights"] = replace(
+        tensor,
+        quant=replace(tensor.quant, zero_points=(zero,) * 6),
+        data=np.clip(tensor.data.astype(int) + zero, -128, 127).astype(np.int8),
+    )
+    return graph
+
+
+def test_weights_with_a_zero_point_become_symmetric() -> None:
+    graph = asymmetric(10, 100)
+    result, changed = after(SymmetricWeights(), graph)
+    assert changed
+    quant = result.tensor("weights").quant
+    assert quant is not None and set(quant.zero_points) == {0}
+    assert result.notes == graph.notes
+    check_same(graph, result)
+
+
+def test_weights_that_do_not_fit_are_rounded_and_the_user_is_told() -> None:
+    graph = asymmetric(-60, 60)  # -120 .. 0 as stored; add a value that is far off
+    graph.tensor("weights").data[:, 0, 0, 0] = 127  # type: ignore[index]
+    result, changed = after(SymmetricWeights(), graph)
+    assert changed
+    assert ["rounded to symmetric weights" in note for note in result.notes] == [True]
+    check_same(graph, result, 2)
+
+
+def test_symmetric_weights_stay() -> None:
+    check_unchanged(SymmetricWeights(), asymmetric(0, 127))
 
 
 # Types at the network's border

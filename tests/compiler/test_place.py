@@ -289,6 +289,22 @@ def test_a_view_lies_in_its_buffer() -> None:
     assert found["v"] == found["x"] == ("npuRAM5", 8000)
 
 
+def test_the_parts_of_a_concat_lie_side_by_side() -> None:
+    """Rule 14: one block of the concat's size, from the first part to the last reader."""
+    found = placed(
+        buffer("a", 1000, 1, 2, block="a"),
+        buffer("b", 600, 3, 4, block="a"),
+        buffer("c", 900, 3, 4),
+        buffer("d", 800, 5, 6),
+    )
+    assert found == {
+        "a": ("npuRAM5", 0),
+        "b": ("npuRAM5", 1000),
+        "c": ("npuRAM5", 1600),  # not on top of part a, although that is dead
+        "d": ("npuRAM5", 0),
+    }
+
+
 # Replays
 
 

@@ -71,21 +71,37 @@ def conv_shift(weights: Array) -> int:
     return max(0, ceil(log2(largest)) - 7) if largest else 0
 
 
-def sums_that_matter(weights: Array, scaling: Scaling, inputs: tuple[int, int]) -> Array:
+def sums_that_matter(
+    weights: Array, scaling: Scaling, inputs: tuple[int, int], passes: int = 1
+) -> Array:
     """Per channel the largest sum that can occur and still change the output.
 
     `inputs` are the smallest and largest feature after the zero point is gone. A sum beyond
-    what the output's own clamp keeps may saturate: it ends in the same byte.
+    what the output's own clamp keeps may saturate: it ends in the same byte. A sum in between
+    passes must leave room for what the passes to come can take back.
     """
-    flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
-    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
-    highest = positive * inputs[1] + negative * inputs[0]
-    lowest = positive * inputs[0] + negative * inputs[1]
+    highest, lowest = _reach(weights, inputs, passes)
     unit = scaling.input_scale * scaling.weight_scales
     above = ((128 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
     below = ((-129 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
-    largest = np.maximum(np.minimum(highest, above), -np.maximum(lowest, below))
+    to_come_down = lowest[:, -1:] - lowest  # what later passes may subtract
+    to_come_up = highest[:, -1:] - highest
+    upper = np.minimum(highest, above[:, None] - to_come_down)
+    lower = np.maximum(lowest, below[:, None] - to_come_up)
+    largest = np.maximum(upper, -lower).max(axis=1)
     return np.asarray(np.maximum(largest, 1.0))
+
+
+def _reach(weights: Array, inputs: tuple[int, int], passes: int) -> tuple[Array, Array]:
+    """Largest and smallest sum after each pass over a share of the input channels."""
+    shares = weights.astype(np.float64).reshape(
+        len(weights), -1, passes, weights.shape[-1] // passes
+    )
+    positive = np.maximum(shares, 0).sum(axis=(1, 3))
+    negative = np.minimum(shares, 0).sum(axis=(1, 3))
+    highest = positive * inputs[1] + negative * inputs[0]
+    lowest = positive * inputs[0] + negative * inputs[1]
+    return highest.cumsum(axis=1), lowest.cumsum(axis=1)
 
 
 def safe_conv_shift(largest_sums: Array) -> int:

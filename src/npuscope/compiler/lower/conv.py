@@ -49,11 +49,10 @@ class Layer:
     def depthwise(self) -> bool:
         return self.attrs.groups > 1
 
-    @property
-    def largest_sums(self) -> Array:
+    def largest_sums(self, passes: int) -> Array:
         lowest, highest = (-128, 127) if self.features.signed else (0, 255)
         inputs = (lowest - self.fsub, highest - self.fsub)
-        return sums_that_matter(self.weights, self.scaling, inputs)
+        return sums_that_matter(self.weights, self.scaling, inputs, passes)
 
 
 def lower_conv(context: Context, op: Op) -> None:
@@ -95,7 +94,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(attrs.activation, output)
     both = context.machine.generation.per_channel_both_stages
-    layer_sums = Sums(sums, scaling, shift_o, layer.largest_sums if both else None)
+    largest = layer.largest_sums(_passes(context, layer)) if both else None
+    layer_sums = Sums(sums, scaling, shift_o, largest)
     requantize_sums(context, layer_sums, output, clip, op.origin)
     context.define(op.outputs[0], output)
 
@@ -160,8 +160,14 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
 
 def _shift(context: Context, layer: Layer) -> int:
     if context.machine.generation.saturation_safe_shift:
-        return safe_conv_shift(layer.largest_sums)
+        return safe_conv_shift(layer.largest_sums(_passes(context, layer)))
     return conv_shift(layer.weights)
+
+
+def _passes(context: Context, layer: Layer) -> int:
+    """Accumulation passes through memory that the layer's first piece will take."""
+    pieces = cut(layer.weights.shape[1:3], layer.attrs.strides, layer.attrs.pads, context.machine)
+    return _tiling(context, layer, pieces[0].of(layer.weights)).passes
 
 
 def _piece(
