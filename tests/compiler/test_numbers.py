@@ -308,6 +308,35 @@ def test_saturation_never_shows_with_the_safe_shift(inputs: tuple[int, int], rea
         assert np.abs(found - real_output(layer, sums)).max() <= slack
 
 
+@pytest.mark.parametrize("passes", [2, 3, 6])
+@pytest.mark.parametrize("reach", [0.05, 0.3, 1.0])
+def test_saturation_never_shows_between_passes(passes: int, reach: float) -> None:
+    """Sums go through 16-bit memory after each share of the channels."""
+    inputs = (-128, 127)
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        weights = random.integers(-127, 128, (4, 1, 1, 6)).astype(np.int8)
+        shares = [every_corner_of(weights, inputs, part) for part in np.split(np.arange(6), passes)]
+        exact = np.sum(shares, axis=0)
+        output_scale = float(np.abs(exact).max() * reach * 8e-5 / 128)
+        layer = Scaling(0.02, np.full(4, 0.004), output_scale, 5, np.zeros(4))
+        shift_o = safe_conv_shift(sums_that_matter(weights, layer, inputs, passes))
+        stored = np.zeros_like(exact)
+        for share in shares:
+            wide = (stored << shift_o) + share
+            stored = np.clip(shifted(wide, shift_o), -32768, 32767)
+        found = np.rint(real_output(layer, stored * 2.0**shift_o))
+        slack = 0.5 + passes * float(gain(layer).max()) * 2**shift_o
+        assert np.abs(found - real_output(layer, exact)).max() <= slack
+
+
+def every_corner_of(weights: Array, inputs: tuple[int, int], channels: Array) -> Array:
+    """The part of every corner's sums that some channels contribute."""
+    masked = np.zeros_like(weights)
+    masked[..., channels] = weights[..., channels]
+    return every_corner(masked, inputs)
+
+
 def test_the_safe_shift_wastes_no_bit() -> None:
     """Where sums fill the range the shift is the smallest that holds them."""
     assert safe_conv_shift(np.array([32767.0])) == 0

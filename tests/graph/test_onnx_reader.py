@@ -18,7 +18,7 @@ from models import (
 )
 from models_onnx import checked
 from npuscope.graph import DType, Graph, Quant, load_model
-from npuscope.graph.attrs import Activation, ConvAttrs, DenseAttrs, TransposeAttrs
+from npuscope.graph.attrs import Activation, ClipAttrs, ConvAttrs, DenseAttrs, TransposeAttrs
 from npuscope.graph.compare import first_difference
 from npuscope.graph.model import Numerics
 
@@ -130,7 +130,9 @@ def test_a_clip_before_q_is_fused_if_it_is_an_activation(
     if fused:
         assert graph.ops[1].attrs == ConvAttrs(activation=fused)
     else:
-        assert kinds(graph)[2:5] == ["Conv2D float32", "Clip float32", "Quantize int8"]
+        assert kinds(graph)[1:3] == ["Conv2D int8", "Clip int8"]
+        assert graph.ops[2].attrs == ClipAttrs(low, high)
+        assert graph.output_tensor(graph.ops[1]).quant == graph.output_tensor(graph.ops[2]).quant
 
 
 def test_a_clip_between_dq_and_q_is_an_integer_op(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ BREAKS = {
     "constant data": lambda g: change(g, "w", data=np.ones((3, 5), np.int8)),
     "quantization": lambda g: change(g, "w", quant=Quant((0.1, 0.2), (0, 0), 0)),
     "moved type": lambda g: (change_op(g, 1, kind="Reshape"), change(g, "y", dtype=DType.UINT8)),
+    "element types": lambda g: change_op(g, 1, kind="Equal", inputs=("h", "h"), attrs=Attrs()),
     "single producer": lambda g: change_op(g, 1, outputs=("h",)),
     "defined before use": lambda g: g.ops.reverse(),
     "no dangling outputs": lambda g: setattr(g, "outputs", ("h",)),

@@ -35,6 +35,22 @@ class ConvAttrs(Attrs):
 
 
 @dataclass(frozen=True, slots=True)
+class TransposeConvAttrs(Attrs):
+    """TransposeConv: weights are (O, kh, kw, I / groups), as in Conv.
+
+    Every input pixel adds kernel-sized patches `strides` apart; then `pads` (top, left, bottom,
+    right) are cut off and `output_pads` (bottom, right) rows and columns are added.
+    """
+
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    output_pads: tuple[int, int] = (0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    groups: int = 1
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True, slots=True)
 class DenseAttrs(Attrs):
     """FullyConnected: weights are (O, I); works on the last axis."""
 
@@ -114,3 +130,72 @@ class MatMulAttrs(Attrs):
 
     transpose_a: bool = False
     transpose_b: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArgAttrs(Attrs):
+    """ArgMax and ArgMin; of equal values the first counts unless `last`."""
+
+    axis: int
+    keep_dims: bool = False
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyReluAttrs(Attrs):
+    """x for x >= 0, alpha * x below."""
+
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class EluAttrs(Attrs):
+    """x for x >= 0, alpha * (exp(x) - 1) below."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HardSigmoidAttrs(Attrs):
+    """clip(alpha * x + beta, 0, 1)."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GeluAttrs(Attrs):
+    """x * Phi(x), exactly or by the formula with tanh."""
+
+    approximate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNormAttrs(Attrs):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over all axes from `axis` on."""
+
+    axis: int
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNormAttrs(Attrs):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias per image and channel."""
+
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNormAttrs(Attrs):
+    """The same per image and group of neighbouring channels; scale and bias stay per channel."""
+
+    groups: int
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class L2NormAttrs(Attrs):
+    """x / max(sqrt(sum of squares along `axis`), epsilon)."""
+
+    axis: int
+    epsilon: float = 0.0

@@ -10,7 +10,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.attrs import Attrs
 from npuscope.graph.model import DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.graph.ops import OPS
-from npuscope.graph.shapes import Shape
+from npuscope.graph.shapes import Shape, Shapes
 
 
 class Builder:
@@ -51,7 +51,20 @@ class Builder:
         name: str = "",
     ) -> Op:
         """Append an op that makes `output`, a tensor added before."""
-        op = Op(kind, self._op_name(name or output.name), inputs, (output.name,), attrs, origin)
+        return self.emit_all(kind, inputs, attrs, (output,), origin, name)
+
+    def emit_all(
+        self,
+        kind: str,
+        inputs: tuple[str, ...],
+        attrs: Attrs,
+        outputs: tuple[Tensor, ...],
+        origin: tuple[str, ...],
+        name: str = "",
+    ) -> Op:
+        """The same for an op with several outputs."""
+        made = tuple(tensor.name for tensor in outputs)
+        op = Op(kind, self._op_name(name or made[0]), inputs, made, attrs, origin)
         self.graph.ops.append(op)
         return op
 
@@ -66,7 +79,10 @@ class Builder:
 
     def infer(self, kind: str, inputs: tuple[str, ...], attrs: Attrs, where: str) -> Shape:
         """The output shape of an op that is about to be emitted."""
+        return self.infer_all(kind, inputs, attrs, where)[0]
+
+    def infer_all(self, kind: str, inputs: tuple[str, ...], attrs: Attrs, where: str) -> Shapes:
         try:
-            return OPS[kind].shapes(self.graph, Op(kind, "", inputs, ("",), attrs))[0]
+            return OPS[kind].shapes(self.graph, Op(kind, "", inputs, ("",), attrs))
         except ModelError as error:
             raise ModelError(error.message, where=error.where or where, hint=error.hint) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.kernels.step import Array, Step
+from npuscope.graph.kernels.step import Array, Steps
 from npuscope.graph.kernels.table import make_step
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.text import safe_terminal
@@ -39,8 +39,8 @@ class Stage:
     """One op ready to run; `dying` are the tensors nobody reads after it."""
 
     op: Op
-    step: Step
-    shape: tuple[int, ...]
+    step: Steps
+    shapes: tuple[tuple[int, ...], ...]
     dying: tuple[str, ...]
 
 
@@ -59,7 +59,7 @@ class Plan:
         wanted = dict.fromkeys((*self._known(keep), *self.outputs))
         values = {**self.constants, **checked_inputs(self.inputs, inputs)}
         for stage in self.stages:
-            values[stage.op.outputs[0]] = _execute(stage, values)
+            values.update(zip(stage.op.outputs, _execute(stage, values), strict=True))
             for name in stage.dying:
                 if name not in wanted:
                     del values[name]
@@ -84,17 +84,18 @@ class Plan:
         )
 
 
-def _execute(stage: Stage, values: Mapping[str, Array]) -> Array:
+def _execute(stage: Stage, values: Mapping[str, Array]) -> tuple[Array, ...]:
     try:
-        result = stage.step([values[name] for name in stage.op.inputs if name])
+        results = stage.step([values[name] for name in stage.op.inputs if name])
     except _REFUSALS as error:
         raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
-    if result.shape != stage.shape:
-        raise ModelError(
-            f"the op makes shape {result.shape}, the graph says {stage.shape}",
-            where=_place(stage.op),
-        )
-    return result
+    for result, wanted in zip(results, stage.shapes, strict=True):
+        if result.shape != wanted:
+            raise ModelError(
+                f"the op makes shape {result.shape}, the graph says {wanted}",
+                where=_place(stage.op),
+            )
+    return results
 
 
 def _place(op: Op) -> str:
@@ -132,7 +133,8 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
         raise
     except _REFUSALS as error:
         raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
-    return Stage(op, step, graph.output_tensor(op).shape, tuple(dying))
+    shapes = tuple(graph.tensors[name].shape for name in op.outputs)
+    return Stage(op, step, shapes, tuple(dying))
 
 
 _PLANS: dict[int, Plan] = {}

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import (
+    ArgAttrs,
     ConcatAttrs,
     ConvAttrs,
+    GroupNormAttrs,
+    L2NormAttrs,
+    LayerNormAttrs,
     MatMulAttrs,
     PadAttrs,
     PoolAttrs,
     ReduceAttrs,
     SoftmaxAttrs,
     TransposeAttrs,
+    TransposeConvAttrs,
 )
 from npuscope.graph.model import Graph, Op
 
@@ -40,7 +45,7 @@ def window_output(size: int, window: int, stride: int, dilation: int, pads: int)
     return positions
 
 
-def _rank4(shape: Shape) -> tuple[int, int, int, int]:
+def rank4(shape: Shape) -> tuple[int, int, int, int]:
     if len(shape) != 4:
         raise ModelError(f"expected 4 axes (N, H, W, C), found shape {shape}")
     return shape[0], shape[1], shape[2], shape[3]
@@ -52,18 +57,44 @@ def same(graph: Graph, op: Op) -> Shapes:
 
 def conv2d(graph: Graph, op: Op) -> Shapes:
     attrs = op.attrs_as(ConvAttrs)
-    n, height, width, channels = _rank4(input_shape(graph, op, 0))
-    out, kh, kw, per_group = _rank4(input_shape(graph, op, 1))
-    if attrs.groups < 1 or per_group * attrs.groups != channels or out % attrs.groups:
-        raise ModelError(
-            f"{channels} input and {out} output channels do not fit "
-            f"{attrs.groups} groups of {per_group}"
-        )
+    n, height, width, channels = rank4(input_shape(graph, op, 0))
+    out, kh, kw, per_group = rank4(input_shape(graph, op, 1))
+    _check_groups(channels, out, attrs.groups, per_group)
     _check_bias(graph, op, out)
     top, left, bottom, right = attrs.pads
     rows = window_output(height, kh, attrs.strides[0], attrs.dilations[0], top + bottom)
     columns = window_output(width, kw, attrs.strides[1], attrs.dilations[1], left + right)
     return ((n, rows, columns, out),)
+
+
+def _check_groups(channels: int, out: int, groups: int, per_group: int) -> None:
+    if groups < 1 or per_group * groups != channels or out % groups:
+        raise ModelError(
+            f"{channels} input and {out} output channels do not fit {groups} groups of {per_group}"
+        )
+
+
+def transpose_conv(graph: Graph, op: Op) -> Shapes:
+    attrs = op.attrs_as(TransposeConvAttrs)
+    n, height, width, channels = rank4(input_shape(graph, op, 0))
+    out, kh, kw, per_group = rank4(input_shape(graph, op, 1))
+    _check_groups(channels, out, attrs.groups, per_group)
+    _check_bias(graph, op, out)
+    rows = _spread(attrs, 0, height, kh)
+    columns = _spread(attrs, 1, width, kw)
+    return ((n, rows, columns, out),)
+
+
+def _spread(attrs: TransposeConvAttrs, axis: int, size: int, kernel: int) -> int:
+    """Output size of a transposed convolution along one axis."""
+    stride, dilation = attrs.strides[axis], attrs.dilations[axis]
+    if min(stride, dilation, kernel) < 1 or attrs.output_pads[axis] < 0:
+        raise ModelError(f"kernel {kernel}, stride {stride}, dilation {dilation}: must be >= 1")
+    whole = (size - 1) * stride + (kernel - 1) * dilation + 1
+    result = whole - attrs.pads[axis] - attrs.pads[axis + 2] + attrs.output_pads[axis]
+    if result < 1:
+        raise ModelError(f"pads {attrs.pads} leave nothing of {whole} elements")
+    return result
 
 
 def fully_connected(graph: Graph, op: Op) -> Shapes:
@@ -97,9 +128,22 @@ def binary(graph: Graph, op: Op) -> Shapes:
     return (broadcast(input_shape(graph, op, 0), input_shape(graph, op, 1)),)
 
 
+def select(graph: Graph, op: Op) -> Shapes:
+    """Condition and both choices broadcast together."""
+    return (broadcast(*(input_shape(graph, op, index) for index in range(3))),)
+
+
+def slope(graph: Graph, op: Op) -> Shapes:
+    """The second operand broadcasts to the first, which keeps its shape."""
+    source, factors = input_shape(graph, op, 0), input_shape(graph, op, 1)
+    if broadcast(source, factors) != source:
+        raise ModelError(f"slopes of shape {factors} do not broadcast to {source}")
+    return (source,)
+
+
 def pool(graph: Graph, op: Op) -> Shapes:
     attrs = op.attrs_as(PoolAttrs)
-    n, height, width, channels = _rank4(input_shape(graph, op, 0))
+    n, height, width, channels = rank4(input_shape(graph, op, 0))
     top, left, bottom, right = attrs.pads
     rows = window_output(height, attrs.window[0], attrs.strides[0], 1, top + bottom)
     columns = window_output(width, attrs.window[1], attrs.strides[1], 1, left + right)
@@ -110,19 +154,27 @@ def reduce(graph: Graph, op: Op) -> Shapes:
     attrs = op.attrs_as(ReduceAttrs)
     source = input_shape(graph, op, 0)
     for axis in attrs.axes:
-        _check_axis(axis, source)
+        check_axis(axis, source)
     if attrs.keep_dims:
         return (tuple(1 if axis in attrs.axes else dim for axis, dim in enumerate(source)),)
     return (tuple(dim for axis, dim in enumerate(source) if axis not in attrs.axes),)
 
 
+def arg(graph: Graph, op: Op) -> Shapes:
+    attrs = op.attrs_as(ArgAttrs)
+    source = input_shape(graph, op, 0)
+    check_axis(attrs.axis, source)
+    kept = (1,) if attrs.keep_dims else ()
+    return ((*source[: attrs.axis], *kept, *source[attrs.axis + 1 :]),)
+
+
 def softmax(graph: Graph, op: Op) -> Shapes:
     source = input_shape(graph, op, 0)
-    _check_axis(op.attrs_as(SoftmaxAttrs).axis, source)
+    check_axis(op.attrs_as(SoftmaxAttrs).axis, source)
     return (source,)
 
 
-def _check_axis(axis: int, shape: Shape) -> None:
+def check_axis(axis: int, shape: Shape) -> None:
     if not 0 <= axis < len(shape):
         raise ModelError(f"axis {axis} is outside of shape {shape}")
 
@@ -157,7 +209,7 @@ def transpose(graph: Graph, op: Op) -> Shapes:
 def concat(graph: Graph, op: Op) -> Shapes:
     axis = op.attrs_as(ConcatAttrs).axis
     shapes = [input_shape(graph, op, index) for index in range(len(op.inputs))]
-    _check_axis(axis, shapes[0])
+    check_axis(axis, shapes[0])
     rests = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
     if len(rests) != 1 or len({len(shape) for shape in shapes}) != 1:
         raise ModelError(f"shapes {shapes} do not match beside axis {axis}")
@@ -171,6 +223,36 @@ def batch_norm(graph: Graph, op: Op) -> Shapes:
         parameter = input_shape(graph, op, index)
         if not source or parameter != source[-1:]:
             raise ModelError(f"parameter {index} has shape {parameter}, input has {source}")
+    return (source,)
+
+
+def layer_norm(graph: Graph, op: Op) -> Shapes:
+    source = input_shape(graph, op, 0)
+    axis = op.attrs_as(LayerNormAttrs).axis
+    check_axis(axis, source)
+    for index in range(1, len(op.inputs)):
+        if op.inputs[index] and input_shape(graph, op, index) != source[axis:]:
+            found = input_shape(graph, op, index)
+            raise ModelError(f"parameter {index} has shape {found}, expected {source[axis:]}")
+    return (source,)
+
+
+def channel_norm(graph: Graph, op: Op) -> Shapes:
+    """Instance and group normalization: scale and bias per channel, the last axis."""
+    source = input_shape(graph, op, 0)
+    groups = op.attrs.groups if isinstance(op.attrs, GroupNormAttrs) else 1
+    if len(source) < 3 or groups < 1 or source[-1] % groups:
+        raise ModelError(f"shape {source} does not fit {groups} groups of channels")
+    for index in (1, 2):
+        found = input_shape(graph, op, index)
+        if found != source[-1:]:
+            raise ModelError(f"parameter {index} has shape {found}, expected {source[-1:]}")
+    return (source,)
+
+
+def l2_norm(graph: Graph, op: Op) -> Shapes:
+    source = input_shape(graph, op, 0)
+    check_axis(op.attrs_as(L2NormAttrs).axis, source)
     return (source,)
 
 

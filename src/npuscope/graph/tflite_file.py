@@ -69,6 +69,15 @@ class SourceOp:
     def origin(self) -> str:
         return f"{self.kind}:#{self.index}"
 
+    def number(self, field: str) -> int:
+        """A whole-number option; operators that do not have it read as 0."""
+        value = self.options.get(field, 0)
+        return int(value) if not isinstance(value, tuple) else 0
+
+    def real(self, field: str) -> float:
+        value = self.options[field]
+        return float(value) if not isinstance(value, tuple) else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -53,8 +53,34 @@ OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "RESHAPE": ("ReshapeOptions", ("NewShape",)),
+    "TRANSPOSE_CONV": (
+        "TransposeConvOptions",
+        ("Padding", "StrideH", "StrideW", "FusedActivationFunction"),
+    ),
+    "DIV": ("DivOptions", ("FusedActivationFunction",)),
+    "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
+    "GELU": ("GeluOptions", ("Approximate",)),
+    "L2_NORMALIZATION": ("L2NormOptions", ("FusedActivationFunction",)),
+    "STRIDED_SLICE": (
+        "StridedSliceOptions",
+        ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"),
+    ),
+    "SPLIT": ("SplitOptions", ("NumSplits",)),
+    "PACK": ("PackOptions", ("Axis",)),
+    "UNPACK": ("UnpackOptions", ("Axis",)),
+    "GATHER": ("GatherOptions", ("Axis", "BatchDims")),
+    "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", ("AlignCorners", "HalfPixelCenters")),
+    "RESIZE_NEAREST_NEIGHBOR": (
+        "ResizeNearestNeighborOptions",
+        ("AlignCorners", "HalfPixelCenters"),
+    ),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", ("BlockSize",)),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", ("BlockSize",)),
 }
 OPTIONS["MAX_POOL_2D"] = OPTIONS["AVERAGE_POOL_2D"]
+for _reduction in ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+    OPTIONS[_reduction] = OPTIONS["MEAN"]
 
 _VECTORS = {"NewShape"}
 

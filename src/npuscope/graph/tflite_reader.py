@@ -1,38 +1,28 @@
 """TFLite -> Graph.
 
 The file's tensors keep their shapes, because TFLite is channel-last already. Only depthwise weights
-are turned and implicit flattening is made an op.
+are turned and implicit flattening is made an op. Shape arithmetic is computed here.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.errors import FileError, ModelError
+from npuscope.errors import ModelError
 from npuscope.graph.attrs import Attrs
+from npuscope.graph.attrs_moves import SplitAttrs
 from npuscope.graph.builder import Builder
-from npuscope.graph.int4 import unpack_int4
-from npuscope.graph.limits import Budget
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
+from npuscope.graph.fold import fold_last_op
+from npuscope.graph.limits import MAX_ELEMENTS, Budget
+from npuscope.graph.model import DType, Graph, Numerics, Tensor
 from npuscope.graph.pinning import Pins, static_shape
+from npuscope.graph.refusals import refuse_ops
 from npuscope.graph.shapes import Shape
 from npuscope.graph.tflite_file import Source, SourceOp, SourceTensor, parse
-from npuscope.graph.tflite_ops import CONVERTERS, SHAPE_INPUTS
-from npuscope.text import safe_terminal
-
-_TYPES = {
-    "FLOAT32": DType.FLOAT32,
-    "INT32": DType.INT32,
-    "UINT8": DType.UINT8,
-    "INT64": DType.INT64,
-    "BOOL": DType.BOOL,
-    "INT16": DType.INT16,
-    "INT8": DType.INT8,
-    "UINT16": DType.UINT16,
-    "INT4": DType.INT4,
-}
+from npuscope.graph.tflite_table import CONVERTERS, SHAPE_INPUTS
+from npuscope.graph.tflite_tensors import TfliteTensors
 
 
 def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
@@ -47,16 +37,14 @@ class TfliteReader:
         self.source = source
         self.builder = Builder(name, Numerics.LITERT)
         self.pins = pins
-        self.budget = budget
-        self.names: dict[int, str] = {}  # source tensor -> graph tensor
-        self.turned: dict[int, str] = {}  # depthwise weights -> turned constant
+        self.tensors = TfliteTensors(source, self.builder, budget)
 
     def run(self) -> Graph:
-        ops = live_ops(self.source)
-        _refuse_unknown(ops)
         graph = self.builder.graph
         self.pins.check_names([self.source.tensors[index].name for index in self.source.inputs])
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
+        ops = live_ops(self.source, shapes_are_stated=not self.pins.used)
+        _refuse_unknown(ops)
         for op in ops:
             CONVERTERS[op.kind](self, op)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
@@ -68,13 +56,12 @@ class TfliteReader:
         signature = tensor.signature or tensor.shape
         dims = tuple(None if dim < 0 else dim for dim in signature)
         shape = static_shape(tensor.name, dims, self.pins, self.builder.graph.notes)
-        self._add(tensor, shape)
-        return self.names[index]
+        return self.tensors.add(tensor, shape).name
 
     def _output(self, index: int) -> str:
         if index < 0:
             raise ModelError("a graph output has no tensor")
-        return self.names[index] if index in self.names else self._constant(index).name
+        return self.tensors.get(index).name
 
     # what the operator table asks for
 
@@ -83,9 +70,7 @@ class TfliteReader:
         index = op.inputs[position] if position < len(op.inputs) else -1
         if index < 0:
             raise ModelError(f"input {position} is missing", where=op.origin)
-        if index in self.names:
-            return self.builder.graph.tensors[self.names[index]]
-        return self._constant(index)
+        return self.tensors.get(index)
 
     def optional(self, op: SourceOp, position: int) -> str:
         """Name of an optional input, the empty string when it is absent."""
@@ -94,30 +79,7 @@ class TfliteReader:
         return self.tensor(op, position).name
 
     def depthwise_weights(self, op: SourceOp, position: int) -> Tensor:
-        """(1, kh, kw, O) turned into (O, kh, kw, 1), scales along the first axis."""
-        index = op.inputs[position] if position < len(op.inputs) else -1
-        source = self.source.tensors[index]
-        if index < 0 or source.data is None or len(source.shape) != 4 or source.shape[0] != 1:
-            raise ModelError(
-                f"depthwise weights must be a constant (1, kh, kw, O), found {source.shape}",
-                where=op.origin,
-            )
-        if index not in self.turned:
-            self.turned[index] = self._turned(source).name
-        return self.builder.graph.tensors[self.turned[index]]
-
-    def _turned(self, source: SourceTensor) -> Tensor:
-        quant = source.quant
-        if quant is not None and quant.axis is not None:
-            if quant.axis != 3:
-                raise ModelError(
-                    f"depthwise weights have scales along axis {quant.axis}, expected 3",
-                    where=_label(source),
-                )
-            quant = replace(quant, axis=0)
-        dtype = _dtype(source)
-        data = np.ascontiguousarray(self._values(source, dtype).transpose(3, 1, 2, 0))
-        return self.builder.constant(source.name, data, dtype, None if dtype.is_float else quant)
+        return self.tensors.depthwise_weights(op, position)
 
     def integers(self, op: SourceOp, position: int) -> np.ndarray:
         """The values of an input that must be a constant of whole numbers."""
@@ -141,14 +103,53 @@ class TfliteReader:
             raise ModelError(f"axis {axis} is outside of shape {tensor.shape}", where=op.origin)
         return axis % rank
 
-    def reshaped(self, op: SourceOp, x: Tensor, shape: Shape) -> Tensor:
-        """`x` behind a Reshape that the file implies."""
-        flat = self.builder.add(Tensor(f"{x.name}_flat", shape, x.dtype, x.quant))
-        self.builder.emit("Reshape", (x.name,), Attrs(), flat, (op.origin,))
-        return flat
+    def new_axis(self, op: SourceOp, axis: int, parts: list[Tensor]) -> int:
+        """An axis to be added to tensors of one shape."""
+        shapes = {part.shape for part in parts}
+        rank = len(parts[0].shape) + 1 if parts else 0
+        if len(shapes) != 1 or not -rank <= axis < rank:
+            raise ModelError(f"shapes {sorted(shapes)} and axis {axis}", where=op.origin)
+        return axis % rank
+
+    def window_target(self, op: SourceOp, position: int) -> tuple[int, int]:
+        """Height and width of the output, as an input states them."""
+        sizes = self.integers(op, position).ravel().tolist()
+        if len(sizes) != 4:
+            raise ModelError(f"output shape {sizes}, expected 4 axes", where=op.origin)
+        return sizes[1], sizes[2]
+
+    def check_size(self, op: SourceOp, sizes: Sequence[int]) -> None:
+        """Before memory is taken for a shape that the file computes."""
+        elements = int(np.prod(sizes, dtype=object))
+        if min(sizes, default=1) < 1 or elements > MAX_ELEMENTS:
+            raise ModelError(f"a constant of shape {tuple(sizes)}", where=op.origin)
+        self.tensors.budget.take(elements)
 
     def reshape_target(self, op: SourceOp, x: Tensor) -> Shape:
         return _pinned_reshape(self, op, x) if self.pins.used else self._output_source(op).shape
+
+    # ops
+
+    def reshaped(self, op: SourceOp, x: Tensor, shape: Shape) -> Tensor:
+        """`x` behind a Reshape that the file implies."""
+        flat = self.builder.add(Tensor(f"{x.name}_flat", shape, x.dtype, x.quant))
+        return self._append(op, "Reshape", (x.name,), Attrs(), (flat,))[0]
+
+    def aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> Tensor:
+        """The result of an op that the file does not name, of the type of `x`."""
+        return self._aside(op, kind, x, attrs)[0]
+
+    def parts(self, op: SourceOp, x: Tensor, axis: int, shape: Shape) -> list[str]:
+        """Slices of size 1 along an axis."""
+        count = x.shape[axis]
+        made = self._aside(op, "Split", x, SplitAttrs(axis, (shape[axis],) * count))
+        return [tensor.name for tensor in made]
+
+    def _aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> list[Tensor]:
+        shapes = self.builder.infer_all(kind, (x.name,), attrs, op.origin)
+        stem = f"{x.name}_{kind.lower()}"
+        made = tuple(self.builder.add(Tensor(stem, shape, x.dtype, x.quant)) for shape in shapes)
+        return self._append(op, kind, (x.name,), attrs, made)
 
     def emit(
         self,
@@ -157,95 +158,69 @@ class TfliteReader:
         inputs: tuple[str, ...],
         attrs: Attrs,
         shape: Shape | None = None,
+        output: int | None = None,
     ) -> None:
         """Append the op; shapes come from the file unless an input was pinned to another one."""
         inputs = inputs[:-1] if not inputs[-1] else inputs
-        source = self._output_source(op)
+        source = self._output_source(op, output)
         if shape is None:
             inferred = self.pins.used
             shape = self.builder.infer(kind, inputs, attrs, op.origin) if inferred else source.shape
-        tensor = self._add(source, shape)
-        self.builder.emit(kind, inputs, attrs, tensor, (op.origin,))
+        self._append(op, kind, inputs, attrs, (self.tensors.add(source, shape),))
 
-    def _output_source(self, op: SourceOp) -> SourceTensor:
-        if len(op.outputs) != 1 or op.outputs[0] < 0:
+    def emit_all(self, op: SourceOp, kind: str, inputs: tuple[str, ...], attrs: Attrs) -> None:
+        """The same for all outputs of the operator at once."""
+        sources = [self._output_source(op, place) for place in range(len(op.outputs))]
+        shapes = self.builder.infer_all(kind, inputs, attrs, op.origin)
+        if len(shapes) != len(sources):
+            raise ModelError(f"{len(sources)} outputs, expected {len(shapes)}", where=op.origin)
+        rows = zip(sources, shapes, strict=True)
+        made = tuple(self.tensors.add(source, shape) for source, shape in rows)
+        self._append(op, kind, inputs, attrs, made)
+
+    def make_constant(self, op: SourceOp, data: np.ndarray) -> None:
+        """The operator's result is known now."""
+        self.tensors.add_constant(self._output_source(op), data)
+
+    def _append(
+        self,
+        op: SourceOp,
+        kind: str,
+        inputs: tuple[str, ...],
+        attrs: Attrs,
+        outputs: tuple[Tensor, ...],
+    ) -> list[Tensor]:
+        self.builder.emit_all(kind, inputs, attrs, outputs, (op.origin,))
+        fold_last_op(self.builder.graph)
+        return [self.builder.graph.tensors[tensor.name] for tensor in outputs]
+
+    def _output_source(self, op: SourceOp, place: int | None = None) -> SourceTensor:
+        if place is None and len(op.outputs) != 1:
             raise ModelError(f"{len(op.outputs)} outputs, expected one", where=op.origin)
-        return self.source.tensors[op.outputs[0]]
-
-    # tensors
-
-    def _add(self, source: SourceTensor, shape: Shape) -> Tensor:
-        if source.index in self.names:
-            raise ModelError("the tensor is made twice", where=_label(source))
-        dtype = _dtype(source)
-        quant = None if dtype.is_float else source.quant
-        tensor = self.builder.add(Tensor(source.name, shape, dtype, quant))
-        self.names[source.index] = tensor.name
-        return tensor
-
-    def _constant(self, index: int) -> Tensor:
-        source = self.source.tensors[index]
-        if source.data is None:
-            raise ModelError("the tensor is read but nothing makes it", where=_label(source))
-        dtype = _dtype(source)
-        data = self._values(source, dtype)
-        quant: Quant | None = None if dtype.is_float else source.quant
-        tensor = self.builder.constant(source.name, data, dtype, quant)
-        self.names[index] = tensor.name
-        return tensor
-
-    def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
-        raw = source.data
-        wanted = Tensor("", source.shape, dtype).size_bytes
-        if raw is None or raw.nbytes != wanted or min(source.shape, default=1) < 1:
-            found = 0 if raw is None else raw.nbytes
-            raise FileError(
-                f"constant of shape {source.shape} needs {wanted} bytes, found {found}",
-                where=_label(source),
-            )
-        self.budget.take(raw.nbytes)
-        if dtype is DType.INT4:
-            return unpack_int4(raw, _elements(source)).reshape(source.shape)
-        return raw.view(dtype.numpy).reshape(source.shape)
+        index = op.outputs[place or 0]
+        if index < 0:
+            raise ModelError("an output has no tensor", where=op.origin)
+        return self.source.tensors[index]
 
 
-def _label(source: SourceTensor) -> str:
-    return f"tensor #{source.index} '{safe_terminal(source.name)}'"
+def live_ops(source: Source, shapes_are_stated: bool = True) -> list[SourceOp]:
+    """The operators that the outputs need, in file order.
 
-
-def _elements(source: SourceTensor) -> int:
-    return Tensor("", source.shape, DType.INT8).elements
-
-
-def _dtype(source: SourceTensor) -> DType:
-    if source.sparse:
-        raise ModelError("sparse tensors are not supported", where=_label(source))
-    if source.type not in _TYPES:
-        raise ModelError(f"{source.type} tensors are not supported", where=_label(source))
-    return _TYPES[source.type]
-
-
-def live_ops(source: Source) -> list[SourceOp]:
-    """The operators that the outputs need, in file order; shape arithmetic falls away."""
+    Where the file states all shapes, what only computes one falls away.
+    """
     needed = set(source.outputs)
     live: list[SourceOp] = []
     for op in reversed(source.ops):
         if needed.intersection(op.outputs):
             live.append(op)
-            needed.update(op.inputs[: SHAPE_INPUTS.get(op.kind, len(op.inputs))])
+            read = SHAPE_INPUTS.get(op.kind) if shapes_are_stated else None
+            needed.update(op.inputs[:read])
     return live[::-1]
 
 
 def _refuse_unknown(ops: list[SourceOp]) -> None:
-    unknown = [op for op in ops if op.kind not in CONVERTERS]
-    if not unknown:
-        return
-    kinds = sorted({op.kind for op in unknown})
-    raise ModelError(
-        f"operator {unknown[0].kind} (#{unknown[0].index}) is not supported; "
-        f"{len(unknown)} such operators in all: {', '.join(kinds)}",
-        where=unknown[0].origin,
-    )
+    unknown = [(op.kind, op.origin) for op in ops if op.kind not in CONVERTERS]
+    refuse_ops(unknown, "operator")
 
 
 def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:

@@ -125,9 +125,17 @@ def _moved_type(graph: Graph) -> Iterator[Problem]:
     """Ops that move data keep the element type."""
     for op in graph.ops:
         if spec(op).moves_data:
-            types = {graph.tensors[name].dtype.value for name in (*op.inputs, *op.outputs)}
+            moved = op.inputs[: spec(op).data_inputs]
+            types = {graph.tensors[name].dtype.value for name in (*moved, *op.outputs)}
             if len(types) > 1:
                 yield _place(op), f"it moves data between {' and '.join(sorted(types))}"
+
+
+def _element_types(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        text = spec(op).types(graph, op)
+        if text:
+            yield _place(op), text
 
 
 def _quantization(graph: Graph) -> Iterator[Problem]:
@@ -181,6 +189,7 @@ RULES: dict[str, Callable[[Graph], Iterator[Problem]]] = {
     "constant data": _constant_data,
     "quantization": _quantization,
     "moved type": _moved_type,
+    "element types": _element_types,
     "single producer": _single_producer,
     "defined before use": _defined_before_use,
     "no dangling outputs": _no_dangling_outputs,

@@ -172,6 +172,8 @@ class Generation:
     saturation_safe_shift: bool
     per_channel_both_stages: bool
     quantize_across_reshape: bool
+    prime_outputs_limit: int
+    splits_odd_channels: bool
     control: Control
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt, prod
 from typing import cast
 
 from npuscope.graph.attrs import ConvAttrs
@@ -27,3 +28,23 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     width, rows = graph.first_input(op).shape[-2], graph.tensor(op.inputs[1]).shape[1]
     limit = machine.convacc.line_buffer_elements
     return Refusal(f"width {width}", str(limit)) if rows > 1 and width > limit else None
+
+
+@refuse("NA-CONV-PRIME", "Conv2D", "FullyConnected")
+def outputs_split_over_the_kernel_buffer(
+    graph: Graph, op: Op, machine: Machine
+) -> Refusal | None:
+    """The output channels cannot be split over the kernel buffer: their count is prime, and
+    there is only one output position."""
+    limit = machine.generation.prime_outputs_limit
+    shape = graph.output_tensor(op).shape
+    outputs, positions = shape[-1], prod(shape[:-1])
+    weights = graph.tensor(op.inputs[1]).shape
+    pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
+    if not limit or positions > 1 or not pointwise or outputs <= limit:
+        return None
+    return Refusal(f"{outputs} output channels", str(limit)) if _is_prime(outputs) else None
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))

@@ -90,12 +90,15 @@ def _pass_through(graph: Graph, op: Op) -> Step:
 qdq_quantize = between(_pass_through, elementwise=True)
 
 
-def moving(make_raw: Maker, make_real: Maker) -> Maker:
-    """Ops that only move values work on raw ones when both sides share the quantization."""
+def moving(make_raw: Maker, make_real: Maker, data_inputs: int | None = None) -> Maker:
+    """Ops that only move values work on raw ones when both sides share the quantization.
+
+    `data_inputs` is how many of the inputs are moved (None: all).
+    """
 
     def make(graph: Graph, op: Op) -> Step:
         output = graph.output_tensor(op)
-        sources = [graph.tensors[name] for name in op.inputs]
+        sources = [graph.tensors[name] for name in op.inputs[:data_inputs]]
         if all((t.quant, t.dtype) == (output.quant, output.dtype) for t in sources):
             return make_raw(graph, op)
         return between(make_real)(graph, op)

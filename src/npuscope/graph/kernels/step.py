@@ -1,7 +1,7 @@
 """What a kernel is: a maker reads an op once and returns the step that runs it every time.
 
 All that depends on constants only (weights as floats, multipliers, tables) belongs to the maker;
-the step sees the op's present inputs in order and returns its output.
+the step sees the op's present inputs in order and returns its output, or all of several.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from npuscope.graph.model import Graph, Op, Quant, Tensor
 Array = NDArray[Any]
 Step = Callable[[Sequence[Array]], Array]
 Maker = Callable[[Graph, Op], Step]
+Steps = Callable[[Sequence[Array]], tuple[Array, ...]]
+StepsMaker = Callable[[Graph, Op], Steps]
 
 
 def constant_of(graph: Graph, op: Op, index: int, what: str) -> Tensor:

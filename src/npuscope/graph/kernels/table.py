@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npuscope.errors import ModelError
-from npuscope.graph.kernels import conv, dense, elementwise, float_ops, pool, qdq, shape, softmax
-from npuscope.graph.kernels.step import Maker, Step
+from npuscope.graph.kernels import (
+    conv,
+    dense,
+    elementwise,
+    float_ops,
+    moves,
+    pool,
+    qdq,
+    shape,
+    softmax,
+)
+from npuscope.graph.kernels.step import Maker, Steps, StepsMaker
 from npuscope.graph.model import Graph, Numerics, Op
 
 
@@ -17,6 +27,10 @@ class Row:
     litert: Maker | None
     qdq: Maker | None
     real: Maker | None
+
+
+def _moving(make: Maker) -> Row:
+    return Row(make, qdq.moving(make, make), make)
 
 
 KERNELS: dict[str, Row] = {
@@ -57,19 +71,33 @@ KERNELS: dict[str, Row] = {
         shape.raw_concat, qdq.moving(shape.raw_concat, shape.real_concat), shape.real_concat
     ),
     "Pad": Row(shape.raw_pad, qdq.moving(shape.raw_pad, shape.real_pad), shape.real_pad),
+    "Slice": _moving(moves.cut),
+    "MirrorPad": _moving(moves.mirror_pad),
+    "Gather": Row(moves.gather, qdq.moving(moves.gather, moves.gather, 1), moves.gather),
+    "Tile": _moving(moves.tile),
+    "BroadcastTo": _moving(moves.broadcast_to),
+    "DepthToSpace": _moving(moves.depth_to_space),
+    "SpaceToDepth": _moving(moves.space_to_depth),
     "Identity": Row(shape.identity, qdq.moving(shape.identity, shape.identity), shape.identity),
 }
 
 
-def make_step(graph: Graph, op: Op) -> Step:
+# Ops with several outputs; they only move values, so numerics do not matter.
+SEVERAL_OUTPUTS: dict[str, StepsMaker] = {"Split": moves.split}
+
+
+def make_step(graph: Graph, op: Op) -> Steps:
     """The prepared kernel of an op, chosen by the graph's numerics and the op's tensors."""
+    if op.kind in SEVERAL_OUTPUTS:
+        return SEVERAL_OUTPUTS[op.kind](graph, op)
     row = KERNELS.get(op.kind)
     if row is None:
         raise ModelError(f"the reference executor has no kernel for '{op.kind}'")
     maker = _choose(graph, op, row)
     if maker is None:
         raise ModelError(f"the reference executor has no {op.kind} on these types")
-    return maker(graph, op)
+    step = maker(graph, op)
+    return lambda inputs: (step(inputs),)
 
 
 def _choose(graph: Graph, op: Op, row: Row) -> Maker | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from npuscope.errors import ModelError
 from npuscope.graph.attrs import Attrs, TransposeAttrs
 from npuscope.graph.builder import Builder
 from npuscope.graph.model import Tensor
@@ -51,6 +52,8 @@ class Arranger:
         if value.layout == wanted:
             return value
         source = self.source_shape(value)
+        if len(without_added(wanted)) != len(source):
+            raise ModelError(f"{len(without_added(wanted))} axes expected, found shape {source}")
         tensor = self.graph.tensors[value.tensor]
         origins = value.via or (origin,)
         if order_of_values(value.layout, source) != order_of_values(wanted, source):
@@ -112,4 +115,6 @@ class Arranger:
 
 def operand_layout(layout: Layout, missing: int) -> Layout:
     """How an operand that lacks the first `missing` axes is stored to broadcast with `layout`."""
+    if missing < 0:
+        raise ModelError(f"an operand has {-missing} more axes than it may broadcast to")
     return tuple(ADDED if axis == ADDED or axis < missing else axis - missing for axis in layout)

@@ -17,6 +17,8 @@ INTEGER_TYPES = {
     "uint16": DType.UINT16,
     "int32": DType.INT32,
 }
+# Whole numbers that stand for themselves: indices, sizes, truth.
+PLAIN_TYPES = {"int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL}
 _UINT4_SHIFT = 8  # uint4 q with zero point z and int4 q - 8 with z - 8 are the same real value
 
 

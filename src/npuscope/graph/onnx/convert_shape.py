@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import ConcatAttrs, PadAttrs
+from npuscope.graph.attrs import ConcatAttrs
 from npuscope.graph.onnx.arrange import Value
 from npuscope.graph.onnx.constants import QuantType
 from npuscope.graph.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
@@ -70,13 +70,13 @@ def identity(task: Task) -> None:
 
 
 def concat(task: Task) -> None:
-    count = len(task.node.inputs)
-    values = [task.value(index) for index in range(count)]
+    values = [task.value(index) for index in range(len(task.node.inputs))]
+    if not values:
+        raise ModelError("there is nothing to join")
     rearranged = [v.layout for v in values if v.layout != tuple(range(len(v.layout)))]
     layout = (rearranged or [values[0].layout])[0]
     rank = sum(axis != ADDED for axis in layout)
-    axis = task.node.integer("axis", 0)
-    axis = checked_axis(axis, rank)
+    axis = checked_axis(task.node.integer("axis", 0), rank)
     if any(len(task.shape(value)) != rank for value in values):
         raise ModelError("the parts have different numbers of axes")
     values = [task.arranger.arrange(value, layout, task.node.origin) for value in values]
@@ -104,32 +104,3 @@ def _following_type(task: Task) -> QuantType | None:
     for node in task.reader.readers.get((QUANTIZE, task.node.output), []):
         return node_type(node, task.reader.constants)
     return None
-
-
-def pad(task: Task) -> None:
-    if task.node.text("mode", "constant") != "constant":
-        raise ModelError("only padding with a constant is supported")
-    x = task.value(0)
-    rank = len(task.shape(x))
-    table = _pad_table(task, rank)
-    fill = task.constant(2)
-    if task.node.input(2) and (fill is None or fill.data.size != 1):
-        raise ModelError("the fill value must be a constant number")
-    value = float(fill.real().ravel()[0]) if fill is not None else 0.0
-    pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
-    task.emit("Pad", (x.tensor,), PadAttrs(pads, value), x.layout, x.via)
-
-
-def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
-    """(before, after) per source axis."""
-    flat = task.whole(1) or []
-    chosen = task.whole(3)
-    axes = list(range(rank))
-    if chosen is not None:
-        axes = [checked_axis(axis, rank) for axis in chosen]
-    if len(flat) != 2 * len(axes):
-        raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
-    table = [(0, 0)] * rank
-    for place, axis in enumerate(axes):
-        table[axis] = (flat[place], flat[place + len(axes)])
-    return table

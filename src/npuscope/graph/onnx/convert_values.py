@@ -1,35 +1,55 @@
-"""Ops that compute on values one by one or along an axis."""
+"""Ops that compute on values one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import (
     Attrs,
-    BatchNormAttrs,
     BinaryAttrs,
     ClipAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
 )
-from npuscope.graph.onnx.constants import Const
-from npuscope.graph.onnx.fold import axes_of
-from npuscope.graph.onnx.layout import ADDED, Layout, checked_axis, dropped, plain
+from npuscope.graph.model import DType
+from npuscope.graph.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const
+from npuscope.graph.onnx.layout import ADDED, Layout, plain
 from npuscope.graph.onnx.nodes import Node
 from npuscope.graph.onnx.task import Task
+from npuscope.graph.onnx.tensors import TYPE_NAMES
 
+Convert = Callable[[Task], None]
 _INF = float("inf")
 _FLOAT32_MAX = 3.4e38  # exporters write "no limit" as the largest float32
-_SOFTMAX_ALONG_AXIS_OPSET = 13
 
 
-def unary(kind: str, attrs: Attrs) -> Callable[[Task], None]:
+def unary(kind: str, attrs: Attrs | None = None) -> Convert:
     def convert(task: Task) -> None:
         x = task.value(0)
-        task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
+        task.emit(kind, (x.tensor,), attrs or Attrs(), x.layout, x.via)
 
     return convert
+
+
+def leaky_relu(task: Task) -> None:
+    unary("LeakyRelu", LeakyReluAttrs(task.node.number("alpha", 0.01)))(task)
+
+
+def elu(task: Task) -> None:
+    unary("Elu", EluAttrs(task.node.number("alpha", 1.0)))(task)
+
+
+def hard_sigmoid(task: Task) -> None:
+    alpha, beta = task.node.number("alpha", 0.2), task.node.number("beta", 0.5)
+    unary("HardSigmoid", HardSigmoidAttrs(alpha, beta))(task)
+
+
+def gelu(task: Task) -> None:
+    approximate = task.node.text("approximate", "none") == "tanh"
+    unary("Gelu", GeluAttrs(approximate))(task)
 
 
 def clip(task: Task) -> None:
@@ -39,42 +59,90 @@ def clip(task: Task) -> None:
     unary("Clip", ClipAttrs(*limits))(task)
 
 
+def clamp_of(node: Node, constants: dict[str, Const]) -> tuple[float, float] | None:
+    """The limits of a node that is a clamp, which the op before it can take over."""
+    return clip_range(node, constants) if node.kind in ("Relu", "Clip") else None
+
+
 def clip_range(node: Node, constants: dict[str, Const]) -> tuple[float, float] | None:
     """(low, high) of a Relu or Clip, None when a limit is computed."""
     if node.kind == "Relu":
         return 0.0, _INF
-    limits = [-_INF, _INF]
+    # attributes up to opset 10, inputs from then on
+    limits = [node.number("min", -_INF), node.number("max", _INF)]
     for index in (1, 2):
         if not node.input(index):
             continue
         const = constants.get(node.input(index))
         if const is None or const.data.size != 1:
             return None
-        value = float(const.real().ravel()[0])
-        if abs(value) < _FLOAT32_MAX:
-            limits[index - 1] = value
-    return limits[0], limits[1]
+        limits[index - 1] = float(const.real().ravel()[0])
+    return _open(limits[0]), _open(limits[1])
 
 
-def binary(kind: str) -> Callable[[Task], None]:
+def _open(limit: float) -> float:
+    if abs(limit) < _FLOAT32_MAX:
+        return limit
+    return _INF if limit > 0 else -_INF
+
+
+def binary(kind: str) -> Convert:
+    return _broadcasting(kind, BinaryAttrs(), (0, 1))
+
+
+def comparison(kind: str) -> Convert:
+    return _broadcasting(kind, Attrs(), (0, 1), DType.BOOL)
+
+
+def power(task: Task) -> None:
+    """Squares and roots are ops of their own."""
+    exponent = task.constant(1)
+    number = float(exponent.real().ravel()[0]) if exponent and exponent.data.size == 1 else 0.0
+    kinds = {2.0: "Square", 0.5: "Sqrt"}
+    if exponent is not None and exponent.data.ndim <= 1 and number in kinds:
+        unary(kinds[number])(task)
+    else:
+        binary("Pow")(task)
+
+
+def _broadcasting(
+    kind: str, attrs: Attrs, places: Sequence[int], dtype: DType | None = None
+) -> Convert:
     def convert(task: Task) -> None:
-        layout = _common_layout(task)
-        inputs = task.operand(0, layout), task.operand(1, layout)
-        via = [task.value(i).via for i in (0, 1) if task.constant(i) is None]
-        attrs = BinaryAttrs(task.activation)
-        task.emit(kind, inputs, attrs, layout, tuple(origin for one in via for origin in one))
+        layout = _common_layout(task, places)
+        inputs = tuple(task.operand(index, layout) for index in places)
+        task.emit(kind, inputs, attrs, layout, _via(task, places), dtype)
 
     return convert
 
 
-def _common_layout(task: Task) -> Layout:
-    """The storage both operands broadcast in: that of the operand with most axes.
+def _via(task: Task, places: Sequence[int]) -> tuple[str, ...]:
+    via = [task.value(index).via for index in places if task.constant(index) is None]
+    return tuple(origin for one in via for origin in one)
+
+
+def prelu(task: Task) -> None:
+    """The slopes broadcast to x, which keeps its storage."""
+    x = task.value(0)
+    slopes = task.operand(1, x.layout)
+    task.emit("PRelu", (x.tensor, slopes), Attrs(), x.layout, x.via)
+
+
+def where(task: Task) -> None:
+    """The result has the type of the values, not of the condition."""
+    layout = _common_layout(task, (0, 1, 2))
+    inputs = tuple(task.operand(index, layout) for index in (0, 1, 2))
+    task.emit("Where", inputs, Attrs(), layout, _via(task, (0, 1, 2)), like=1)
+
+
+def _common_layout(task: Task, places: Sequence[int]) -> Layout:
+    """The storage all operands broadcast in: that of the operand with most axes.
 
     A rearranged one wins over one in source order, so a channel-last chain stays one.
     """
     layouts: list[Layout] = []
     ranks: list[int] = []
-    for index in (0, 1):
+    for index in places:
         const = task.constant(index)
         if const is not None:
             ranks.append(const.data.ndim)
@@ -88,44 +156,20 @@ def _common_layout(task: Task) -> Layout:
     return (rearranged or full or [plain(rank)])[0]
 
 
-def mean(task: Task) -> None:
+def cast(task: Task) -> None:
+    wanted = TYPE_NAMES.get(task.node.integer("to", 0), "")
     x = task.value(0)
-    rank = len(task.shape(x))
-    axes = axes_of(task.node, [None, task.constant(1)])
-    if task.node.input(1) and task.constant(1) is None:
-        raise ModelError("the axes must be constants")
-    if not axes:
-        if task.node.integer("noop_with_empty_axes", 0):
+    held = task.tensor(x).dtype
+    if wanted == "float32" and (held.is_float or task.integer):
+        if task.bound is None:
             task.finish(x)
-            return
-        axes = tuple(range(rank))
-    source = tuple(sorted({checked_axis(axis, rank) for axis in axes}))
-    keep = bool(task.node.integer("keepdims", 1))
-    stored = tuple(sorted(x.layout.index(axis) for axis in source))
-    layout = x.layout if keep else dropped(x.layout, source)
-    task.emit("Mean", (x.tensor,), ReduceAttrs(stored, keep), layout, x.via)
-
-
-def softmax(task: Task) -> None:
-    """Before opset 13 it runs over all axes from `axis` on, seen as one."""
-    x = task.value(0)
-    shape = task.shape(x)
-    old = task.opset < _SOFTMAX_ALONG_AXIS_OPSET
-    axis = checked_axis(task.node.integer("axis", 1 if old else -1), len(shape))
-    if old and any(size != 1 for size in shape[axis + 1 :]):
+        else:
+            task.emit("Quantize", (x.tensor,), Attrs(), x.layout, x.via)
+        return
+    types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
+    if wanted not in types or wanted == "int4":
         raise ModelError(
-            f"Softmax of opset {task.opset} over several axes of {shape} is not supported",
-            hint="export with opset 13 or later",
+            f"a cast to {wanted or 'an unknown type'} is not supported",
+            hint="export the model in float32",
         )
-    attrs = SoftmaxAttrs(x.layout.index(axis))
-    task.emit("Softmax", (x.tensor,), attrs, x.layout, x.via)
-
-
-def batch_norm(task: Task) -> None:
-    if task.node.integer("training_mode", 0):
-        raise ModelError("BatchNormalization in training mode is not supported")
-    rank = len(task.shape(task.value(0)))
-    x = task.channel_last(0) if rank > 2 else task.arranged(0, plain(rank))
-    parameters = tuple(task.real_parameter(index).name for index in (1, 2, 3, 4))
-    attrs = BatchNormAttrs(task.node.number("epsilon", 1e-5), task.activation)
-    task.emit("BatchNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
+    task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[wanted])

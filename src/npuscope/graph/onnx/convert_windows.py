@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import PoolAttrs, ReduceAttrs
+from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.onnx.layout import Shape
 from npuscope.graph.onnx.nodes import Node
 from npuscope.graph.onnx.task import Task
@@ -22,7 +22,7 @@ class Window:
     dilations: _Pair
 
 
-def _pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
+def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
     """Height and width; one spatial axis is the width."""
     found = values if values is not None else (default,) * axes
     if len(found) != axes:
@@ -45,11 +45,41 @@ def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) 
     count = axes or _axes(node, size) or 2
     if count not in (1, 2):
         raise ModelError(f"{count} spatial axes are not supported, expected 1 or 2")
-    strides = _pair(node.integers("strides"), count, 1)
-    dilations = _pair(node.integers("dilations"), count, 1)
+    strides = pair(node.integers("strides"), count, 1)
+    dilations = pair(node.integers("dilations"), count, 1)
     if min(*strides, *dilations, *size) < 1:
         raise ModelError(f"kernel {size}, strides {strides}, dilations {dilations}: must be >= 1")
     return Window(strides, _pads(node, size, strides, dilations, shape, count), dilations)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedWindow(Window):
+    output_pads: _Pair
+
+
+def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> TransposedWindow:
+    """The same for a ConvTranspose; `pads` are what is cut off its result."""
+    size = (kernel[0], kernel[1])
+    strides, dilations = (pair(node.integers(name), axes, 1) for name in ("strides", "dilations"))
+    if min(*strides, *dilations, *size) < 1:
+        raise ModelError(f"kernel {size}, strides {strides}, dilations {dilations}: must be >= 1")
+    extra = pair(node.integers("output_padding"), axes, 0)
+    extra = (0, extra[1]) if axes == 1 else extra
+    given = node.integers("output_shape")
+    mode = node.text("auto_pad", "NOTSET")
+    if given is None and not mode.startswith("SAME"):
+        pads = _pads(node, size, strides, dilations, shape, axes)
+        return TransposedWindow(strides, pads, dilations, extra)
+    wanted = pair(given[-axes:] if given else None, axes, 1)
+    before, after = [], []
+    for axis in (0, 1):
+        target = wanted[axis] if given else shape[axis + 1] * strides[axis]
+        whole = (shape[axis + 1] - 1) * strides[axis] + (size[axis] - 1) * dilations[axis] + 1
+        total = max(whole + extra[axis] - target, 0)
+        small, large = total // 2, total - total // 2
+        before.append(small if mode == "SAME_UPPER" else large)
+        after.append(large if mode == "SAME_UPPER" else small)
+    return TransposedWindow(strides, (before[0], before[1], after[0], after[1]), dilations, extra)
 
 
 def _pads(
@@ -84,7 +114,7 @@ def _same_pads(
 
 def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
     node = task.node
-    kernel = _pair(node.integers("kernel_shape"), axes, 1)
+    kernel = pair(node.integers("kernel_shape"), axes, 1)
     window = window_of(node, kernel, shape, axes)
     if window.dilations != (1, 1):
         raise ModelError(f"pooling with dilations {window.dilations} is not supported")
@@ -95,7 +125,7 @@ def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
         if counts and pads != window.pads:
             raise ModelError("ceil_mode with count_include_pad is not supported")
     counts = counts and any(pads)
-    return PoolAttrs(kernel, window.strides, pads, counts, task.activation)
+    return PoolAttrs(kernel, window.strides, pads, counts)
 
 
 def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
@@ -112,7 +142,7 @@ def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, i
 def _pool(task: Task, kind: str) -> None:
     if len([name for name in task.node.outputs if name]) > 1:
         raise ModelError("the second output (indices) is not supported")
-    x = task.channel_last(0)
+    x = task.windowed(0)
     attrs = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
     task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
 
@@ -123,8 +153,3 @@ def max_pool(task: Task) -> None:
 
 def average_pool(task: Task) -> None:
     _pool(task, "AveragePool")
-
-
-def global_average_pool(task: Task) -> None:
-    x = task.channel_last(0)
-    task.emit("Mean", (x.tensor,), ReduceAttrs((1, 2), True), x.layout, x.via)

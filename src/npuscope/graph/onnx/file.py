@@ -9,9 +9,10 @@ from npuscope.errors import FileError, ModelError
 from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
 from npuscope.graph.onnx.nodes import Attribute, Input, Node, Source, check_single_assignment
 from npuscope.graph.onnx.tensors import TYPE_NAMES, TensorReader, text
+from npuscope.graph.refusals import nearest_form
 from npuscope.text import safe_terminal
 
-OLDEST_OPSET, NEWEST_OPSET = 11, 21
+OLDEST_OPSET, NEWEST_OPSET = 9, 21
 _OWN_DOMAINS = ("", "ai.onnx")
 # onnxruntime's versions of the standard ops, written when the opset lacks a type
 _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
@@ -104,6 +105,7 @@ def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
         raise ModelError(
             f"control flow is not supported ('{safe_terminal(text(proto.name))}' is a graph)",
             where=origin,
+            hint=nearest_form("Loop"),
         )
     return None  # a kind no converter asks for
 

@@ -19,6 +19,13 @@ ADDED = -1
 CHANNEL_LAST: dict[int, Layout] = {3: (0, ADDED, 2, 1), 4: (0, 2, 3, 1)}
 
 
+def channel_last(rank: int) -> Layout:
+    """N, C, ... stored as N, ..., C."""
+    if rank in CHANNEL_LAST:
+        return CHANNEL_LAST[rank]
+    return (0, *range(2, rank), 1) if rank > 2 else plain(rank)
+
+
 def checked_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; the file may count from the back."""
     if not -rank <= axis < rank:

@@ -54,7 +54,7 @@ def fold_constants(source: Source) -> Source:
     for node in source.nodes:
         known = [constants.get(name) for name in node.inputs]
         complete = all(const or not name for const, name in zip(known, node.inputs, strict=True))
-        if not complete or node.output in outputs:
+        if not complete or node.output in outputs or len(node.outputs) > 1:
             nodes.append(node)
         elif node.kind in (QUANTIZE, DEQUANTIZE):
             constants[node.output] = _fold_qdq(node, constants)

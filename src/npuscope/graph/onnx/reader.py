@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ from npuscope.graph.attrs import Attrs
 from npuscope.graph.builder import Builder
 from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
 from npuscope.graph.onnx.arrange import Arranger, Value
+from npuscope.graph.onnx.batch_norm import fold_batch_norm
 from npuscope.graph.onnx.binding import Binder, Plan
-from npuscope.graph.onnx.constants import INTEGER_TYPES, Const, QuantType
-from npuscope.graph.onnx.converters import CONVERTERS, clamp_of
+from npuscope.graph.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
+from npuscope.graph.onnx.convert_values import clamp_of
+from npuscope.graph.onnx.converters import CONVERTERS
 from npuscope.graph.onnx.expand import expand
 from npuscope.graph.onnx.file import parse
 from npuscope.graph.onnx.fold import FOLDERS, fold
@@ -23,10 +26,12 @@ from npuscope.graph.onnx.layout import CHANNEL_LAST, Shape, plain
 from npuscope.graph.onnx.nodes import Input, Node, Source, check_single_assignment
 from npuscope.graph.onnx.outputs import finish_outputs
 from npuscope.graph.onnx.qdq import DEQUANTIZE, QUANTIZE, fold_constants, node_type
+from npuscope.graph.onnx.rewrite import rewrite
 from npuscope.graph.onnx.task import Task
 from npuscope.graph.onnx.tidy import tidy
 from npuscope.graph.onnx.wishes import channel_first
 from npuscope.graph.pinning import Pins, static_shape
+from npuscope.graph.refusals import nearest_form, refuse_ops
 from npuscope.text import safe_terminal
 
 _FLOAT_TYPE = "float32"
@@ -38,7 +43,9 @@ def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     source = expand(source)
     source = expand_integer(source)
     source = fold_constants(source)
+    source = rewrite(source)
     source = tidy(source)
+    source = fold_batch_norm(source)
     check_single_assignment(source)
     return OnnxReader(source, path.stem, pins).run()
 
@@ -93,15 +100,9 @@ class OnnxReader:
         return binder.run()
 
     def _refuse_unknown(self) -> None:
-        known = CONVERTERS.keys() | FOLDERS.keys() | {QUANTIZE, DEQUANTIZE, "Shape"}
-        unknown = [node for node in self.source.nodes if node.kind not in known]
-        if unknown:
-            kinds = ", ".join(sorted({safe_terminal(node.kind) for node in unknown}))
-            raise ModelError(
-                f"op {safe_terminal(unknown[0].kind)} is not supported; "
-                f"{len(unknown)} such nodes in all: {kinds}",
-                where=unknown[0].origin,
-            )
+        known = CONVERTERS.keys() | FOLDERS.keys() | {QUANTIZE, DEQUANTIZE, "Shape", "Size"}
+        nodes = (node for node in self.source.nodes if node.kind not in known)
+        refuse_ops([(node.kind, node.origin) for node in nodes], "op")
 
     def _input(self, entry: Input) -> str:
         shape = static_shape(entry.name, entry.dims, self.pins, self.graph.notes)
@@ -124,14 +125,16 @@ class OnnxReader:
             return self.plan.inputs[entry.name].dtype, self.plan.inputs[entry.name].quant
         if entry.type == _FLOAT_TYPE:
             return DType.FLOAT32, None
-        if entry.type not in INTEGER_TYPES:
+        types = {**INTEGER_TYPES, **PLAIN_TYPES}
+        if entry.type not in types:
             raise ModelError(
                 f"{entry.type} inputs are not supported",
                 where=f"input '{safe_terminal(entry.name)}'",
+                hint="export the model with float32 or integer inputs",
             )
         for node in self.readers.get((DEQUANTIZE, entry.name), []):
-            return INTEGER_TYPES[entry.type], node_type(node, self.constants).quant
-        return INTEGER_TYPES[entry.type], None
+            return types[entry.type], node_type(node, self.constants).quant
+        return types[entry.type], None
 
     def _located(self, node: Node) -> None:
         try:
@@ -147,11 +150,13 @@ class OnnxReader:
             self._dequantize(node)
         elif node.kind == QUANTIZE:
             self._quantize(node)
-        elif node.kind == "Shape":
+        elif node.kind in ("Shape", "Size"):
             self._shape(node)
         elif not self._fold(node):
             if node.kind not in CONVERTERS:
-                raise ModelError(f"{node.kind} is supported for constants only")
+                raise ModelError(
+                    f"{node.kind} is supported for constants only", hint=nearest_form(node.kind)
+                )
             CONVERTERS[node.kind](Task(self, node))
 
     # tensors by ONNX name
@@ -220,6 +225,9 @@ class OnnxReader:
         shape = self.shapes.get(node.input(0))
         if shape is None:
             raise ModelError(f"tensor '{safe_terminal(node.input(0))}' is used before it is made")
+        if node.kind == "Size":
+            self.constants[node.output] = Const(np.array(prod(shape), np.int64), "int64")
+            return
         end = node.integer("end", len(shape))
         part = shape[node.integer("start", 0) : end]
         self.constants[node.output] = Const(np.array(part, np.int64), "int64")
@@ -229,7 +237,7 @@ class OnnxReader:
         complete = all(
             const is not None or not name for const, name in zip(inputs, node.inputs, strict=True)
         )
-        if not complete or node.kind not in FOLDERS:
+        if not complete or node.kind not in FOLDERS or len(node.outputs) > 1:
             return False
         self.constants[node.output] = fold(node, inputs)
         return True

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from npuscope.graph.onnx.nodes import Source
 
-_WINDOWED = {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization"}
+_WINDOWED = {
+    "Conv",
+    "ConvTranspose",
+    "MaxPool",
+    "AveragePool",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "Resize",
+    "Upsample",
+    "DepthToSpace",
+    "SpaceToDepth",
+}
 _INDIFFERENT = {
-    "QuantizeLinear",
-    "DequantizeLinear",
-    "Relu",
-    "Clip",
-    "Sigmoid",
-    "Softmax",
-    "Add",
-    "Sub",
-    "Mul",
-    "Concat",
-    "Pad",
-    "Identity",
+    *("QuantizeLinear", "DequantizeLinear", "Identity", "Cast"),
+    *("Relu", "Clip", "Sigmoid", "Softmax", "LogSoftmax", "Tanh", "HardSigmoid", "HardSwish"),
+    *("LeakyRelu", "PRelu", "Elu", "Gelu", "Softplus", "Mish", "Erf"),
+    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log"),
+    *("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow", "Where"),
+    *("Concat", "Pad", "Slice", "Split", "Tile"),
 }
 
 
@@ -31,6 +39,6 @@ def channel_first(source: Source) -> set[str]:
     for node in reversed(source.nodes):
         if node.kind in _WINDOWED:
             found.add(node.input(0))
-        elif node.kind in _INDIFFERENT and node.output in found:
+        elif node.kind in _INDIFFERENT and found.intersection(node.outputs):
             found.update(node.inputs)
     return found

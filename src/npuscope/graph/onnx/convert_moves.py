@@ -1,0 +1,225 @@
+"""Ops that cut, repeat and pad; they keep the storage of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.attrs import PadAttrs
+from npuscope.graph.attrs_moves import (
+    BroadcastAttrs,
+    GatherAttrs,
+    MirrorMode,
+    MirrorPadAttrs,
+    SliceAttrs,
+    SplitAttrs,
+    TileAttrs,
+)
+from npuscope.graph.onnx.arrange import Value
+from npuscope.graph.onnx.constants import Const
+from npuscope.graph.onnx.layout import ADDED, Shape, checked_axis, plain, stored_shape
+from npuscope.graph.onnx.task import Task
+from npuscope.graph.shapes import broadcast
+
+_MIRRORS = {mode.value: mode for mode in MirrorMode}
+_BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
+_PADS_ARE_INPUTS = 11
+
+
+def pad(task: Task) -> None:
+    mode = task.node.text("mode", "constant")
+    x = task.value(0)
+    table = _pad_table(task, len(task.shape(x)))
+    pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
+    if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
+        task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
+    elif mode == "constant":
+        task.emit("Pad", (x.tensor,), PadAttrs(pads, _fill(task)), x.layout, x.via)
+    else:
+        raise ModelError(
+            f"padding mode '{mode}' is not supported",
+            hint="supported modes: constant, reflect, edge, wrap",
+        )
+
+
+def _fill(task: Task) -> float:
+    if task.opset < _PADS_ARE_INPUTS:
+        return task.node.number("value", 0.0)
+    fill = task.constant(2)
+    if task.node.input(2) and (fill is None or fill.data.size != 1):
+        raise ModelError("the fill value must be a constant number")
+    return float(fill.real().ravel()[0]) if fill is not None else 0.0
+
+
+def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
+    """(before, after) per source axis."""
+    flat = task.whole(1) or []
+    chosen = task.whole(3)
+    if task.opset < _PADS_ARE_INPUTS:
+        flat = list(task.node.integers("pads") or ())
+    axes = list(range(rank))
+    if chosen is not None:
+        axes = [checked_axis(axis, rank) for axis in chosen]
+    if len(flat) != 2 * len(axes):
+        raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
+    table = [(0, 0)] * rank
+    for place, axis in enumerate(axes):
+        table[axis] = (flat[place], flat[place + len(axes)])
+    return table
+
+
+def cut(task: Task) -> None:
+    """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
+    x = task.value(0)
+    spans = [range(size) for size in task.shape(x)]
+    for axis, start, end, step in _bounds(task, len(spans)):
+        if step == 0:
+            raise ModelError("a step of 0")
+        spans[axis] = spans[axis][slice(start, end, step)]
+        if not spans[axis]:
+            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
+    _emit_cut(task, x, spans)
+
+
+def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
+    """(axis, start, end, step) of every axis that is cut."""
+    if task.opset < _BOUNDS_ARE_INPUTS:
+        lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
+        starts, ends, axes = (list(part) if part is not None else None for part in lists)
+        steps = None
+    else:
+        starts, ends, axes, steps = (task.whole(index) for index in (1, 2, 3, 4))
+    starts, ends = starts or [], ends or []
+    axes = axes if axes is not None else list(range(len(starts)))
+    steps = steps if steps is not None else [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ModelError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
+    checked = [checked_axis(axis, rank) for axis in axes]
+    return list(zip(checked, starts, ends, steps, strict=True))
+
+
+def _emit_cut(task: Task, x: Value, spans: Sequence[range]) -> None:
+    if tuple(map(len, spans)) == task.shape(x) and all(span.step == 1 for span in spans):
+        task.finish(x)
+        return
+    task.emit("Slice", (x.tensor,), _slice_attrs(x, spans), x.layout, x.via)
+
+
+def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
+    stored = [range(1) if axis == ADDED else spans[axis] for axis in x.layout]
+    return SliceAttrs(
+        tuple(span[0] for span in stored),
+        tuple(len(span) for span in stored),
+        tuple(span.step for span in stored),
+    )
+
+
+def split(task: Task) -> None:
+    x = task.value(0)
+    shape = task.shape(x)
+    axis = checked_axis(task.node.integer("axis", 0), len(shape))
+    names = tuple(name or f"{task.node.output}_unused" for name in task.node.outputs)
+    sizes = _split_sizes(task, shape[axis], len(names))
+    if len(sizes) != len(names):
+        raise ModelError(f"sizes {sizes} for {len(names)} outputs")
+    parts = task.emit_all("Split", x, SplitAttrs(x.layout.index(axis), sizes), names)
+    for name, part in zip(task.node.outputs, parts, strict=True):
+        if name:
+            task.finish_as(name, part)
+
+
+def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
+    given = task.whole(1) or task.node.integers("split")
+    if given:
+        return tuple(given)
+    count = task.node.integer("num_outputs", count)
+    if count < 1:
+        raise ModelError(f"{count} outputs")
+    part = -(-total // count)
+    return (*[part] * (count - 1), total - part * (count - 1))
+
+
+def gather(task: Task) -> None:
+    """Constant places along one axis keep the storage; a range of them is a cut."""
+    axis = task.node.integer("axis", 0)
+    places = task.constant(1)
+    if places is None or places.data.ndim > 1 or task.constant(0) is not None:
+        _gather_any(task, axis)
+        return
+    x = task.value(0)
+    shape = task.shape(x)
+    axis = checked_axis(axis, len(shape))
+    spans = [range(size) for size in shape]
+    chosen = _inside(places, shape[axis])
+    span = _as_range(chosen)
+    if span is not None:
+        spans[axis] = span
+    if places.data.ndim == 0:
+        attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
+        one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
+        target = (*shape[:axis], *shape[axis + 1 :])
+        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
+    elif span is not None:
+        _emit_cut(task, x, spans)
+    else:
+        stored = task.store(Const(np.array(chosen, np.int64), "int64"), (places.name, "places"))
+        attrs_ = GatherAttrs(x.layout.index(axis))
+        task.emit("Gather", (x.tensor, stored.name), attrs_, x.layout, x.via)
+
+
+def _inside(places: Const, size: int) -> list[int]:
+    chosen = places.whole()
+    if not chosen or min(chosen) < -size or max(chosen) >= size:
+        raise ModelError(f"indices {chosen[:8]} of an axis with {size} elements")
+    return [place + size if place < 0 else place for place in chosen]
+
+
+def _as_range(chosen: list[int]) -> range | None:
+    """Evenly spaced places; None for others."""
+    step = chosen[1] - chosen[0] if len(chosen) > 1 else 1
+    steps = {b - a for a, b in pairwise(chosen)}
+    if step == 0 or len(steps) > 1:
+        return None
+    return range(chosen[0], chosen[-1] + (1 if step > 0 else -1), step)
+
+
+def _gather_any(task: Task, axis: int) -> None:
+    """Computed places, or a table of constants: in source order."""
+    data, places = task.in_source_order(0), task.in_source_order(1)
+    ranks = len(task.shape(data)), len(task.shape(places))
+    attrs = GatherAttrs(checked_axis(axis, ranks[0]))
+    inputs = (data.tensor, places.tensor)
+    task.emit("Gather", inputs, attrs, plain(sum(ranks) - 1), (*data.via, *places.via))
+
+
+def tile(task: Task) -> None:
+    x = task.value(0)
+    repeats = task.whole(1) or []
+    if len(repeats) != len(task.shape(x)):
+        raise ModelError(f"repeats {repeats} for shape {task.shape(x)}")
+    stored = tuple(1 if axis == ADDED else repeats[axis] for axis in x.layout)
+    task.emit("Tile", (x.tensor,), TileAttrs(stored), x.layout, x.via)
+
+
+def expand(task: Task) -> None:
+    """BroadcastTo, behind a Reshape where axes are added in front."""
+    x = task.value(0)
+    shape = task.shape(x)
+    target = _expanded(shape, tuple(task.whole(1) or ()))
+    if target == shape:
+        task.finish(x)
+        return
+    if len(target) > len(shape):
+        wider = (*[1] * (len(target) - len(shape)), *shape)
+        x = task.arranger.reshape(x, wider, task.node.origin, f"{task.node.output}_axes")
+    attrs = BroadcastAttrs(stored_shape(x.layout, target))
+    task.emit("BroadcastTo", (x.tensor,), attrs, x.layout, x.via)
+
+
+def _expanded(shape: Shape, asked: Shape) -> Shape:
+    if min(asked, default=1) < 1:
+        raise ModelError(f"shape {asked} has an empty axis")
+    return broadcast(shape, asked) if shape or asked else ()
