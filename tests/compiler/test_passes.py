@@ -91,11 +91,6 @@ def test_an_op_on_constants_is_computed() -> None:
     check_same(graph, result)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="FoldConstants lists the foldable ops once, before it folds any: of a chain of "
-    "constant ops only the first goes",
-)
 def test_a_chain_of_ops_on_constants_is_computed() -> None:
     net = Net()
     x = net.input(IMAGE)
@@ -162,7 +157,7 @@ _DEAD = "numbers.py divides by the scale of a channel (or layer) whose weights a
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "generation",
-    ["2.2", "4.0", pytest.param("open", marks=pytest.mark.xfail(strict=True, reason=_DEAD))],
+    ["2.2", "4.0", pytest.param("open")],
 )
 def test_a_pruned_channel_compiles_without_a_warning(generation: str) -> None:
     """A gain of 0 leaves a scale of 0, which the Graph allows."""
@@ -172,7 +167,6 @@ def test_a_pruned_channel_compiles_without_a_warning(generation: str) -> None:
     assert np.abs(found.astype(int) - run(graph, values)[graph.outputs[0]]).max() <= 1
 
 
-@pytest.mark.xfail(strict=True, reason=_DEAD)
 @pytest.mark.parametrize("generation", ["2.2", "4.0", "open"])
 def test_a_pruned_layer_compiles(generation: str) -> None:
     graph = quantized_conv_and_norm(np.zeros(4))
@@ -207,11 +201,6 @@ def test_batch_norm_behind_another_op_stays() -> None:
     check_unchanged(FoldBatchNorm(), net.graph())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="fold_batch_norm._foldable does not look at the convolution's own activation: the "
-    "norm moves in front of the clamp",
-)
 def test_batch_norm_behind_a_fused_clamp_stays() -> None:
     net = Net(4, Numerics.QDQ)
     conv = net.conv(net.input(IMAGE), 4, activation=Activation.RELU)
@@ -219,9 +208,6 @@ def test_batch_norm_behind_a_fused_clamp_stays() -> None:
     check_unchanged(FoldBatchNorm(), net.graph())
 
 
-@pytest.mark.xfail(
-    strict=True, reason="fold_batch_norm._fold drops the activation of the BatchNorm it removes"
-)
 def test_the_clamp_of_a_batch_norm_moves_to_the_convolution() -> None:
     net = Net(5, Numerics.QDQ)
     conv = net.conv(net.input(IMAGE), 4)
@@ -232,10 +218,6 @@ def test_the_clamp_of_a_batch_norm_moves_to_the_convolution() -> None:
     check_same(graph, result, 2)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="fold_batch_norm._scaled multiplies int8 by a sign of -1: a weight of -128 stays -128",
-)
 def test_batch_norm_with_a_negative_gain_and_the_lowest_weight() -> None:
     weights = np.full((4, 3, 3, 4), -128, np.int8)
     graph = quantized_conv_and_norm(np.full(4, -1.0), weights)
@@ -380,11 +362,6 @@ def test_an_idle_op_goes(kind: str) -> None:
     check_same(graph, result)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="remove_moves walks a list made before its edits: an op whose input was renamed is no "
-    "longer found in graph.ops and is left out",
-)
 def test_idle_ops_in_a_row_go_together() -> None:
     net = Net(9)
     net.conv(net.reshape(net.identity(net.input(IMAGE)), IMAGE), 6)
@@ -404,11 +381,6 @@ def test_of_two_reshapes_the_last_counts() -> None:
     check_same(graph, result)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="remove_moves._cancel_transpose lets the second one's readers read what the first "
-    "one made, then removes the first: the tensor is never made",
-)
 def test_transposes_that_cancel_go() -> None:
     net = Net(9)
     x = net.transpose(net.input(IMAGE), (0, 3, 1, 2))
@@ -446,11 +418,6 @@ def test_a_reshape_with_another_reader_stays() -> None:
     check_unchanged(RemoveMoves(), graph)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="remove_moves compares kinds and shapes only: in QDQ numerics an Identity or Reshape "
-    "between two scales requantizes, and its reader's bias belongs to the second scale",
-)
 @pytest.mark.parametrize("kind", ["Identity", "Reshape"])
 def test_a_move_between_two_scales_stays(kind: str) -> None:
     net = Net(9, Numerics.QDQ)
@@ -506,11 +473,6 @@ def test_a_max_pool_of_one_scale_becomes_integer() -> None:
     check_same(graph, result)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="quantize_across_reshape gives an integer MaxPool another output scale; a max pool "
-    "moves bytes and does not rescale them",
-)
 def test_a_max_pool_between_two_scales_stays_float() -> None:
     graph = island("MaxPool", PoolAttrs((2, 2), (2, 2)), (1, 4, 4, 8), rescale=1.7)
     result, _ = after(QuantizeAcrossReshape(), graph, "open")

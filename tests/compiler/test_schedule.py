@@ -237,11 +237,6 @@ def test_a_pool_joins_frames_of_eight(
     assert groups[-1][-1] == "MaxPool"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="schedule.output_frame lets a pool that starts in memory carry all channels in one "
-    "frame; rule d has 8 at most (the unit's batch field has 4 bits)",
-)
 @pytest.mark.parametrize("channels", [16, 64])
 def test_a_pool_from_memory_works_in_frames_of_eight(channels: int) -> None:
     net = Net()
@@ -341,12 +336,6 @@ def test_mobilenet_of_30_up_to_its_pool() -> None:
     assert shown(program)[-1] == (("Softmax",), 0)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the Gemm joins the pool's epoch because its 16 channels come as one frame (see "
-    "test_a_pool_from_memory_works_in_frames_of_eight); and a pool that keeps its scale "
-    "gets an Add that the vendor's compiler leaves out",
-)
 def test_mobilenet_of_30_as_a_whole() -> None:
     build = Build(MOBILENET_30)
     assert shown(compiled(rebuilt(build), "3.0", optimization=0)) == found_there(build)

@@ -134,11 +134,6 @@ def test_depthwise_groups(
     assert tiling.mode is (ConvMode.DSS2 if paired else ConvMode.DEPTHWISE)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="lower/conv.py asks depthwise_tiling with the window of one piece (3 or 2 rows), so "
-    "the rule for high kernels never sees the whole kernel: 5x5 is inflated by 8 at 2.2",
-)
 def test_pieces_of_a_high_depthwise_kernel_are_not_inflated() -> None:
     """Section 2: 5x5 depthwise in two pieces has nK = B = 1 a piece (8 layers, 2.2)."""
     net = Net()
@@ -286,11 +281,6 @@ def test_tiles_cover_the_convolution_within_the_limits(generation: str) -> None:
         assert simd is BYTES or not tiling.deep
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="tiling.py never looks at convacc.line_buffer_elements: a 320-wide map of 8 channels "
-    "takes 2560 elements a line, the unit has 2048 for kernels higher than 1",
-)
 @pytest.mark.parametrize("channels", [8, 16])
 def test_a_line_of_the_tile_fits_the_line_buffer(channels: int) -> None:
     """neural_art_hardware.md 1.2: width x batch depth <= 2048, e.g. width 512 -> depth 4."""

@@ -272,8 +272,33 @@ def epoch_of(program: Program, graph: Graph) -> Epoch:
 # The registry
 
 
+# Rules with tests of their own below.
+APART = {"NA-CONV-PRIME", "NA-CONV-STRIDE"}
+
+
 def test_every_rule_has_its_networks() -> None:
-    assert {case.rule for case in CASES} == set(BY_ID)
+    assert {case.rule for case in CASES} | APART == set(BY_ID)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "positions", "generation", "refused"),
+    [
+        (257, 1, "2.2", True),
+        (257, 1, "4.0", False),  # only the older compilers gave up
+        (257, 2, "2.2", False),  # with more positions it maps, tile by tile
+        (113, 1, "2.2", False),
+        (256, 1, "2.2", False),
+        (289, 1, "2.2", False),  # 17 * 17
+    ],
+)
+def test_prime_output_counts(outputs: int, positions: int, generation: str, refused: bool) -> None:
+    net = Net()
+    net.conv(net.input((1, 1, positions, 16)), outputs, (1, 1))
+    graph = net.graph()
+    found = refusals(graph, graph.ops[-1], MACHINES[generation])
+    assert [r.rule for r in found] == (["NA-CONV-PRIME"] if refused else [])
+    kind = EpochKind.SW if refused else EpochKind.HW
+    assert compiled(graph, generation).executed[-1].kind is kind
 
 
 def test_ids_are_unique_and_well_formed() -> None:
@@ -374,11 +399,6 @@ def test_limits_come_from_the_machine() -> None:
         assert [r.rule for r in refusals(graph, graph.ops[-1], small)] == [rule]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="no rule knows the CONVACC's stride register of 3 bits (neural_art_hardware.md 1.2): "
-    "a stride of 8 is written into it",
-)
 def test_strides_fit_the_register() -> None:
     program = compiled(conv((1, 32, 32, 4), strides=(8, 8)))
     units = [u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc)]

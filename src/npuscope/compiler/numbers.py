@@ -13,6 +13,7 @@ import numpy as np
 
 Array = np.ndarray
 INT16_MAX = 32767
+MAX_SHIFT = 31  # of a dead layer, whose scale is 0
 FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
 
 
@@ -35,11 +36,13 @@ class Affine:
     c: Array
     shift: int
     ax_shift: int = 0
+    c_shift: int = 0
 
 
 def norm(values: Array | float) -> int:
     """The power of two that brings the largest value into 16 bits."""
-    return floor(log2(32768.0 / float(np.max(values))))
+    largest = float(np.max(values))
+    return floor(log2(32768.0 / largest)) if largest > 0 else MAX_SHIFT
 
 
 def int16(values: Array | float) -> Array:
@@ -48,6 +51,13 @@ def int16(values: Array | float) -> Array:
 
 def int32(values: Array | float) -> Array:
     return np.clip(np.floor(values), -(2**31), 2**31 - 1).astype(np.int64)
+
+
+def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
+    """An offset as a 32-bit coefficient and the shift that brings it back to size."""
+    largest = float(np.max(np.abs(values)))
+    c_shift = max(0, ceil(log2((largest + 1) / 2**31))) if largest >= 2**31 else 0
+    return int32(np.asarray(values) / 2.0**c_shift + rounding).reshape(-1), c_shift
 
 
 def _round(values: Array | float) -> Array:
@@ -72,16 +82,24 @@ def conv_shift(weights: Array) -> int:
 
 
 def sums_that_matter(
-    weights: Array, scaling: Scaling, inputs: tuple[int, int], passes: int = 1
+    weights: Array,
+    scaling: Scaling,
+    inputs: tuple[int, int],
+    passes: int = 1,
+    in_pieces: bool = False,
 ) -> Array:
     """Per channel the largest sum that can occur and still change the output.
 
     `inputs` are the smallest and largest feature after the zero point is gone. A sum beyond
     what the output's own clamp keeps may saturate: it ends in the same byte. A sum in between
-    passes must leave room for what the passes to come can take back.
+    passes must leave room for what the passes to come can take back, and one of a kernel in
+    pieces for all of it.
     """
     highest, lowest = _reach(weights, inputs, passes)
-    unit = scaling.input_scale * scaling.weight_scales
+    if in_pieces:
+        flat = np.abs(weights.reshape(len(weights), -1).astype(np.float64)).sum(axis=1)
+        return np.asarray(np.maximum(flat * max(abs(inputs[0]), inputs[1]), 1.0))
+    unit = np.maximum(scaling.input_scale * scaling.weight_scales, 1e-30)
     above = ((128 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
     below = ((-129 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
     to_come_down = lowest[:, -1:] - lowest  # what later passes may subtract
@@ -119,10 +137,9 @@ def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine
     mul = Affine(int16(products * 2.0**n_a), np.zeros(1, np.int64), n_a - shift_o - fraction)
     total = fraction + n_b
     offset = scaling.bias / scaling.output_scale + scaling.output_zero
-    add = Affine(
-        int16(2.0**n_b / scaling.output_scale).reshape(1), int32(offset * 2.0**total), total
-    )
-    return mul, add
+    c, c_shift = offset32(offset * 2.0**total)
+    factor = int16(2.0**n_b / scaling.output_scale).reshape(1)
+    return mul, Affine(factor, c, total, c_shift=c_shift)
 
 
 def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
@@ -130,8 +147,8 @@ def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
     gain = _shared(scaling.input_scale * scaling.weight_scales) / scaling.output_scale
     gain = gain * 2.0**shift_o
     n = norm(gain)
-    offset = scaling.bias / scaling.output_scale + scaling.output_zero
-    return Affine(int16(gain * 2.0**n), int32(offset * 2.0**n), n)
+    c, c_shift = offset32((scaling.bias / scaling.output_scale + scaling.output_zero) * 2.0**n)
+    return Affine(int16(gain * 2.0**n), c, n, c_shift=c_shift)
 
 
 def requantize_per_channel(
@@ -143,6 +160,7 @@ def requantize_per_channel(
     stages a value uses the 16 bits as far as the channel's sums allow.
     """
     gain = scaling.input_scale * scaling.weight_scales / scaling.output_scale * 2.0**shift_o
+    gain = np.maximum(gain, 2.0**-MAX_SHIFT)  # a dead channel still needs an exponent
     exponent = np.floor(np.log2(gain)).astype(np.int64)  # gain / 2**exponent lies in [1, 2)
     doubled = largest_sums / 2.0**shift_o * gain / 2.0**exponent
     exponent = exponent + (doubled > INT16_MAX)
@@ -151,7 +169,8 @@ def requantize_per_channel(
     mul = Affine(int16(gain * 2.0 ** (14 - exponent)), np.zeros(1, np.int64), 14)
     offset = scaling.bias / scaling.output_scale + scaling.output_zero
     powers = int16(2.0 ** (total + exponent.astype(np.float64)))
-    return mul, Affine(powers, int32(offset * 2.0**total + 0.5), total)
+    c, c_shift = offset32(offset * 2.0**total, rounding=0.5)
+    return mul, Affine(powers, c, total, c_shift=c_shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +212,8 @@ def requantize_value(
     """One tensor to another scale; `fraction_bits` is what the source carries below its LSB."""
     ratio = source[0] / out[0]
     n = norm(ratio)
-    offset = (out[1] - source[1] * ratio) * 2.0**n
-    return Affine(int16(ratio * 2.0**n).reshape(1), int32(offset).reshape(1), n, fraction_bits)
+    c, c_shift = offset32((out[1] - source[1] * ratio) * 2.0**n)
+    return Affine(int16(ratio * 2.0**n).reshape(1), c, n, fraction_bits, c_shift)
 
 
 def average_multiplier(count: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from npuscope.compiler.stages import (
     Stage,
     Value,
 )
+from npuscope.compiler.tiling import largest_divisor
 from npuscope.machine.model import Machine
 
 
@@ -36,18 +37,22 @@ class StageGroup:
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
 
-    def add(self, stage: Stage) -> None:
+    def add(self, stage: Stage, machine: Machine) -> None:
         self.stages.append(stage)
-        self.frames[stage.output.name] = output_frame(self, stage)
+        frame = output_frame(self, stage, machine.pool.max_fused_channels)
+        self.frames[stage.output.name] = frame
 
 
-def output_frame(group: StageGroup, stage: Stage) -> int:
+def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
     known = group.stored | group.frames
     inside = [known[value.name] for value in stage.inputs if value.name in known]
-    return inside[0] if inside else stage.output.channels
+    if inside:
+        return inside[0]
+    channels = stage.output.channels
+    return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
 
 def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
@@ -57,7 +62,7 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
     for stage in lowered.stages:
         if not groups or not _joins(stage, groups[-1], lowered, readers, machine):
             groups.append(StageGroup(stored=_stored_frames(groups)))
-        groups[-1].add(stage)
+        groups[-1].add(stage, machine)
     return groups
 
 

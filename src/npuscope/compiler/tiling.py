@@ -45,10 +45,17 @@ def choose_tiling(
 
 
 def depthwise_tiling(
-    channels: int, window: tuple[int, int], strides: tuple[int, int], simd: Simd, machine: Machine
+    channels: int,
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    simd: Simd,
+    machine: Machine,
+    width: int = 1,
 ) -> Tiling:
-    """The tiling of one kernel per channel, by the generation's habit."""
+    """The tiling of one kernel per channel on lines of `width`, by the generation's habit."""
     group = _depthwise_group(channels, window, strides, simd, machine)
+    while group > 1 and window[0] > 1 and group * width > machine.convacc.line_buffer_elements:
+        group //= 2
     mode = ConvMode.DSS2 if machine.generation.depthwise == "single" and group == 2 else None
     return Tiling(mode or ConvMode.DEPTHWISE, group, group, 1, 1, channels // group)
 
@@ -71,7 +78,10 @@ def _window_mode(shape: ConvShape) -> ConvMode:
 
 def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
     if mode is ConvMode.DENSE:
-        return machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+        limit = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+        # A kernel of several rows keeps lines of the map: their width bounds the depth.
+        lines = machine.convacc.line_buffer_elements // shape.in_size[1]
+        return TileLimit(limit.kernels, max(1, min(limit.depth, lines)))
     limit = machine.convacc.tiles[mode.value]
     if mode is ConvMode.ROW:
         depth = limit.weights // (limit.kernels * shape.window[1])

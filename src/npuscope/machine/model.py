@@ -21,6 +21,7 @@ class ConvaccLimits:
     max_kernel_width_strided: int
     max_kernel_height: int
     max_padding: int
+    max_stride: int
     line_buffer_elements: int
     max_pipe: int
     min_deep_channels: int

@@ -22,6 +22,13 @@ def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     return Refusal(f"{groups} groups of {channels} -> {outputs} channels")
 
 
+@refuse("NA-CONV-STRIDE", "Conv2D")
+def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The stride is larger than the unit's registers hold."""
+    strides, limit = cast(ConvAttrs, op.attrs).strides, machine.convacc.max_stride
+    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+
+
 @refuse("NA-CONV-LINES", "Conv2D")
 def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """One channel of one line is wider than the line buffer."""
@@ -31,9 +38,7 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
 
 
 @refuse("NA-CONV-PRIME", "Conv2D", "FullyConnected")
-def outputs_split_over_the_kernel_buffer(
-    graph: Graph, op: Op, machine: Machine
-) -> Refusal | None:
+def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The output channels cannot be split over the kernel buffer: their count is prime, and
     there is only one output position."""
     limit = machine.generation.prime_outputs_limit

@@ -104,6 +104,9 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     others = [shape for shape in shapes if shape != out]
     if not full or any(not _is_vector(shape, out) for shape in others):
         return Refusal(f"{shapes[0]} against {shapes[1]}")
+    constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
+    if any(not _is_vector(tensor.shape, out) for tensor in constants):
+        return Refusal("a constant of the full shape")
     return None
 
 

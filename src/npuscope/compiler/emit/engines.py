@@ -50,11 +50,11 @@ def channel_frames(
         depth,
         batch * element,
         0,
-        _channel_offset(value, step),
+        _channel_offset(value, value.first + step) - _channel_offset(value, value.first),
         loop,
         0,
         channels // depth if total is None else total,
-        _channel_offset(value, first),
+        _channel_offset(value, value.first + first),
     )
 
 
@@ -62,5 +62,5 @@ def _channel_offset(value: Value, channel: int) -> int:
     """Bytes from channel 0 to `channel`, where channels are stored in blocks of `batch`."""
     height, width, _ = value.shape
     batch, element = value.stored_batch, value.nbits // 8
-    block, inside = divmod(value.first + channel, batch)
+    block, inside = divmod(channel, batch)
     return (block * height * width * batch + inside) * element

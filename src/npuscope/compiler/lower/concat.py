@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.rescale import rescale
 from npuscope.compiler.lower.software import fall_back
-from npuscope.compiler.numbers import requantize_value
-from npuscope.compiler.stages import ArithStage, CopyStage, Value
+from npuscope.compiler.stages import CopyStage, Value
 from npuscope.graph.model import Op
 from npuscope.rules import refusals
 
@@ -45,19 +45,7 @@ def _fill(context: Context, op: Op, part: Value, target: Value, number: int) -> 
     if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
         context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
         return
-    numbers = requantize_value(quant_pair(part), quant_pair(target))
-    context.emit(
-        ArithStage(
-            name,
-            "Add",
-            (part,),
-            target,
-            op.origin,
-            a=numbers.a,
-            c=numbers.c,
-            shift=numbers.shift,
-        )
-    )
+    rescale(context, name, part, target, op.origin)
 
 
 def copy_channels(context: Context, op: Op, name: str, first: int, channels: int) -> None:

@@ -13,6 +13,7 @@ from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 
 ZERO = np.zeros(1, np.int64)
+SIGN_OFFSET = 128  # between a byte read as unsigned and as signed
 
 
 @dataclass(slots=True)
@@ -35,14 +36,24 @@ class Context:
     def operand(self, tensor_name: str, origin: tuple[str, ...] = ()) -> Value:
         """The tensor in its own bytes and shape, as software and graph outputs need it."""
         value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
-        if value.signed != (tensor.dtype is not DType.UINT8) and value.nbits == 8:
-            value = self.zero_removed(value, origin)
-            self.values[tensor_name] = value
+        if not value.signed and tensor.dtype is not DType.UINT8:
+            value = self.values[tensor_name] = self.signed(value, origin)
         if value.tensor == tensor_name:
             return value
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
         return view
+
+    def signed(self, value: Value, origin: tuple[str, ...]) -> Value:
+        """Unsigned bytes as signed ones: the same numbers, the zero point 128 lower."""
+        if value.signed:
+            return value
+        name = f"{value.name}.signed"
+        if name not in self.shifted:
+            quant = value.quant and Quant((value.quant.scale,), (value.quant.zero_point - 128,))
+            output = value.named(name, signed=True, quant=quant, tensor="", batch=0)
+            self.shifted[name] = self.flip_sign(value, output, origin)
+        return self.shifted[name]
 
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
@@ -52,26 +63,32 @@ class Context:
 
     def zero_removed(self, value: Value, origin: tuple[str, ...]) -> Value:
         """The value with a zero point of -128 shifted out: unsigned bytes, zero point 0."""
-        if value.name in self.shifted:
-            return self.shifted[value.name]
-        made_by = next((s for s in self.result.stages if s.output.name == value.name), None)
-        origin = made_by.origin if made_by else origin
-        quant = Quant((value.quant.scale,), (0,)) if value.quant else None
-        output = value.named(f"{value.name}.sub", signed=False, quant=quant, tensor="", batch=0)
-        # x + 128 in 14-bit fixed point, kept modulo 256: the byte becomes unsigned.
+        name = f"{value.name}.sub"
+        if name not in self.shifted:
+            made_by = next((s for s in self.result.stages if s.output.name == value.name), None)
+            quant = value.quant and Quant((value.quant.scale,), (0,))
+            output = value.named(
+                name, signed=False, quant=quant, tensor="", batch=0, pitch=0, first=0
+            )
+            self.shifted[name] = self.flip_sign(
+                value, output, made_by.origin if made_by else origin
+            )
+        return self.shifted[name]
+
+    def flip_sign(self, value: Value, output: Value, origin: tuple[str, ...]) -> Value:
+        """x + 128 in 14-bit fixed point, kept modulo 256: signed becomes unsigned, and back."""
         stage = ArithStage(
-            f"{value.name}.zero_off",
+            f"{output.name}.zero_off",
             "Sub",
             (value,),
             output,
             origin,
             a=np.array([16384]),
-            c=np.array([128 * 16384]),
+            c=np.array([SIGN_OFFSET * 16384]),
             shift=14,
             wrap=True,
         )
-        self.shifted[value.name] = self.emit(stage)
-        return output
+        return self.emit(stage)
 
 
 def tensor_value(tensor: Tensor) -> Value:

@@ -49,10 +49,10 @@ class Layer:
     def depthwise(self) -> bool:
         return self.attrs.groups > 1
 
-    def largest_sums(self, passes: int) -> Array:
+    def largest_sums(self, passes: int, in_pieces: bool) -> Array:
         lowest, highest = (-128, 127) if self.features.signed else (0, 255)
         inputs = (lowest - self.fsub, highest - self.fsub)
-        return sums_that_matter(self.weights, self.scaling, inputs, passes)
+        return sums_that_matter(self.weights, self.scaling, inputs, passes, in_pieces)
 
 
 def lower_conv(context: Context, op: Op) -> None:
@@ -94,7 +94,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(attrs.activation, output)
     both = context.machine.generation.per_channel_both_stages
-    largest = layer.largest_sums(_passes(context, layer)) if both else None
+    largest = _largest_sums(context, layer) if both else None
     layer_sums = Sums(sums, scaling, shift_o, largest)
     requantize_sums(context, layer_sums, output, clip, op.origin)
     context.define(op.outputs[0], output)
@@ -160,14 +160,16 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
 
 def _shift(context: Context, layer: Layer) -> int:
     if context.machine.generation.saturation_safe_shift:
-        return safe_conv_shift(layer.largest_sums(_passes(context, layer)))
+        return safe_conv_shift(_largest_sums(context, layer))
     return conv_shift(layer.weights)
 
 
-def _passes(context: Context, layer: Layer) -> int:
-    """Accumulation passes through memory that the layer's first piece will take."""
-    pieces = cut(layer.weights.shape[1:3], layer.attrs.strides, layer.attrs.pads, context.machine)
-    return _tiling(context, layer, pieces[0].of(layer.weights)).passes
+def _largest_sums(context: Context, layer: Layer) -> Array:
+    """The sums that must not saturate, for the passes and pieces the layer will take."""
+    attrs = layer.attrs
+    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    passes = _tiling(context, layer, pieces[0].of(layer.weights)).passes
+    return layer.largest_sums(passes, len(pieces) > 1)
 
 
 def _piece(
@@ -208,7 +210,14 @@ def _piece(
 def _tiling(context: Context, layer: Layer, weights: Array) -> Tiling:
     outputs, kh, kw, inputs = weights.shape
     if layer.depthwise:
-        return depthwise_tiling(outputs, (kh, kw), layer.attrs.strides, layer.simd, context.machine)
+        return depthwise_tiling(
+            outputs,
+            layer.weights.shape[1:3],  # the habit goes by the whole kernel, not by its pieces
+            layer.attrs.strides,
+            layer.simd,
+            context.machine,
+            layer.features.shape[1],
+        )
     shape = ConvShape(
         inputs,
         outputs,

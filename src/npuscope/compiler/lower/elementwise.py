@@ -7,16 +7,15 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.lower.clamp import clamp_range, quantized_range
-from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.context import SIGN_OFFSET, Context, quant_pair
+from npuscope.compiler.lower.rescale import rescale
 from npuscope.compiler.lower.software import fall_back, lower_software
-from npuscope.compiler.numbers import int16, int32, norm, requantize_value, residual_add
+from npuscope.compiler.numbers import int16, norm, offset32, residual_add
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.attrs import BinaryAttrs, ClipAttrs
 from npuscope.graph.model import Op, Tensor
 from npuscope.rules import refusals
 from npuscope.rules.operands import is_npu_tensor
-
-UINT8_OFFSET = 128  # between a byte read as unsigned and as signed
 
 
 def lower_add(context: Context, op: Op) -> None:
@@ -60,7 +59,7 @@ def lower_with_constant(context: Context, op: Op) -> None:
     gain, offset = _affine_terms(op.kind, constant, places[0])
     ratio = gain * scale / out_scale
     n = norm(np.abs(ratio).max())
-    shift_in = offset / out_scale + out_zero - ratio * zero
+    c, c_shift = offset32((offset / out_scale + out_zero - ratio * zero) * 2.0**n)
     stage = ArithStage(
         op.name,
         op.kind,
@@ -68,7 +67,8 @@ def lower_with_constant(context: Context, op: Op) -> None:
         output,
         op.origin,
         a=int16(ratio * 2.0**n),
-        c=int32(shift_in * 2.0**n),
+        c=c,
+        c_shift=c_shift,
         shift=n,
         clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
     )
@@ -105,7 +105,7 @@ def lower_clip(context: Context, op: Op) -> None:
     source = context.value(op.inputs[0])
     output = context.new_value(context.graph.output_tensor(op))
     clip = quantized_range((attrs.low, attrs.high), output)
-    context.define(op.outputs[0], _rescale(context, op, source, output, clip))
+    context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin, clip))
 
 
 def lower_quantize(context: Context, op: Op) -> None:
@@ -122,7 +122,7 @@ def lower_quantize(context: Context, op: Op) -> None:
         # The units read the unsigned byte as it is; its zero point is 128 higher.
         context.define(op.outputs[0], source)
     else:
-        context.define(op.outputs[0], _rescale(context, op, source, output, None))
+        context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin))
 
 
 def _same_bytes(source: Value, output: Value) -> bool:
@@ -132,24 +132,5 @@ def _same_bytes(source: Value, output: Value) -> bool:
 def _sign_change(source: Value, output: Value) -> bool:
     """uint8 to int8 of the same scale: only the top bit differs."""
     (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
-    shifted = zero - UINT8_OFFSET == out_zero
+    shifted = zero - SIGN_OFFSET == out_zero
     return not source.signed and output.signed and scale == out_scale and shifted
-
-
-def _rescale(
-    context: Context, op: Op, source: Value, output: Value, clip: tuple[int, int] | None
-) -> Value:
-    numbers = requantize_value(quant_pair(source), quant_pair(output))
-    return context.emit(
-        ArithStage(
-            op.name,
-            "Add",
-            (source,),
-            output,
-            op.origin,
-            a=numbers.a,
-            c=numbers.c,
-            shift=numbers.shift,
-            clip=clip,
-        )
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from npuscope.compiler.lower.context import Context, quant_pair
+from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.numbers import average_multiplier, requantize_value
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
@@ -22,10 +23,10 @@ def lower_max_pool(context: Context, op: Op) -> None:
         fall_back(context, op, trail)
         return
     attrs = cast(PoolAttrs, op.attrs)
-    source = context.value(op.inputs[0])
-    output = context.new_value(context.graph.output_tensor(op)).named(
-        op.outputs[0], signed=source.signed, quant=source.quant
-    )
+    source = context.signed(context.value(op.inputs[0]), op.origin)
+    output = context.new_value(context.graph.output_tensor(op))
+    if output.quant != source.quant:
+        output = output.named(f"{output.name}.max", quant=source.quant, signed=True, tensor="")
     stage = PoolStage(
         op.name,
         "MaxPool",
@@ -37,7 +38,7 @@ def lower_max_pool(context: Context, op: Op) -> None:
         strides=attrs.strides,
         pads=attrs.pads,
     )
-    context.define(op.outputs[0], context.emit(stage))
+    context.define(op.outputs[0], moved(context, op, context.emit(stage)))
 
 
 def lower_average_pool(context: Context, op: Op) -> None:
@@ -70,13 +71,15 @@ def _average(
     strides: tuple[int, int],
 ) -> None:
     """POOL gives the mean with 8 fraction bits; an ARITH stage rounds and rescales it."""
-    source = context.value(op.inputs[0])
+    source = context.signed(context.value(op.inputs[0]), op.origin)
     target = context.new_value(context.graph.output_tensor(op))
+    keeps_scale = quant_pair(source) == quant_pair(target)
+    fraction = 0 if keeps_scale else FRACTION_BITS
     mulval, shift = average_multiplier(window[0] * window[1])
     mean = target.named(
         f"{op.outputs[0]}.mean",
         shape=_pooled(source, kind, window, strides),
-        nbits=16,
+        nbits=8 if keeps_scale else 16,
         signed=True,
         tensor="",
     )
@@ -91,9 +94,12 @@ def _average(
             window=window,
             strides=strides,
             mulval=mulval,
-            shift=shift,
+            shift=shift + FRACTION_BITS - fraction,
         )
     )
+    if keeps_scale:
+        context.define(op.outputs[0], mean)
+        return
     numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
     output = target.named(target.name, shape=mean.shape)
     context.emit(
@@ -107,6 +113,7 @@ def _average(
             c=numbers.c,
             shift=numbers.shift,
             ax_shift=numbers.ax_shift,
+            c_shift=numbers.c_shift,
         )
     )
     context.define(op.outputs[0], output)

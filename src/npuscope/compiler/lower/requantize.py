@@ -83,6 +83,7 @@ def _affine(
         c=numbers.c,
         shift=numbers.shift,
         ax_shift=numbers.ax_shift,
+        c_shift=numbers.c_shift,
         clip=clip,
     )
 

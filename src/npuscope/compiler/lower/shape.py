@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from npuscope.compiler.lower.context import Context, plane_shape
+from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.stages import CopyStage, Value
 from npuscope.graph.attrs import TransposeAttrs
@@ -20,7 +21,9 @@ def lower_view(context: Context, op: Op) -> None:
 
 
 def define_view(context: Context, op: Op, source: Value) -> None:
+    """The bytes under the output's shape; a change of scale on the way is computed first."""
     tensor = context.graph.output_tensor(op)
+    source = moved(context, op, source)
     view = source.named(tensor.name, shape=plane_shape(tensor.shape), tensor=tensor.name, batch=0)
     if view.shape == source.shape and source.stored_batch == source.channels:
         view = source
@@ -31,13 +34,14 @@ def define_view(context: Context, op: Op, source: Value) -> None:
 
 def lower_transpose(context: Context, op: Op) -> None:
     """Between channel-first and channel-last by DMA; others on the CPU."""
-    source, target = context.graph.first_input(op), context.graph.output_tensor(op)
+    tensor, target = context.graph.first_input(op), context.graph.output_tensor(op)
     permutation = cast(TransposeAttrs, op.attrs).permutation
-    if _moves_nothing(source, permutation):
+    plain = len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype.bits == 8
+    if _moves_nothing(tensor, permutation):
         define_view(context, op, context.value(op.inputs[0]))
-    elif permutation == _TO_CHANNEL_LAST and source.shape[0] == 1 and source.dtype.bits == 8:
-        _copy(context, op, _channel_first(context, source, target.shape), 0)
-    elif permutation == _TO_CHANNEL_FIRST and source.shape[0] == 1 and source.dtype.bits == 8:
+    elif permutation == _TO_CHANNEL_LAST and plain:
+        _copy_in(context, op, target.shape)
+    elif permutation == _TO_CHANNEL_FIRST and plain:
         _copy_out(context, op)
     else:
         lower_software(context, op)
@@ -49,25 +53,20 @@ def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
     return kept == sorted(kept)
 
 
-def _channel_first(context: Context, tensor: Tensor, shape: tuple[int, ...]) -> Value:
-    """The NCHW bytes seen as (H, W, C) with one channel stored at a time."""
-    value = context.value(tensor.name)
-    seen = value.named(f"{tensor.name}.planes", shape=plane_shape(shape), batch=1)
-    context.result.views[seen.name] = value
-    return seen
-
-
-def _copy(context: Context, op: Op, source: Value, batch: int) -> None:
-    tensor = context.graph.output_tensor(op)
-    output = source.named(tensor.name, tensor=tensor.name, batch=batch)
-    stage = CopyStage(op.name, "Identity", (source,), output, op.origin)
+def _copy_in(context: Context, op: Op, shape: tuple[int, ...]) -> None:
+    """NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last."""
+    value = moved(context, op, context.value(op.inputs[0]))
+    planes = value.named(f"{op.inputs[0]}.planes", shape=plane_shape(shape), batch=1, tensor="")
+    context.result.views[planes.name] = value
+    output = planes.named(op.outputs[0], tensor=op.outputs[0], batch=0)
+    stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
     context.define(op.outputs[0], context.emit(stage))
 
 
 def _copy_out(context: Context, op: Op) -> None:
     """Channel-last to NCHW bytes: copy plane by plane, then name the bytes by their shape."""
-    source = context.value(op.inputs[0])
-    planes = source.named(f"{op.outputs[0]}.planes", batch=1, tensor="")
+    source = moved(context, op, context.value(op.inputs[0]))
+    planes = source.named(f"{op.outputs[0]}.planes", batch=1, tensor="", pitch=0, first=0)
     context.emit(CopyStage(op.name, "Identity", (source,), planes, op.origin))
     define_view(context, op, planes)
 

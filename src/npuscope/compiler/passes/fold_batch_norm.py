@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.passes.base import only_reader, replace_op
-from npuscope.graph.attrs import BatchNormAttrs
+from npuscope.graph.attrs import Activation, BatchNormAttrs
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 
@@ -31,7 +31,13 @@ def _foldable(graph: Graph, op: Op) -> Op | None:
     if op.kind not in ("Conv2D", "FullyConnected") or not graph.tensor(op.inputs[1]).is_constant:
         return None
     reader = only_reader(graph, op.outputs[0])
-    return reader if reader is not None and reader.kind == "BatchNorm" else None
+    clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
+    if reader is None or reader.kind != "BatchNorm" or clamps:
+        return None
+    # -128 has no opposite among the bytes: such a kernel cannot change its sign.
+    weights, gain = graph.tensor(op.inputs[1]), _gain(graph, reader)[0]
+    turned = np.asarray(weights.data)[gain < 0]
+    return None if weights.quant is not None and (turned == -128).any() else reader
 
 
 def _fold(graph: Graph, op: Op, norm: Op) -> None:
@@ -43,6 +49,7 @@ def _fold(graph: Graph, op: Op, norm: Op) -> None:
     folded = op.replace(
         inputs=(*op.inputs[:2], bias.name),
         outputs=norm.outputs,
+        attrs=replace(op.attrs, activation=cast(BatchNormAttrs, norm.attrs).activation),  # type: ignore[call-arg]
         origin=(*op.origin, *norm.origin),
     )
     replace_op(graph, op, folded)

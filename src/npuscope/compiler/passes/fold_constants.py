@@ -14,10 +14,11 @@ class FoldConstants:
     name: str = "fold-constants"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        foldable = [op for op in graph.ops if _is_constant(graph, op)]
-        for op in foldable:
-            _fold(graph, op)
-        return bool(foldable)
+        before = len(graph.ops)
+        for op in list(graph.ops):  # in order, so that a chain folds from its beginning
+            if _is_constant(graph, op):
+                _fold(graph, op)
+        return len(graph.ops) < before
 
 
 def _is_constant(graph: Graph, op: Op) -> bool:

@@ -12,7 +12,7 @@ from npuscope.compiler.passes.base import only_reader, replace_op
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 
-_INTEGER_FORMS = ("Mean", "AveragePool", "MaxPool", "Clip")
+_INTEGER_FORMS = ("Mean", "AveragePool", "Clip")  # ops that can change the scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ def _island(graph: Graph, op: Op) -> tuple[Op, Op, Op, Op] | None:
     quantize = only_reader(graph, reshape.outputs[0]) if reshape else None
     if middle is None or reshape is None or quantize is None:
         return None
-    right = middle.kind in _INTEGER_FORMS and reshape.kind == "Reshape"
-    return (op, middle, reshape, quantize) if right and quantize.kind == "Quantize" else None
+    same = graph.first_input(op).quant == graph.output_tensor(quantize).quant
+    integer = middle.kind in _INTEGER_FORMS or (middle.kind == "MaxPool" and same)
+    right = integer and reshape.kind == "Reshape" and quantize.kind == "Quantize"
+    return (op, middle, reshape, quantize) if right else None
 
 
 def _make_integer(graph: Graph, island: tuple[Op, Op, Op, Op]) -> None:

@@ -16,18 +16,23 @@ class RemoveMoves:
     name: str = "remove-moves"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        changed = False
-        for op in list(graph.ops):
-            if op in graph.ops and op.outputs[0] not in graph.outputs:
-                changed |= _drop_idle(graph, op) or _merge_reshape(graph, op)
-                changed |= op in graph.ops and _cancel_transpose(graph, op)
-        return changed
+        before = len(graph.ops)
+        while any(_remove(graph, op) for op in graph.ops):
+            pass  # what one removal brings together, the next may remove
+        return len(graph.ops) < before
+
+
+def _remove(graph: Graph, op: Op) -> bool:
+    if op.outputs[0] in graph.outputs:
+        return False
+    return _drop_idle(graph, op) or _merge_reshape(graph, op) or _cancel_transpose(graph, op)
 
 
 def _drop_idle(graph: Graph, op: Op) -> bool:
     source, target = graph.first_input(op), graph.output_tensor(op)
     idle = op.kind == "Identity" or (op.kind == "Reshape" and source.shape == target.shape)
-    if idle and not source.is_constant:
+    same = (source.quant, source.dtype) == (target.quant, target.dtype)
+    if idle and same and not source.is_constant:
         bypass(graph, op)
         return True
     return False
@@ -37,6 +42,8 @@ def _merge_reshape(graph: Graph, op: Op) -> bool:
     """Of two reshapes in a row only the last one counts."""
     reader = only_reader(graph, op.outputs[0])
     if op.kind != "Reshape" or reader is None or reader.kind != "Reshape":
+        return False
+    if graph.first_input(op).quant != graph.output_tensor(op).quant:
         return False
     origin = (*op.origin, *reader.origin)
     replace_op(graph, reader, reader.replace(inputs=op.inputs, origin=origin))
@@ -56,7 +63,9 @@ def _cancel_transpose(graph: Graph, op: Op) -> bool:
     second = cast(TransposeAttrs, reader.attrs).permutation
     if tuple(first[axis] for axis in second) != tuple(range(len(first))):
         return False
+    tensors = graph.first_input(op), graph.output_tensor(op), graph.output_tensor(reader)
+    if len({tensor.quant for tensor in tensors}) > 1:
+        return False
     bypass(graph, reader)
-    graph.ops.remove(op)
-    graph.drop_unused()
+    bypass(graph, op)
     return True
