@@ -188,20 +188,26 @@ class PoolStage(Stage):
 
 @dataclass(frozen=True, slots=True)
 class CopyStage(Stage):
-    """DMA without a processing unit: changes how channels lie in memory."""
+    """DMA without a processing unit: changes how channels lie in memory.
+
+    With `repeats` the channels are written that many times side by side.
+    """
+
+    repeats: int = field(default=1, kw_only=True)
 
     @property
     def depth(self) -> int:
         """Channels moved together: all, unless one side stores single planes."""
         planes = 1 in (self.inputs[0].batch, self.output.batch)
-        return 1 if planes else self.output.channels
+        return 1 if planes else self.output.channels // self.repeats
 
 
 @dataclass(frozen=True, slots=True)
 class CallStage(Stage):
-    """A kernel on the host CPU."""
+    """A kernel on the host CPU; `hybrid` when it only drives the NPU's DMA."""
 
     call: Call = field(kw_only=True)
+    hybrid: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)

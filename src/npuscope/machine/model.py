@@ -175,6 +175,7 @@ class Generation:
     quantize_across_reshape: bool
     prime_outputs_limit: int
     splits_odd_channels: bool
+    hybrid_moves: bool
     control: Control
 
 

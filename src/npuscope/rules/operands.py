@@ -25,7 +25,7 @@ FUNCTIONS = (
     "Square",
     "Gelu",
 )
-_MAPPED = (*_LAYERS, *_BINARY, *FUNCTIONS, "Mean", "AveragePool", "MaxPool", "Clip")
+_MAPPED = (*_LAYERS, *_BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
 
 
 def is_npu_tensor(tensor: Tensor | None) -> bool:

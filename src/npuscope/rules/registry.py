@@ -30,28 +30,29 @@ class Rule:
     kinds: tuple[str, ...]
     sentence: str
     check: RuleFunction
+    way: str = "NPU"  # what it refuses: the NPU alone, or also with the CPU's help (NPU+CPU)
 
 
 RULES: list[Rule] = []
 
 
-def refuse(rule_id: str, *kinds: str) -> Callable[[RuleFunction], RuleFunction]:
+def refuse(rule_id: str, *kinds: str, way: str = "NPU") -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule; its docstring is the sentence the user reads."""
 
     def register(check: RuleFunction) -> RuleFunction:
         sentence = " ".join((check.__doc__ or "").split())
-        RULES.append(Rule(rule_id, kinds, sentence, check))
+        RULES.append(Rule(rule_id, kinds, sentence, check, way))
         return check
 
     return register
 
 
-def refusals(graph: Graph, op: Op, machine: Machine, way: str = "NPU") -> tuple[Refused, ...]:
-    """All reasons why the op cannot run that way; empty when it can."""
+def refusals(graph: Graph, op: Op, machine: Machine) -> tuple[Refused, ...]:
+    """All reasons why the op cannot run on the NPU alone; empty when it can."""
     found = []
     for rule in RULES:
         if op.kind in rule.kinds:
             refusal = rule.check(graph, op, machine)
             if refusal:
-                found.append(Refused(way, rule.id, f"{rule.sentence} ({refusal})"))
+                found.append(Refused(rule.way, rule.id, f"{rule.sentence} ({refusal})"))
     return tuple(found)

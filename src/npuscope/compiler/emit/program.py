@@ -68,7 +68,8 @@ def _emit_epoch(
     )
     if isinstance(stages[0], CallStage):
         call = _call(stages[0], number, buffers)
-        return replace(epoch, kind=EpochKind.SW, call=call)
+        kind = EpochKind.HYBRID if stages[0].hybrid else EpochKind.SW
+        return replace(epoch, kind=kind, call=call)
     return replace(epoch, groups=(_emit_group(group, number, leaving, buffers, machine),))
 
 
@@ -112,9 +113,9 @@ def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
     names = []
     for name in stage.call.inputs:
         tensor = buffers.graph.tensors.get(name)
-        if tensor is None:
+        if not name:
             names.append("")
-        elif tensor.data is not None:
+        elif tensor is not None and tensor.data is not None:
             names.append(buffers.parameter(f"{name}.constant", tensor.data, tensor).name)
         else:
             value = next(values)

@@ -260,4 +260,6 @@ def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> Source:
     """Whole pixels; channel by channel where one side lies plane by plane."""
     value = stage.inputs[0]
     walk = channel_frames(value, stage.depth)
+    if stage.repeats > 1:
+        walk = channel_frames(value, stage.depth, loop=1, total=stage.repeats)
     return builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)

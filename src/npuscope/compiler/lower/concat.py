@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from npuscope.compiler.lower.context import Context, quant_pair
-from npuscope.compiler.lower.rescale import rescale
+from npuscope.compiler.lower.rescale import moved, rescale
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import CopyStage, Value
+from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.model import Op
 from npuscope.rules import refusals
 
@@ -53,6 +54,23 @@ def copy_channels(context: Context, op: Op, name: str, first: int, channels: int
     source = context.value(op.inputs[0])
     part = window(context, source, f"{name}.window", first, channels)
     output = context.new_value(context.graph.tensor(name))
-    target = output.named(output.name, shape=part.shape, signed=source.signed, quant=source.quant)
+    same = quant_pair(output) == quant_pair(source) and output.signed == source.signed
+    target = output.named(
+        output.name if same else f"{name}.slice",
+        shape=part.shape,
+        signed=source.signed,
+        quant=source.quant,
+        tensor=name if same else "",
+    )
     stage = CopyStage(f"{op.name}.{name}", op.kind, (part,), target, op.origin)
-    context.define(name, context.emit(stage))
+    context.define(name, moved(context, op, context.emit(stage)))
+
+
+def lower_slice(context: Context, op: Op) -> None:
+    """Some channels of every pixel, by DMA; other cuts by the CPU."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    attrs = op.attrs_as(SliceAttrs)
+    copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])

@@ -12,7 +12,7 @@ from npuscope.compiler.lower.rescale import rescale
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.numbers import int16, norm, offset32, residual_add
 from npuscope.compiler.stages import ArithStage, Value
-from npuscope.graph.attrs import BinaryAttrs, ClipAttrs
+from npuscope.graph.attrs import Activation, BatchNormAttrs, BinaryAttrs, ClipAttrs
 from npuscope.graph.model import Op, Tensor
 from npuscope.rules import refusals
 from npuscope.rules.operands import is_npu_tensor
@@ -54,9 +54,28 @@ def lower_with_constant(context: Context, op: Op) -> None:
     places = [context.graph.tensor(name).is_constant for name in op.inputs]
     constant = _real_constant(context.graph.tensor(op.inputs[places.index(True)]))
     source = context.value(op.inputs[places.index(False)])
+    gain, offset = _affine_terms(op.kind, constant, places[0])
+    emit_affine(context, op, source, gain, offset)
+
+
+def lower_batch_norm(context: Context, op: Op) -> None:
+    """One gain and one offset per channel."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail:
+        fall_back(context, op, trail)
+        return
+    scale, bias, mean, variance = (_real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
+    gain = scale / np.sqrt(variance + op.attrs_as(BatchNormAttrs).epsilon)
+    source = context.value(op.inputs[0])
+    emit_affine(context, op, source, gain, bias - mean * gain)
+
+
+def emit_affine(
+    context: Context, op: Op, source: Value, gain: np.ndarray, offset: np.ndarray
+) -> None:
+    """y = gain * x + offset in real numbers, on one ARITH stage."""
     output = context.new_value(context.graph.output_tensor(op))
     (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
-    gain, offset = _affine_terms(op.kind, constant, places[0])
     ratio = gain * scale / out_scale
     n = norm(np.abs(ratio).max())
     c, c_shift = offset32((offset / out_scale + out_zero - ratio * zero) * 2.0**n)
@@ -70,7 +89,7 @@ def lower_with_constant(context: Context, op: Op) -> None:
         c=c,
         c_shift=c_shift,
         shift=n,
-        clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
+        clip=clamp_range(getattr(op.attrs, "activation", Activation.NONE), output),
     )
     context.define(op.outputs[0], context.emit(stage))
 

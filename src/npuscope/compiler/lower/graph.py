@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npuscope.compiler.lower.activation import lower_function
-from npuscope.compiler.lower.concat import lower_concat
+from npuscope.compiler.lower.concat import lower_concat, lower_slice
 from npuscope.compiler.lower.context import Context, tensor_value
 from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
-from npuscope.compiler.lower.elementwise import lower_add, lower_clip, lower_quantize
+from npuscope.compiler.lower.elementwise import (
+    lower_add,
+    lower_batch_norm,
+    lower_clip,
+    lower_quantize,
+)
 from npuscope.compiler.lower.multiply import lower_mul
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
+from npuscope.compiler.lower.resize import lower_resize
 from npuscope.compiler.lower.shape import lower_transpose, lower_view
-from npuscope.compiler.lower.software import lower_software
+from npuscope.compiler.lower.software import lower_by_rules, lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -33,6 +39,10 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Identity": lower_view,
     "Transpose": lower_transpose,
     "Concat": lower_concat,
+    "Slice": lower_slice,
+    "Resize": lower_resize,
+    "BatchNorm": lower_batch_norm,
+    "Pad": lower_by_rules,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
 

@@ -6,7 +6,7 @@ from typing import cast
 
 from npuscope.compiler.lower.context import Context, plane_shape
 from npuscope.compiler.lower.rescale import moved
-from npuscope.compiler.lower.software import lower_software
+from npuscope.compiler.lower.software import lower_by_rules
 from npuscope.compiler.stages import CopyStage, Value
 from npuscope.graph.attrs import TransposeAttrs
 from npuscope.graph.model import Op, Tensor
@@ -44,7 +44,7 @@ def lower_transpose(context: Context, op: Op) -> None:
     elif permutation == _TO_CHANNEL_FIRST and plain:
         _copy_out(context, op)
     else:
-        lower_software(context, op)
+        lower_by_rules(context, op)
 
 
 def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:

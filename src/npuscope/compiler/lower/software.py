@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 
+import numpy as np
+
 from npuscope.compiler.lower.context import Context
-from npuscope.compiler.stages import CallStage
+from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import Numerics, Op
+from npuscope.graph.model import DType, Numerics, Op, Tensor
 from npuscope.program.model import Call, Refused
+from npuscope.rules import refusals
 
 # Names under which the vendor's reports list the same kernels.
 _OPERATORS = {
@@ -21,10 +24,22 @@ _OPERATORS = {
 }
 
 
+# Kernels that only move data: later compilers run them as driven DMA.
+MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")
+# Kernels that exist for integers; any other computes in float between two conversions.
+_INTEGER_KERNELS = (*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul")
+
+
 def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """Run the op as a software kernel and keep why it is not on the NPU."""
+    tensors = [context.graph.tensor(name) for name in (*op.inputs, *op.outputs) if name]
+    integer = all(t.is_constant or t.dtype is not DType.FLOAT32 for t in tensors)
+    if integer and op.kind not in (*_INTEGER_KERNELS, "Quantize", "Dequantize"):
+        _in_float(context, op, trail)
+        return
     sources = [context.operand(name, op.origin) for name in op.inputs if name in context.values]
     output = context.new_value(context.graph.output_tensor(op))
+    hybrid = op.kind in MOVES and context.machine.generation.hybrid_moves
     stage = CallStage(
         op.name,
         _OPERATORS.get(op.kind, op.kind),
@@ -33,9 +48,84 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
         op.origin,
         trail,
         call=Call(op.kind, op.inputs, op.outputs, _arguments(context.graph.numerics, op.attrs)),
+        hybrid=hybrid,
     )
     context.emit(stage)
     context.define(op.outputs[0], output)
+
+
+def call_stage(
+    context: Context,
+    op: Op,
+    kernel: str,
+    attrs: Attrs,
+    source: Value,
+    output: Value,
+    trail: tuple[Refused, ...],
+    hybrid: bool,
+) -> CallStage:
+    """A kernel of one input that is not an op of the graph itself."""
+    arguments = _arguments(context.graph.numerics, attrs)
+    call = Call(kernel, (source.name,), (output.name,), arguments)
+    only_moves = hybrid and context.machine.generation.hybrid_moves
+    return CallStage(
+        f"{op.name}.{kernel}",
+        _OPERATORS.get(kernel, kernel),
+        (source,),
+        output,
+        op.origin,
+        trail,
+        call=call,
+        hybrid=only_moves,
+    )
+
+
+def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
+    """Dequantize what it reads, compute in float, quantize what it makes."""
+    names = [_real_constant(context, name) for name in op.inputs]
+    inputs = []
+    for name in (name for name in op.inputs if name in context.values):
+        source = context.operand(name, op.origin)
+        real = _real(source, f"{name}.{op.name}.real")
+        stage = call_stage(context, op, "Dequantize", Attrs(), source, real, trail, False)
+        inputs.append(context.emit(replace(stage, name=f"{op.name}.dequantize.{name}")))
+    output = context.new_value(context.graph.output_tensor(op))
+    real_out = _real(output, f"{output.name}.real")
+    arguments = _arguments(context.graph.numerics, op.attrs)
+    context.emit(
+        CallStage(
+            op.name,
+            _OPERATORS.get(op.kind, op.kind),
+            tuple(inputs),
+            real_out,
+            op.origin,
+            trail,
+            call=Call(op.kind, tuple(names), op.outputs, arguments),
+        )
+    )
+    context.emit(call_stage(context, op, "Quantize", Attrs(), real_out, output, trail, False))
+    context.define(op.outputs[0], output)
+
+
+def _real(value: Value, name: str) -> Value:
+    return value.named(name, nbits=32, signed=True, is_float=True, quant=None)
+
+
+def _real_constant(context: Context, name: str) -> str:
+    """A quantized constant as float, under a name of its own; other names stay."""
+    tensor = context.graph.tensors.get(name)
+    if tensor is None or tensor.data is None or tensor.quant is None:
+        return name
+    real_name = f"{name}.real"
+    if real_name not in context.graph.tensors:
+        shape = [1] * len(tensor.shape)
+        if tensor.quant.axis is not None:
+            shape[tensor.quant.axis] = -1
+        scales = np.array(tensor.quant.scales, np.float32).reshape(shape or -1)
+        zeros = np.array(tensor.quant.zero_points).reshape(shape or -1)
+        data = ((tensor.data - zeros) * scales).astype(np.float32).reshape(tensor.shape)
+        context.graph.add(Tensor(real_name, tensor.shape, DType.FLOAT32, data=data))
+    return real_name
 
 
 def _arguments(
@@ -51,3 +141,8 @@ def lower_software(context: Context, op: Op) -> None:
     """Ops that no unit of the NPU computes."""
     why = Refused("NPU", "NA-OP-SOFTWARE", f"{op.kind} has no NPU lowering: it runs on the CPU")
     fall_back(context, op, (why,))
+
+
+def lower_by_rules(context: Context, op: Op) -> None:
+    """Ops that rules send to the CPU, with their reason."""
+    fall_back(context, op, refusals(context.graph, op, context.machine))

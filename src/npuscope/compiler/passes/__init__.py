@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from npuscope.compiler.passes.absorb_pad import AbsorbPad
 from npuscope.compiler.passes.base import Pass
+from npuscope.compiler.passes.clamp_extremes import ClampExtremes
+from npuscope.compiler.passes.decompose_pool import DecomposePool
+from npuscope.compiler.passes.expand_transposed_conv import ExpandTransposedConv
 from npuscope.compiler.passes.fold_batch_norm import FoldBatchNorm
 from npuscope.compiler.passes.fold_constants import FoldConstants
 from npuscope.compiler.passes.fuse_activation import FuseActivation
@@ -11,6 +14,7 @@ from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossResha
 from npuscope.compiler.passes.refuse_float import refuse_float_network
 from npuscope.compiler.passes.remove_moves import RemoveMoves
 from npuscope.compiler.passes.signed_bytes import SignedBytes
+from npuscope.compiler.passes.split_to_slices import SplitToSlices
 from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -18,6 +22,10 @@ from npuscope.machine.model import Machine
 # Quantization is bound to ops before shape ops go: only `open` moves a Quantize over a Reshape.
 PASSES: tuple[Pass, ...] = (
     FoldConstants(),
+    SplitToSlices(),
+    ClampExtremes(),
+    ExpandTransposedConv(),
+    DecomposePool(),
     FoldBatchNorm(),
     FuseActivation(),
     AbsorbPad(),

@@ -1,0 +1,42 @@
+"""Minimum and maximum with a constant number are clamps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from npuscope.compiler.passes.base import replace_op
+from npuscope.graph.attrs import ClipAttrs
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class ClampExtremes:
+    name: str = "clamp-extremes"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        found = [(op, limit) for op in graph.ops if (limit := _limit(graph, op)) is not None]
+        for op, limit in found:
+            _clamp(graph, op, limit)
+        return bool(found)
+
+
+def _limit(graph: Graph, op: Op) -> float | None:
+    """The constant operand as a real number, if it is one number."""
+    if op.kind not in ("Min", "Max"):
+        return None
+    constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
+    if len(constants) != 1 or constants[0].elements != 1:
+        return None
+    value = float(np.asarray(constants[0].data).reshape(-1)[0])
+    quant = constants[0].quant
+    return (value - quant.zero_point) * quant.scale if quant else value
+
+
+def _clamp(graph: Graph, op: Op, limit: float) -> None:
+    source = next(name for name in op.inputs if not graph.tensor(name).is_constant)
+    attrs = ClipAttrs(-inf, limit) if op.kind == "Min" else ClipAttrs(limit, inf)
+    replace_op(graph, op, op.replace(kind="Clip", inputs=(source,), attrs=attrs))

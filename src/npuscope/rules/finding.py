@@ -1,0 +1,96 @@
+"""Finding: what a rule has to say about an op, an epoch or the whole network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+# What evidence and parameters hold: values that JSON knows.
+Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
+
+
+class Severity(StrEnum):
+    ERROR = "error"  # the network does not run, or its results are wrong
+    WARNING = "warning"  # work leaves the NPU, or a known hazard is met
+    INFO = "info"  # slower or larger than it needs to be
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Confidence(StrEnum):
+    VERIFIED = "verified"  # seen on hardware, or checked by us
+    DOCUMENTED = "documented"
+    REPORTED = "reported"  # one public source says so
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One graph edit (or option) that helps; the edit itself is looked up by `id`.
+
+    `automatic` marks edits that keep the network's function. `gain_ms` is None when unknown.
+    """
+
+    id: str
+    title: str
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    automatic: bool = False
+    gain_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`epoch` is None for findings about the model file or the whole run.
+
+    `evidence` always has `value` and `limit`; `ops` are source ops, `since` and `until`
+    generations, empty where there is no bound.
+    """
+
+    rule: str
+    severity: Severity
+    title: str
+    epoch: int | None
+    ops: tuple[str, ...]
+    evidence: Mapping[str, Value]
+    cause: str
+    fixes: tuple[Fix, ...]
+    confidence: Confidence
+    since: str
+    until: str
+    docs: str
+
+    @property
+    def gain_ms(self) -> float | None:
+        """What the best of the fixes is predicted to save."""
+        return max((f.gain_ms for f in self.fixes if f.gain_ms is not None), default=None)
+
+    @property
+    def is_problem(self) -> bool:
+        """Worth a failing exit code, where one was asked for."""
+        return self.severity is not Severity.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a rule function reports; the rule's entry in the catalogue makes it a Finding.
+
+    `fixes` holds the parameters of its fixes and `gains` their predicted gains, by fix id.
+    """
+
+    ops: tuple[str, ...]
+    value: Value
+    limit: Value = None
+    evidence: Mapping[str, Value] = field(default_factory=dict)
+    fixes: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    gains: Mapping[str, float | None] = field(default_factory=dict)
+    epoch: int | None = None
+    severity: Severity | None = None
+
+
+def worst_first(finding: Finding) -> tuple[float, int, float]:
+    """Sort key: what pays most, then what hurts most, then the order of execution."""
+    gain = finding.gain_ms or 0.0
+    place = finding.epoch if finding.epoch is not None else float("inf")
+    return -gain, finding.severity.rank, place

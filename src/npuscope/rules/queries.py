@@ -1,0 +1,79 @@
+"""Questions that lint rules ask of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.graph.attrs import ConvAttrs
+from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.ops import is_depthwise
+from npuscope.rules.finding import Hit, Value
+
+LAYERS = ("Conv2D", "FullyConnected")
+CONVERSIONS = ("Quantize", "Dequantize")
+
+
+def source(op: Op) -> tuple[str, ...]:
+    """The op under the names of the model file."""
+    return op.origin or (op.name,)
+
+
+def hit(op: Op, value: Value, limit: Value = None, **evidence: Value) -> Hit:
+    return Hit(source(op), value, limit, evidence)
+
+
+def of_kind(graph: Graph, *kinds: str) -> Iterator[Op]:
+    return (op for op in graph.ops if op.kind in kinds)
+
+
+def convolutions(graph: Graph) -> Iterator[tuple[Op, ConvAttrs, tuple[int, ...]]]:
+    """Conv2D ops with their attributes and the shape (O, kh, kw, I / groups) of the weights."""
+    for op in of_kind(graph, "Conv2D"):
+        yield op, op.attrs_as(ConvAttrs), graph.tensor(op.inputs[1]).shape
+
+
+def layers(graph: Graph) -> Iterator[tuple[Op, Tensor]]:
+    """Convolutions and dense layers with their constant weights."""
+    for op in of_kind(graph, *LAYERS):
+        weights = graph.tensor(op.inputs[1])
+        if weights.is_constant:
+            yield op, weights
+
+
+def is_dense(graph: Graph, op: Op) -> bool:
+    """A layer that sums over all input channels."""
+    if op.kind == "FullyConnected":
+        return True
+    return not is_depthwise(graph, op) and op.attrs_as(ConvAttrs).groups == 1
+
+
+def computed(graph: Graph) -> Iterator[Tensor]:
+    """Results of ops and graph inputs, in order."""
+    names = (*graph.inputs, *(name for op in graph.ops for name in op.outputs))
+    return (graph.tensor(name) for name in dict.fromkeys(names))
+
+
+def operands(graph: Graph, op: Op) -> list[Tensor]:
+    """Inputs that are no constants."""
+    return [t for t in graph.input_tensors(op) if t is not None and not t.is_constant]
+
+
+def is_float(tensor: Tensor) -> bool:
+    return tensor.dtype is DType.FLOAT32 and not tensor.is_constant
+
+
+def zero_point(tensor: Tensor) -> int | None:
+    """As int8 would have it; None where there is no single one."""
+    if tensor.quant is None or len(set(tensor.quant.zero_points)) != 1:
+        return None
+    return tensor.quant.zero_point - (128 if tensor.dtype is DType.UINT8 else 0)
+
+
+def scale(tensor: Tensor) -> float | None:
+    if tensor.quant is None or tensor.quant.per_channel:
+        return None
+    return tensor.quant.scale
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    return "x".join(str(size) for size in shape)
