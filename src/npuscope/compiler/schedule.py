@@ -109,7 +109,7 @@ def _joins(
         _pieces_fit(stage, group)
         and _units_fit(stage, group, machine)
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
-        and not _reconverges(stage, group)
+        and not (machine.generation.cuts_reconvergence and _reconverges(stage, group))
         and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
     )
 

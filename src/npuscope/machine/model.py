@@ -114,6 +114,8 @@ class Timing:
     flush_strided_cycles: float
     strided_read_cycles: float
     strided_write_cycles: float
+    accumulation_turn_cycles: float
+    overlap_weights: int
     vector_cycles: float
     second_vector_cycles: float
     vector_frame_cycles: float
@@ -176,6 +178,7 @@ class Generation:
     prime_outputs_limit: int
     splits_odd_channels: bool
     hybrid_moves: bool
+    cuts_reconvergence: bool
     control: Control
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
+from npuscope.program.modes import Simd
 from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.sim.banks import Bank, Banks
 from npuscope.sim.counters import Bound
@@ -83,11 +84,21 @@ def _pipe_span(
     load = _load(pipe, wiring, banks)
     stream = _stream(pipe, frames, chain, wiring, banks, machine)
     between = max(load, stream, key=lambda span: span.cycles)
+    step = between.cycles if _loads_ahead(pipe[0], wiring, machine) else load.cycles + stream.cycles
     vectors = _vectors(pipe, chain, wiring, banks, machine)
-    total = load.cycles + (frames - 1) * between.cycles + stream.cycles + vectors
+    total = load.cycles + (frames - 1) * step + stream.cycles + vectors
     if vectors > total / 2:
         return Span(total, Bound.ARITH_VECTOR)
     return Span(total, between.bound)
+
+
+def _loads_ahead(conv: Convacc, wiring: Wiring, machine: Machine) -> bool:
+    """The next kernels are fetched while a frame streams, unless one set fills the buffer."""
+    features = wiring.source(conv, 0)
+    repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
+    window = conv.kernelHeight * conv.kernelWidth > 1
+    full = conv.kernel_elements > machine.timing.overlap_weights
+    return not (repeats and window and full and conv.simd == Simd.S8X8)
 
 
 def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
@@ -124,13 +135,17 @@ def _stream(
         *_bank_spans(chain, frames, wiring, banks),
     ]
     slowest = max(spans, key=lambda span: span.cycles)
-    return Span(slowest.cycles + _flush(first, machine), slowest.bound)
+    turn = machine.timing.accumulation_turn_cycles if spans[2].cycles else 0.0
+    return Span(slowest.cycles + _flush(first, machine) + turn, slowest.bound)
 
 
 def _feature_cycles(conv: Convacc, frames: int, wiring: Wiring, machine: Machine) -> float:
     words = wiring.input_words(conv, 0) / frames
+    if conv.dss2mode:
+        words *= conv.batchDepth  # two channels a word, but no faster than one by one [fit]
     single = conv.batchDepth == 1 and conv.nKernels == 1
-    return words * machine.timing.depthwise_cycles if single else words
+    slower = single or conv.dss2mode
+    return words * machine.timing.depthwise_cycles if slower else words
 
 
 def _accumulator_words(conv: Convacc, frames: int, wiring: Wiring) -> float:

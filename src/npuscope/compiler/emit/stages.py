@@ -113,17 +113,24 @@ def _second_operand(
 def _broadcast(
     builder: EpochBuilder, value: Value, output: Value, frame: int
 ) -> tuple[Source, int]:
-    """A vector (or scalar) from memory, read again for every pixel of every tile."""
+    """A vector from memory: once a tile where the unit can hold it, else for every pixel."""
     height, width, channels = output.shape
-    pixels = height * width
     element = value.nbits // 8
     if value.channels == 1:
-        walk = Walk(1, 1, 1, element, 0, 0, pixels * channels, 0, pixels * channels)
+        count = height * width * channels
+        walk = Walk(1, 1, 1, element, 0, 0, count, 0, count)
+    elif _held(builder, value):
+        walk = channel_frames(value, frame)
     else:
-        step = frame * element
+        pixels, step = height * width, frame * element
         walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
     source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
     return source, element
+
+
+def _held(builder: EpochBuilder, value: Value) -> bool:
+    """One value per channel, few enough for the unit's own broadcast."""
+    return 1 < value.channels <= builder.machine.arith.max_vector
 
 
 def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
@@ -141,8 +148,11 @@ def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Sourc
 def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, Any]:
     """Scalar or per-channel A and C; a single operand leaves B to widen C to 32 bits."""
     if dual:
+        vector = len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape
+        held = vector and _held(builder, stage.inputs[1])
         return {
             "scalar": 1,
+            "bcast": int(Bcast.CHAN if held else Bcast.SCALAR),
             "A_scalar": int(stage.a[0]),
             "B_scalar": stage.b,
             "C_scalar": int(stage.c[0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.modes import ArithOp
+from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith
 from npuscope.sim.arithmetic.coefficients import Coefficients, load
 from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift
@@ -36,10 +36,22 @@ def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
     frame = 0
     while True:
         x = yield Take(0, words)
-        y = (yield Take(1, len(x))) if has_y and not unit.combinebc else None
+        y = None
+        if has_y and not unit.combinebc:
+            y = yield Take(1, unit.batchDepth if _broadcasts(unit) else len(x))
+            if _broadcasts(unit):
+                y = np.tile(y, len(x) // unit.batchDepth)
         value = _operate(unit, _operand(unit, x, unit.inbytes_x), y, coefficients, frame)
         yield _finish(unit, value.reshape(-1))
         frame += 1
+
+
+def _broadcasts(unit: Arith) -> bool:
+    """Port Y brings one value per channel, which the unit keeps for the whole frame.
+
+    Documented for up to 512 entries; the registers for a streamed vector are our reading.
+    """
+    return bool(unit.dualinput and unit.scalar and unit.bcast == Bcast.CHAN)
 
 
 def _operand(unit: Arith, words: Words, nbytes: int) -> Wide:

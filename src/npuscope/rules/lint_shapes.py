@@ -1,0 +1,82 @@
+"""Shapes: ranks, sizes, batches, and inputs that nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.machine.model import Machine
+from npuscope.rules.finding import Hit
+from npuscope.rules.lint import lint
+from npuscope.rules.queries import computed, shape_text, source
+
+_MAX_RANK = 4
+_MAX_SIZE = 65535  # 16-bit dimensions
+_OPEN_BATCH = "the open batch size was set to 1"
+
+
+@lint("LINT-RANK")
+def tensors_have_many_axes(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A tensor has more than four axes."""
+    yield from _by_tensor(graph, lambda t: len(t.shape) > _MAX_RANK, _MAX_RANK)
+
+
+@lint("LINT-DIMENSION")
+def axes_are_long(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """An axis has 65536 elements or more."""
+    yield from _by_tensor(graph, lambda t: max(t.shape, default=0) > _MAX_SIZE, _MAX_SIZE)
+
+
+def _by_tensor(graph: Graph, wrong: Callable[[Tensor], bool], limit: int) -> Iterator[Hit]:
+    """One hit for all tensors that are wrong; the first is the evidence."""
+    found = [tensor for tensor in computed(graph) if wrong(tensor)]
+    if found:
+        makers = graph.producers()
+        ops = tuple(dict.fromkeys(n for t in found for n in _made_by(makers, t)))
+        yield Hit(ops, shape_text(found[0].shape), limit, {"tensors": len(found)})
+
+
+def _made_by(makers: dict[str, Op], tensor: Tensor) -> tuple[str, ...]:
+    return source(makers[tensor.name]) if tensor.name in makers else (tensor.name,)
+
+
+@lint("LINT-BATCH")
+def batch_is_not_one(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """An input holds several images."""
+    for name in graph.inputs:
+        shape = graph.tensor(name).shape
+        if len(shape) == _MAX_RANK and shape[0] != 1:
+            yield Hit((name,), shape[0], 1)
+
+
+@lint("LINT-OPEN-BATCH")
+def batch_is_open(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """The file leaves the batch size open; we took 1."""
+    notes = [note for note in graph.notes if _OPEN_BATCH in note]
+    if notes and graph.numerics.value == "qdq":
+        yield Hit(tuple(graph.inputs), f"{len(notes)} open batch sizes", 1)
+
+
+@lint("LINT-UNUSED-INPUT")
+def inputs_are_not_read(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """No op reads an input."""
+    readers = graph.consumers()
+    for name in graph.inputs:
+        if not readers[name] and name not in graph.outputs:
+            yield Hit((name,), "no reader", "at least one")
+
+
+@lint("LINT-STATE")
+def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """Outputs look like inputs: the network carries a state from one inference to the next."""
+    shapes = [graph.tensor(name).shape for name in graph.outputs]
+    states = [name for name in graph.inputs if graph.tensor(name).shape in shapes]
+    if len(graph.inputs) > 1 and len(graph.outputs) > 1 and states:
+        yield Hit(tuple(states), f"{len(states)} state inputs", 0)
+
+
+@lint("LINT-OE-FILE")
+def file_was_preprocessed(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """The file is the vendor front end's own output (`_OE_` in its name), not your model."""
+    if "_OE_" in graph.name:
+        yield Hit((graph.name,), "_OE_ in the file name", "the model you quantized")
