@@ -19,14 +19,16 @@ from npuscope.program.model import Program
 class CompileOptions:
     """What a user may ask of the compiler, beside the machine and its generation."""
 
-    optimization: int = 3
+    optimization: int | None = None  # the generation's own when None
 
 
 def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
     """Clean the graph, lower it to unit stages, group them into epochs, place, account."""
-    options = options or CompileOptions()
+    level = (options or CompileOptions()).optimization
+    if level is None:
+        level = machine.generation.default_optimization
     graph = run_passes(graph, machine)
-    lowered = lower_graph(graph, machine, options.optimization)
+    lowered = lower_graph(graph, machine, level)
     groups = schedule(lowered, machine)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)

@@ -67,6 +67,7 @@ class Clocks:
 class Path:
     clock: str
     bytes_per_cycle: float
+    access: float  # NPU cycles of one short access in a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,6 @@ class Timing:
     elementwise_cycles: float
     external_read_cycles: float
     external_write_cycles: float
-    depthwise_cycles: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,7 @@ class Generation:
 
     name: str
     title: str
+    default_optimization: int
     requantize: str
     deep_on_tie: bool
     shrink_tile_for_pool: bool

@@ -19,6 +19,7 @@ class Bank:
     external: bool
     writable: bool
     access_cycles: tuple[float, float] | None = None  # one element read, one written
+    short_access_cycles: float = 1.0  # one channel of one pixel, the next one lying apart
 
 
 class Banks:
@@ -60,6 +61,7 @@ class Banks:
             memory.cacheable,
             memory.writable,
             access if external_ram else None,
+            self._machine.paths[memory.path].access,
         )
 
 

@@ -23,6 +23,9 @@ from npuscope.sim.banks import Bank, Banks
 from npuscope.sim.counters import Bound
 
 
+_SHORT_BYTES = 2  # an access that fills only a part of a beat
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """How long something takes, and what makes it so long."""
@@ -83,8 +86,9 @@ def _pipe_span(
     frames = wiring.frames(pipe[0])
     load = _load(pipe, wiring, banks)
     stream = _stream(pipe, frames, chain, wiring, banks, machine)
+    ahead = _share_loaded_ahead(pipe[0], wiring, machine)
     between = max(load, stream, key=lambda span: span.cycles)
-    step = between.cycles if _loads_ahead(pipe[0], wiring, machine) else load.cycles + stream.cycles
+    step = max(load.cycles * ahead, stream.cycles) + load.cycles * (1 - ahead)
     vectors = _vectors(pipe, chain, wiring, banks, machine)
     total = load.cycles + (frames - 1) * step + stream.cycles + vectors
     if vectors > total / 2:
@@ -92,13 +96,15 @@ def _pipe_span(
     return Span(total, between.bound)
 
 
-def _loads_ahead(conv: Convacc, wiring: Wiring, machine: Machine) -> bool:
-    """The next kernels are fetched while a frame streams, unless one set fills the buffer."""
+def _share_loaded_ahead(conv: Convacc, wiring: Wiring, machine: Machine) -> float:
+    """How much of the next kernels is fetched while a frame streams: all, unless one dense set
+    fills the unit's buffer."""
     features = wiring.source(conv, 0)
     repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
     window = conv.kernelHeight * conv.kernelWidth > 1
-    full = conv.kernel_elements > machine.timing.overlap_weights
-    return not (repeats and window and full and conv.simd == Simd.S8X8)
+    if not (repeats and window and conv.simd == Simd.S8X8):
+        return 1.0
+    return min(1.0, machine.timing.overlap_weights / conv.kernel_elements)
 
 
 def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
@@ -127,25 +133,42 @@ def _stream(
     machine: Machine,
 ) -> Span:
     """One frame through the pipe."""
-    first, last = pipe[0], pipe[-1]
+    first = pipe[0]
+    features = max(_feature_cycles(u, frames, wiring, banks) for u in pipe)
     spans = [
-        Span(max(_feature_cycles(u, frames, wiring, machine) for u in pipe), Bound.FEATURES),
-        Span(float(last.out_elements), Bound.OUTPUT),
+        Span(features + _flush(first, machine), Bound.FEATURES),
+        Span(_output_cycles(pipe, frames, chain, wiring, banks), Bound.OUTPUT),
         Span(_accumulator_words(first, frames, wiring), Bound.ACCUMULATOR),
         *_bank_spans(chain, frames, wiring, banks),
     ]
     slowest = max(spans, key=lambda span: span.cycles)
     turn = machine.timing.accumulation_turn_cycles if spans[2].cycles else 0.0
-    return Span(slowest.cycles + _flush(first, machine) + turn, slowest.bound)
+    return Span(slowest.cycles + turn, slowest.bound)
 
 
-def _feature_cycles(conv: Convacc, frames: int, wiring: Wiring, machine: Machine) -> float:
+def _feature_cycles(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> float:
     words = wiring.input_words(conv, 0) / frames
-    if conv.dss2mode:
-        words *= conv.batchDepth  # two channels a word, but no faster than one by one [fit]
-    single = conv.batchDepth == 1 and conv.nKernels == 1
-    slower = single or conv.dss2mode
-    return words * machine.timing.depthwise_cycles if slower else words
+    source = wiring.source(conv, 0)
+    return words * _word_cycles(source, banks) if isinstance(source, Streng) else words
+
+
+def _word_cycles(engine: Streng, banks: Banks) -> float:
+    """A word a cycle, unless each has to be fetched by an access of its own."""
+    short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
+    apart = not engine.raw and engine.batch_offset > engine.element_bytes
+    return banks.of(engine).short_access_cycles if short and apart else 1.0
+
+
+def _output_cycles(
+    pipe: list[Convacc], frames: int, chain: set[tuple[str, int]], wiring: Wiring, banks: Banks
+) -> float:
+    """Sums that leave the pipe, and what of them is stored one by one."""
+    stored = [
+        engine.total_elements * _word_cycles(engine, banks) / frames
+        for engine in wiring.engines
+        if engine.dir and (engine.unit, engine.id) in chain
+    ]
+    return max([float(pipe[-1].out_elements), *stored])
 
 
 def _accumulator_words(conv: Convacc, frames: int, wiring: Wiring) -> float:

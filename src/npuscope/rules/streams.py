@@ -1,0 +1,118 @@
+"""How long a layer's longest stream is, by its channel counts: the cost of bad divisors.
+
+Channels are cut into equal parts, so the parts are divisors: of the outputs not above the
+parallel kernels, of the inputs not above the depth of a tile. Words move one a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine, TileLimit
+from npuscope.rules.queries import zero_point
+
+_NEAR = 0.125  # how far a better channel count may lie from the present one
+_ALIKE = 1.15
+_STEP = 8
+_DEEP_PACK = 3  # channels a word in Deep1x1 mode
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """A dense layer: channels, kernel, positions of the maps, and whether it is in 8x8 mode."""
+
+    inputs: int
+    outputs: int
+    window: tuple[int, int]
+    in_positions: int
+    out_positions: int
+    eight_bits: bool
+
+
+def layer_shape(graph: Graph, op: Op) -> LayerShape:
+    weights = graph.tensor(op.inputs[1]).shape
+    features, result = graph.first_input(op), graph.output_tensor(op)
+    window = (weights[1], weights[2]) if len(weights) == 4 else (1, 1)
+    return LayerShape(
+        weights[-1],
+        weights[0],
+        window,
+        prod(features.shape[:-1]),
+        prod(result.shape[:-1]),
+        zero_point(features) in (0, -128),
+    )
+
+
+def longest_stream(shape: LayerShape, machine: Machine) -> float:
+    """Words of the longest stream, with the best mode the layer may use."""
+    return min(_words(shape, *mode, machine, exact=True) for mode in _modes(shape, machine))
+
+
+def slowdown(shape: LayerShape, machine: Machine) -> float:
+    """Longest stream against the one that parts of full size would have."""
+    ideal = min(_words(shape, *mode, machine, exact=False) for mode in _modes(shape, machine))
+    return longest_stream(shape, machine) / ideal
+
+
+def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
+    """The nearest channel count with good divisors; `side` is 'inputs' or 'outputs'."""
+    count: int = getattr(shape, side)
+    first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
+    counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
+    costs = {n: longest_stream(replace(shape, **{side: n}), machine) / n for n in counts}
+    cheapest = min(costs.values())
+    alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
+    return min(alike, key=lambda n: abs(n - count))
+
+
+def best_split(outputs: int, kernels: int) -> tuple[int, int]:
+    """Two parts of the outputs that take the fewest tiles together, the larger one first."""
+    splits = ((a, outputs - a) for a in range(outputs - 1, (outputs - 1) // 2, -1))
+    return min(splits, key=lambda parts: sum(n // largest_divisor(n, kernels) for n in parts))
+
+
+def parallel_kernels(shape: LayerShape, machine: Machine) -> int:
+    return max(limit.kernels for limit, _ in _modes(shape, machine))
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
+
+
+def _modes(shape: LayerShape, machine: Machine) -> Iterator[tuple[TileLimit, int]]:
+    """Tile limits and channels a word of the modes that the layer may use."""
+    tiles = machine.convacc.tiles
+    if shape.window != (1, 1):
+        yield tiles["dense8x8" if shape.eight_bits else "dense16x8"], 1
+        return
+    yield tiles["plain1x1"], 1
+    if shape.eight_bits and shape.inputs >= machine.convacc.min_deep_channels:
+        yield tiles["deep1x1"], _DEEP_PACK
+
+
+def _words(
+    shape: LayerShape, limit: TileLimit, pack: int, machine: Machine, *, exact: bool
+) -> float:
+    """Features once a tile, kernels once, partial sums once a pass."""
+    tiles = ceil(shape.outputs / limit.kernels)
+    passes, pipe = _whole_parts(shape.inputs, limit.depth, machine.convacc.max_pipe)
+    if exact:
+        tiles = shape.outputs // largest_divisor(shape.outputs, limit.kernels)
+        passes, pipe = _equal_parts(shape.inputs, limit.depth, machine.convacc.max_pipe)
+    features = shape.inputs * shape.in_positions * tiles / pipe / pack
+    kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
+    return max(features, kernels, shape.outputs * passes * shape.out_positions)
+
+
+def _whole_parts(inputs: int, depth: int, units: int) -> tuple[int, int]:
+    pipe = min(units, ceil(inputs / depth))
+    return ceil(inputs / (depth * pipe)), pipe
+
+
+def _equal_parts(inputs: int, depth: int, units: int) -> tuple[int, int]:
+    """Fewest accumulation passes, then fewest units in series."""
+    pipes = [n for n in range(1, units + 1) if inputs % n == 0]
+    return min((inputs // (n * largest_divisor(inputs // n, depth)), n) for n in pipes)
