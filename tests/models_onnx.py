@@ -58,6 +58,12 @@ class OnnxWriter:
         )
         return output
 
+    def nodes_with(self, kind: str, inputs: list[str], count: int, **attrs: Any) -> list[str]:
+        """Add a node with several outputs and return their names."""
+        outputs = [self.fresh(f"{kind.lower()}{number}") for number in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outputs, **attrs))
+        return outputs
+
     def quantize(
         self, x: str, scale: float, zero_point: int = 0, dtype: str = "int8", output: str = ""
     ) -> str:
@@ -91,15 +97,19 @@ class OnnxWriter:
     def _scale(self, scale: float | np.ndarray) -> str:
         return self.constant(np.asarray(scale, np.float32))
 
-    def proto(self, outputs: dict[str, Dims], dtype: int = TensorProto.FLOAT) -> Any:
-        infos = [helper.make_tensor_value_info(n, dtype, list(s)) for n, s in outputs.items()]
+    def proto(self, outputs: dict[str, Dims | None], dtype: int = TensorProto.FLOAT) -> Any:
+        """Outputs of a shape, or None where the reader has to find it."""
+        infos = [
+            helper.make_tensor_value_info(name, dtype, shape if shape is None else list(shape))
+            for name, shape in outputs.items()
+        ]
         graph = helper.make_graph(self.nodes, "test", self.inputs, infos, self.initializers)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets)
         model.ir_version = min(model.ir_version, 10)
         return model
 
-    def finish(self, outputs: dict[str, Dims], dtype: int = TensorProto.FLOAT) -> bytes:
+    def finish(self, outputs: dict[str, Dims | None], dtype: int = TensorProto.FLOAT) -> bytes:
         return bytes(self.proto(outputs, dtype).SerializeToString())
 
 

@@ -24,7 +24,11 @@ _TYPES = {
     "int16": schema.TensorType.INT16,
     "int32": schema.TensorType.INT32,
     "int64": schema.TensorType.INT64,
+    "bool": schema.TensorType.BOOL,
 }
+
+
+_VERSIONS = {"BROADCAST_TO": 2}  # the first one that is registered
 
 
 @dataclass(frozen=True)
@@ -50,19 +54,20 @@ def constant(
     return Value(data.shape, str(data.dtype), scales, zeros * len(scales), axis, data)
 
 
-def one_op(operator: str, options: Any, inputs: list[Value], output: Value) -> bytes:
+def one_op(operator: str, options: Any, inputs: list[Value], output: Value | list[Value]) -> bytes:
     """A model of a single operator; inputs without data are the model's inputs."""
+    outputs = output if isinstance(output, list) else [output]
     code = schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, operator)
     code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-    code.version = 1  # the kernels look at the types, not at this
+    code.version = _VERSIONS.get(operator, 1)  # the kernels look at the types, not at this
     buffers = [schema.BufferT()]
     graph = schema.SubGraphT()
-    values = [*inputs, output]
+    values = [*inputs, *outputs]
     graph.tensors = [_tensor(value, f"t{i}", buffers) for i, value in enumerate(values)]
     graph.inputs = [i for i, value in enumerate(inputs) if value.data is None]
-    graph.outputs = [len(inputs)]
-    graph.operators = [_operator(options, len(inputs))]
+    graph.outputs = list(range(len(inputs), len(values)))
+    graph.operators = [_operator(options, len(inputs), graph.outputs)]
     model = schema.ModelT()
     model.version, model.operatorCodes = 3, [code]
     model.subgraphs, model.buffers = [graph], buffers
@@ -71,10 +76,10 @@ def one_op(operator: str, options: Any, inputs: list[Value], output: Value) -> b
     return bytes(builder.Output())
 
 
-def _operator(options: Any, count: int) -> Any:
+def _operator(options: Any, count: int, outputs: list[int]) -> Any:
     operator = schema.OperatorT()
     operator.opcodeIndex = 0
-    operator.inputs, operator.outputs = list(range(count)), [count]
+    operator.inputs, operator.outputs = list(range(count)), outputs
     if options is not None:
         name = type(options).__name__.removesuffix("T")
         operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
@@ -99,25 +104,45 @@ def _tensor(value: Value, name: str, buffers: list[Any]) -> Any:
     return tensor
 
 
-def reference(model: bytes, values: list[np.ndarray]) -> np.ndarray:
-    """The output by LiteRT's reference kernels."""
+def options(table: str, **values: Any) -> Any:
+    """An options table of the schema with some fields set."""
+    made = getattr(schema, f"{table}T")()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def reference(model: bytes, values: list[np.ndarray], number: int = 0) -> np.ndarray:
+    """An output by LiteRT's reference kernels."""
+    return references(model, values)[number]
+
+
+def references(model: bytes, values: list[np.ndarray], plain: bool = False) -> list[np.ndarray]:
+    """All outputs; `plain` takes the kernels that LiteRT runs by default, without delegates."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = Interpreter(
-        model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
+    kernels = OpResolverType.BUILTIN_REF
+    if plain:
+        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kernels)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
-    return np.array(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    details = interpreter.get_output_details()
+    return [np.array(interpreter.get_tensor(detail["index"])) for detail in details]
 
 
 def ours(folder: Path, model: bytes, values: list[np.ndarray]) -> np.ndarray:
+    return all_ours(folder, model, values)[0]
+
+
+def all_ours(folder: Path, model: bytes, values: list[np.ndarray]) -> list[np.ndarray]:
     path = folder / "one_op.tflite"
     path.write_bytes(model)
     graph = load_model(path)
-    return run(graph, dict(zip(graph.inputs, values, strict=True)))[graph.outputs[0]]
+    results = run(graph, dict(zip(graph.inputs, values, strict=True)))
+    return [results[name] for name in graph.outputs]
 
 
 def check(folder: Path, model: bytes, values: list[np.ndarray]) -> np.ndarray:
@@ -126,6 +151,20 @@ def check(folder: Path, model: bytes, values: list[np.ndarray]) -> np.ndarray:
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found, wanted)
     return found
+
+
+def check_all(folder: Path, model: bytes, values: list[np.ndarray]) -> None:
+    """The same for operators with several outputs."""
+    wanted, found = references(model, values), all_ours(folder, model, values)
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def check_near(folder: Path, model: bytes, values: list[np.ndarray], tolerance: float) -> None:
+    """Real values agree up to the order of summation and the last bits of functions."""
+    wanted = references(model, values, plain=True)[0]
+    found = ours(folder, model, values)
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 def random_values(rng: np.random.Generator, value: Value) -> np.ndarray:

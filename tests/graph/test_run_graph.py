@@ -110,12 +110,16 @@ def test_quantized_op_without_a_scale() -> None:
         run(graph, {"x": X})
 
 
-def test_concat_of_unequal_scales_is_refused_like_litert_does() -> None:
+def test_concat_of_unequal_scales_rounds_to_the_output() -> None:
     other = Tensor("out", (2, 6), DType.INT8, Quant((0.25,), (0,)))
     op = Op("Concat", "join", ("x", "x"), ("out",), ConcatAttrs(1))
     graph = Graph("g", (tensor("x"), other), [op], ("x",), ("out",))
-    with pytest.raises(ModelError, match=r"op 'join' \(Concat\): .* differ in their quantization"):
-        run(graph, {"x": X})
+    quant = graph.tensors["x"].quant
+    assert quant is not None
+    real = (X.astype(np.float64) - quant.zero_point) * quant.scale
+    wanted = np.clip(np.trunc(real / 0.25 + np.copysign(0.5, real)), -128, 127)
+    found = run(graph, {"x": X})["out"]
+    assert np.array_equal(found, np.concatenate([wanted, wanted], 1))
 
 
 def test_weights_that_are_no_constant() -> None:

@@ -122,17 +122,19 @@ def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     return any(root(lowered, value).name in written for value in others)
 
 
-_PIECES_AN_EPOCH = {PieceOrder.PAIRS: 2, PieceOrder.CHAIN: 1}
-
-
 def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
-    """Kernels of many pieces: so many convolutions an epoch, and pairs are joined later."""
-    pieces = [s for s in group.stages if isinstance(s, ConvStage) and s.order in _PIECES_AN_EPOCH]
+    """Kernels of many pieces: pairs share an epoch, those of a chain stand alone; sums are
+    joined in epochs of their own."""
+    if isinstance(stage, ConvStage) and stage.order is PieceOrder.CHAIN:
+        return False
+    pieces = [s for s in group.stages if isinstance(s, ConvStage) and s.order in _MANY]
     if not pieces:
         return True
-    if isinstance(stage, ConvStage):
-        return len(pieces) < _PIECES_AN_EPOCH[pieces[0].order]
-    return pieces[0].order is not PieceOrder.PAIRS
+    pair = pieces[0].order is PieceOrder.PAIRS and len(pieces) == 1
+    return pair and isinstance(stage, ConvStage) and stage.order is PieceOrder.PAIRS
+
+
+_MANY = (PieceOrder.PAIRS, PieceOrder.CHAIN)
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:

@@ -139,6 +139,7 @@ class ConvStage(Stage):
     order: PieceOrder = field(default=PieceOrder.WHOLE, kw_only=True)
     simd: int = field(kw_only=True)
     fsub: int = field(default=0, kw_only=True)
+    zfbias: int = field(default=0, kw_only=True)  # what padded positions hold
     shift_o: int = field(kw_only=True)
 
 

@@ -115,6 +115,8 @@ class Timing:
     flush_strided_cycles: float
     strided_read_cycles: float
     strided_write_cycles: float
+    pair_cycles: float
+    held_vector_cycles: float
     accumulation_turn_cycles: float
     overlap_weights: int
     vector_cycles: float
@@ -180,6 +182,7 @@ class Generation:
     splits_odd_channels: bool
     hybrid_moves: bool
     cuts_reconvergence: bool
+    absorbs_qdq_pads: bool
     control: Control
 
 

@@ -21,7 +21,7 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     return MemoryUse(
         sum(p.activations_bytes for p in internal),
         sum(p.activations_bytes for p in pools if p.name in external),
-        sum(b.size_bytes for b in program.buffers if b.is_param),
+        sum(b.size_bytes for b in program.buffers if b.is_param and not b.coefficients),
         _peak((b.first, b.last, b.size_bytes) for b in _activations(program)),
         pools,
     )

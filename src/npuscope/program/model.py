@@ -64,6 +64,7 @@ class Buffer:
     tensor: str = ""
     view_of: str = ""
     block: str = ""  # buffers of one block lie side by side
+    coefficients: bool = False  # vectors the CPU writes into units: not counted as weights
 
     @property
     def channels(self) -> int:

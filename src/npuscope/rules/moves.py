@@ -47,9 +47,22 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
 
 
 @refuse("NA-PAD-CHANNEL", "Pad")
-def padding_is_absorbed(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """A padding that no convolution behind it can take up is made by the CPU."""
-    return Refusal(f"pads {op.attrs_as(PadAttrs).pads}")
+def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Padding along the channels, or of anything but an 8-bit map, is made by the CPU."""
+    pads, tensor = op.attrs_as(PadAttrs).pads, graph.first_input(op)
+    if not is_npu_tensor(tensor) or len(pads) != 4:
+        return Refusal(f"{tensor.dtype.value} of {len(pads)} dimensions")
+    return None if pads[0] == pads[3] == (0, 0) else Refusal(f"pads {pads}")
+
+
+@refuse("NA-PAD-VALUE", "Pad")
+def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A padding of the byte 0 is no padding for the unit: it would be left out."""
+    tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
+    if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
+        return None
+    byte = tensor.quant.zero_point + round(value / tensor.quant.scale)
+    return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
 
 
 @refuse("NA-RESIZE-MODE", "Resize", way="NPU+CPU")

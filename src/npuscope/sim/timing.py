@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
-from npuscope.program.modes import Simd
+from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.sim.banks import Bank, Banks
 from npuscope.sim.counters import Bound
-
 
 _SHORT_BYTES = 2  # an access that fills only a part of a beat
 
@@ -97,14 +96,14 @@ def _pipe_span(
 
 
 def _share_loaded_ahead(conv: Convacc, wiring: Wiring, machine: Machine) -> float:
-    """How much of the next kernels is fetched while a frame streams: all, unless one dense set
-    fills the unit's buffer."""
+    """How much of the next kernels is fetched while a frame streams: all, or nothing where one
+    dense set takes more than half of the unit's buffer."""
     features = wiring.source(conv, 0)
     repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
     window = conv.kernelHeight * conv.kernelWidth > 1
     if not (repeats and window and conv.simd == Simd.S8X8):
         return 1.0
-    return min(1.0, machine.timing.overlap_weights / conv.kernel_elements)
+    return 1.0 if conv.kernel_elements <= machine.timing.overlap_weights else 0.0
 
 
 def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
@@ -134,7 +133,7 @@ def _stream(
 ) -> Span:
     """One frame through the pipe."""
     first = pipe[0]
-    features = max(_feature_cycles(u, frames, wiring, banks) for u in pipe)
+    features = max(_feature_cycles(u, frames, wiring, banks, machine) for u in pipe)
     spans = [
         Span(features + _flush(first, machine), Bound.FEATURES),
         Span(_output_cycles(pipe, frames, chain, wiring, banks), Bound.OUTPUT),
@@ -146,8 +145,12 @@ def _stream(
     return Span(slowest.cycles + turn, slowest.bound)
 
 
-def _feature_cycles(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> float:
+def _feature_cycles(
+    conv: Convacc, frames: int, wiring: Wiring, banks: Banks, machine: Machine
+) -> float:
     words = wiring.input_words(conv, 0) / frames
+    if conv.dss2mode:
+        words *= machine.timing.pair_cycles
     source = wiring.source(conv, 0)
     return words * _word_cycles(source, banks) if isinstance(source, Streng) else words
 
@@ -249,9 +252,22 @@ def _moving(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: 
     engines = [e for e in wiring.engines if (e.unit, e.id) in chain]
     copies = all(unit == "STRENG" for unit, _ in chain)
     spans = [_engine_span(e, copies, wiring, banks, machine) for e in engines]
+    spans += _held_vectors(chain, wiring, machine)
     spans += _bank_spans(chain, 1, wiring, banks)
     slowest = max(spans, key=lambda span: span.cycles)
     return Span(slowest.cycles + machine.timing.move_start_cycles, slowest.bound)
+
+
+def _held_vectors(chain: set[tuple[str, int]], wiring: Wiring, machine: Machine) -> list[Span]:
+    """A unit that broadcasts a vector of its own needs longer for every element."""
+    timing = machine.timing
+    rate = timing.elementwise_cycles + timing.held_vector_cycles
+    return [
+        Span(wiring.output_words(unit) * rate, Bound.ARITH_VECTOR)
+        for unit in wiring.processors
+        if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
+        if (unit.unit, unit.id) in chain
+    ]
 
 
 def _engine_span(

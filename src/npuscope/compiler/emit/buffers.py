@@ -41,7 +41,13 @@ class BufferTable:
         self.lives[name] = (epoch, epoch + 1)
         return self.buffers[name]
 
-    def parameter(self, name: str, data: Array, quant_of: Tensor | None = None) -> Buffer:
+    def parameter(
+        self,
+        name: str,
+        data: Array,
+        quant_of: Tensor | None = None,
+        coefficients: bool = False,
+    ) -> Buffer:
         """A constant in the weights' pool; bytes are little endian."""
         if name not in self.buffers:
             shape = data.shape or (1,)
@@ -57,8 +63,13 @@ class BufferTable:
                 signed=data.dtype.kind != "u",
                 quant=quant_of.quant if quant_of else None,
                 tensor=quant_of.name if quant_of else "",
+                coefficients=coefficients,
             )
         return self.buffers[name]
+
+    def coefficients(self, name: str, data: Array) -> Buffer:
+        """Vectors and tables that the CPU writes into a unit before an epoch starts."""
+        return self.parameter(name, data, coefficients=True)
 
     def finished(self) -> dict[str, Buffer]:
         """All buffers with their lifetimes; views live as long as what they show."""

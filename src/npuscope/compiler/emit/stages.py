@@ -178,10 +178,10 @@ def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
         "vec_precision": (16, 16, 32),
     }
     if len(stage.a) > 1:
-        buffer = builder.buffers.parameter(f"{stage.name}.A", stage.a.astype("<i2"))
+        buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
         found["A_vector"] = Ref(buffer.name)
     if len(stage.c) > 1:
-        buffer = builder.buffers.parameter(f"{stage.name}.C", stage.c.astype("<i4"))
+        buffer = builder.buffers.coefficients(f"{stage.name}.C", stage.c.astype("<i4"))
         found["C_vector"] = Ref(buffer.name)
     return found
 
@@ -242,8 +242,8 @@ _POOL_OPS = {
 def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> Source:
     source, nbytes = _operand(builder, stage.inputs[0], frame)
     table = stage.table
-    rom0 = builder.buffers.parameter(f"{stage.name}.rom0", table.rom0)
-    rom1 = builder.buffers.parameter(f"{stage.name}.rom1", table.rom1.astype("<i2"))
+    rom0 = builder.buffers.coefficients(f"{stage.name}.rom0", table.rom0)
+    rom1 = builder.buffers.coefficients(f"{stage.name}.rom1", table.rom1.astype("<i2"))
     port = builder.add(
         Activ(
             id=builder.take("ACTIV"),

@@ -15,10 +15,11 @@ from npuscope.compiler.lower.elementwise import (
     lower_quantize,
 )
 from npuscope.compiler.lower.multiply import lower_mul
+from npuscope.compiler.lower.pad import lower_pad
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
 from npuscope.compiler.lower.resize import lower_resize
 from npuscope.compiler.lower.shape import lower_transpose, lower_view
-from npuscope.compiler.lower.software import lower_by_rules, lower_software
+from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -42,7 +43,7 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Slice": lower_slice,
     "Resize": lower_resize,
     "BatchNorm": lower_batch_norm,
-    "Pad": lower_by_rules,
+    "Pad": lower_pad,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
 

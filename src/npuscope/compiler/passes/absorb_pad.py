@@ -7,7 +7,7 @@ from typing import cast
 
 from npuscope.compiler.passes.base import only_reader, replace_op
 from npuscope.graph.attrs import ConvAttrs, PadAttrs
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
 
 
@@ -16,6 +16,8 @@ class AbsorbPad:
     name: str = "absorb-pad"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
+        if graph.numerics is Numerics.QDQ and not machine.generation.absorbs_qdq_pads:
+            return False
         pairs = [(op, conv) for op in graph.ops if (conv := _absorber(graph, op))]
         for pad, conv in pairs:
             _absorb(graph, pad, conv)

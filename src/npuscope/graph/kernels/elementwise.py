@@ -78,6 +78,15 @@ def litert_mul(graph: Graph, op: Op) -> Step:
     return tabulated(step, a, b)
 
 
+def litert_extreme(choose: Callable[[Array, Array], Array]) -> Callable[[Graph, Op], Step]:
+    """LiteRT compares raw values: it demands one scale for all three tensors."""
+
+    def make(graph: Graph, op: Op) -> Step:
+        return lambda inputs: choose(inputs[0], inputs[1])
+
+    return make
+
+
 def litert_clip(graph: Graph, op: Op) -> Step:
     """RELU and its kin as ops of their own; the ratio of scales is taken in float32."""
     source, output = graph.first_input(op), graph.output_tensor(op)
@@ -88,23 +97,6 @@ def litert_clip(graph: Graph, op: Op) -> Step:
 
     def step(inputs: Sequence[Array]) -> Array:
         return _finish(scale_twice(centred(inputs[0], source), factor), output, limits)
-
-    return tabulated(step, source)
-
-
-def litert_sigmoid(graph: Graph, op: Op) -> Step:
-    """In float32, rounded to the output's grid; the double exp is one that rounds correctly."""
-    source, output = graph.first_input(op), graph.output_tensor(op)
-    scale = np.float32(quant_of(source).scale)
-    inverse = np.float32(1) / np.float32(quant_of(output).scale)
-
-    def step(inputs: Sequence[Array]) -> Array:
-        real = scale * centred(inputs[0], source).astype(np.float32)
-        with np.errstate(over="ignore"):  # 1 / (1 + inf) is the right zero
-            power = np.exp(-real.astype(np.float64)).astype(np.float32)
-        value = np.float32(1) / (np.float32(1) + power)
-        whole = round_half_away(value * inverse) + quant_of(output).zero_point
-        return saturate(whole, output.dtype)
 
     return tabulated(step, source)
 

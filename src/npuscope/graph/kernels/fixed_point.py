@@ -1,4 +1,4 @@
-"""gemmlowp's fixed-point functions on raw int64 arrays: exp of negatives, 1 / (1 + x).
+"""gemmlowp's fixed-point functions on raw int64 arrays: exp of negatives, 1 / (1 + x), roots.
 
 LiteRT's softmax is built from them. Raw values are 32-bit: a format with `n` integer bits counts
 in units of 2**(n - 31).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.graph.kernels.requantize import rounding_shift
+from npuscope.graph.kernels.requantize import Multipliers, rounding_shift
 from npuscope.graph.kernels.step import Array
 
 ONE = 2**31 - 1  # 1.0 without integer bits, as near as it gets
@@ -21,6 +21,8 @@ _EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401
 _48_OVER_17 = 1515870810  # two integer bits
 _MINUS_32_OVER_17 = -1010580540
 _ONE_TWO_BITS = 1 << 29
+_HALF_THREE = (1 << 28) + (1 << 27)  # 1.5 with three integer bits
+_HALF_ROOT_2 = 1518500250
 
 
 def times(a: Array, b: Array | int) -> Array:
@@ -68,3 +70,32 @@ def one_over_one_plus(values: Array) -> Array:
         error = _ONE_TWO_BITS - times(half, guess)
         guess = guess + _up(times(guess, error), 2)
     return _up(guess, 1)
+
+
+def reciprocal(values: Array, integer_bits: int) -> tuple[Array, Array]:
+    """1 / x of positive raw values as a fraction in (1/2, 1], and the power of two taken out."""
+    bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)  # of the largest set bit
+    fraction = (values << (32 - bits)) - 2**31
+    return one_over_one_plus(fraction), bits + integer_bits - 32
+
+
+def inverse_square_root(values: Array) -> Multipliers:
+    """1 / sqrt(x) of whole numbers x >= 1: five Newton steps on a fraction with 3 integer bits."""
+    x = values.astype(np.int64)
+    shift = np.full_like(x, 11)
+    for _ in range(8):  # values reach 2**31 and more at most a few times
+        large = x >= 1 << 29
+        x, shift = np.where(large, x >> 2, x), shift + large
+    pairs = (31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)) // 2 - 1
+    shift = shift - pairs
+    half = rounding_shift((x << (2 * pairs)) >> 1, 1)
+    guess = np.full_like(x, 1 << 28)
+    for _ in range(5):
+        cube = _up(times(times(guess, guess), guess), 6)
+        guess = _up(times(guess, _HALF_THREE) - times(half, cube), 3)
+    mantissa = times(guess, _HALF_ROOT_2)
+    below = np.maximum(-shift, 0)
+    one = values <= 1  # would overflow
+    return Multipliers(
+        np.where(one, ONE, mantissa << below), np.where(one, 0, -np.maximum(shift, 0))
+    )

@@ -18,7 +18,6 @@ from npuscope.graph.attrs import (
     DenseAttrs,
     MatMulAttrs,
     PoolAttrs,
-    ReduceAttrs,
     SoftmaxAttrs,
 )
 from npuscope.graph.kernels.pool import pool_windows, window_counts
@@ -97,9 +96,36 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[[Graph, Op], 
     return make
 
 
+def _divide(a: Array, b: Array) -> Array:
+    """Whole numbers are cut towards zero, as in C."""
+    if a.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return np.asarray(a / b)
+    sign = np.sign(a) * np.sign(b)
+    return np.asarray(sign * (np.abs(a) // np.abs(b))).astype(a.dtype)
+
+
+def _power(a: Array, b: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.power(a, b)).astype(a.dtype)
+
+
+def _squared_difference(a: Array, b: Array) -> Array:
+    return np.asarray(np.square(a - b))
+
+
 add = _binary(np.add)
 sub = _binary(np.subtract)
 mul = _binary(np.multiply)
+div = _binary(_divide)
+power = _binary(_power)
+smaller = _binary(np.minimum)
+larger = _binary(np.maximum)
+squared_difference = _binary(_squared_difference)
+
+
+def prelu(graph: Graph, op: Op) -> Step:
+    return lambda inputs: np.where(inputs[0] >= 0, inputs[0], inputs[0] * inputs[1])
 
 
 def max_pool(graph: Graph, op: Op) -> Step:
@@ -122,11 +148,6 @@ def average_pool(graph: Graph, op: Op) -> Step:
     return step
 
 
-def mean(graph: Graph, op: Op) -> Step:
-    attrs = op.attrs_as(ReduceAttrs)
-    return lambda inputs: np.mean(inputs[0], axis=attrs.axes, keepdims=attrs.keep_dims)
-
-
 def softmax(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(SoftmaxAttrs)
 
@@ -138,17 +159,15 @@ def softmax(graph: Graph, op: Op) -> Step:
     return step
 
 
-def sigmoid(graph: Graph, op: Op) -> Step:
-    def step(inputs: Sequence[Array]) -> Array:
-        power = np.exp(-np.abs(inputs[0]))  # never overflows
-        return np.where(inputs[0] >= 0, 1 / (1 + power), power / (1 + power))
-
-    return step
-
-
 def clip(graph: Graph, op: Op) -> Step:
-    attrs = op.attrs_as(ClipAttrs)
-    return lambda inputs: np.clip(inputs[0], np.float32(attrs.low), np.float32(attrs.high))
+    """Whole numbers stay whole: only limits that their type has count."""
+    attrs, dtype = op.attrs_as(ClipAttrs), graph.first_input(op).dtype
+    if dtype.is_float or graph.first_input(op).quant is not None:
+        return lambda inputs: np.clip(inputs[0], np.float32(attrs.low), np.float32(attrs.high))
+    smallest, largest = dtype.limits
+    low = int(np.ceil(attrs.low)) if attrs.low > smallest else smallest
+    high = int(np.floor(attrs.high)) if attrs.high < largest else largest
+    return lambda inputs: np.clip(inputs[0], low, high)
 
 
 def batch_norm(graph: Graph, op: Op) -> Step:

@@ -5,82 +5,19 @@ Integer ops here are a shortcut for that: same real values, same rounding half t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import ConvAttrs, DenseAttrs
+from npuscope.graph.attrs import ConvAttrs, DenseAttrs, TransposeConvAttrs
+from npuscope.graph.kernels.between import between, quantized, real_values
 from npuscope.graph.kernels.conv import integer_conv2d
 from npuscope.graph.kernels.dense import integer_fully_connected
-from npuscope.graph.kernels.elementwise import per_axis
 from npuscope.graph.kernels.emit import Emit, RescaleToEven, Target, ToReal
-from npuscope.graph.kernels.requantize import real_limits, saturate
+from npuscope.graph.kernels.requantize import real_limits
 from npuscope.graph.kernels.step import Array, Maker, Step, optional_constant
-from npuscope.graph.kernels.tabulate import tabulated
+from npuscope.graph.kernels.transpose_conv import integer_transpose_conv
 from npuscope.graph.kernels.weights import IntegerWeights, input_scale
-from npuscope.graph.model import Graph, Op, Tensor
-
-
-def between(make_real: Maker, elementwise: bool = False) -> Maker:
-    """Any op on real values, with a dequantize before and a quantize behind."""
-
-    def make(graph: Graph, op: Op) -> Step:
-        real = make_real(graph, op)
-        sources = [graph.tensors[name] for name in op.inputs if name]
-        as_table = elementwise and not any(t.quant and t.quant.per_channel for t in sources)
-        # A table is made by running the step on all values: it must read what it is given.
-        readers = [_Reader(t) if as_table else _reader(t) for t in sources]
-        output = graph.output_tensor(op)
-
-        def step(inputs: Sequence[Array]) -> Array:
-            values = [read(value) for read, value in zip(readers, inputs, strict=True)]
-            return quantized(real(values), output)
-
-        return tabulated(step, *sources) if as_table else step
-
-    return make
-
-
-class _Constant:
-    """A constant's real values, computed once."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.values = real_values(np.asarray(tensor.data), tensor)
-
-    def __call__(self, values: Array) -> Array:
-        return self.values
-
-
-class _Reader:
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def __call__(self, values: Array) -> Array:
-        return real_values(values, self.tensor)
-
-
-def _reader(tensor: Tensor) -> _Constant | _Reader:
-    return _Constant(tensor) if tensor.is_constant else _Reader(tensor)
-
-
-def real_values(values: Array, tensor: Tensor) -> Array:
-    """DequantizeLinear; tensors without a scale pass."""
-    if tensor.quant is None:
-        return values
-    zero = per_axis(tensor.quant.zero_points, tensor, np.int64)
-    scale = per_axis(tensor.quant.scales, tensor, np.float32)
-    real: Array = np.multiply(values - zero, scale, dtype=np.float32)
-    return real
-
-
-def quantized(values: Array, tensor: Tensor) -> Array:
-    """QuantizeLinear: half to even, saturating; tensors without a scale pass."""
-    if tensor.quant is None:
-        return values.astype(tensor.dtype.numpy, copy=False)
-    ratio = np.rint(values / per_axis(tensor.quant.scales, tensor, np.float32))
-    shifted = ratio + per_axis(tensor.quant.zero_points, tensor, np.float32)
-    return saturate(shifted, tensor.dtype)
+from npuscope.graph.model import Graph, Op
 
 
 def _pass_through(graph: Graph, op: Op) -> Step:
@@ -90,24 +27,12 @@ def _pass_through(graph: Graph, op: Op) -> Step:
 qdq_quantize = between(_pass_through, elementwise=True)
 
 
-def moving(make_raw: Maker, make_real: Maker, data_inputs: int | None = None) -> Maker:
-    """Ops that only move values work on raw ones when both sides share the quantization.
-
-    `data_inputs` is how many of the inputs are moved (None: all).
-    """
-
-    def make(graph: Graph, op: Op) -> Step:
-        output = graph.output_tensor(op)
-        sources = [graph.tensors[name] for name in op.inputs[:data_inputs]]
-        if all((t.quant, t.dtype) == (output.quant, output.dtype) for t in sources):
-            return make_raw(graph, op)
-        return between(make_real)(graph, op)
-
-    return make
-
-
 def qdq_conv2d(graph: Graph, op: Op) -> Step:
     return integer_conv2d(graph, op, _conv_emit)
+
+
+def qdq_transpose_conv(graph: Graph, op: Op) -> Step:
+    return integer_transpose_conv(graph, op, _transpose_conv_emit)
 
 
 def qdq_fully_connected(graph: Graph, op: Op) -> Step:
@@ -116,6 +41,11 @@ def qdq_fully_connected(graph: Graph, op: Op) -> Step:
 
 def _conv_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
     limits = real_limits(op.attrs_as(ConvAttrs).activation)
+    return _emit(graph, op, weights, limits)
+
+
+def _transpose_conv_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
+    limits = real_limits(op.attrs_as(TransposeConvAttrs).activation)
     return _emit(graph, op, weights, limits)
 
 

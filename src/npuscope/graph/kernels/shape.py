@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.errors import ModelError
 from npuscope.graph.attrs import ConcatAttrs, PadAttrs, TransposeAttrs
+from npuscope.graph.kernels.between import quantized
 from npuscope.graph.kernels.elementwise import litert_pad_value
-from npuscope.graph.kernels.requantize import clamp_limits, real_limits
-from npuscope.graph.kernels.step import Array, Step
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.kernels.requantize import (
+    clamp_limits,
+    real_limits,
+    round_half_away,
+    saturate,
+)
+from npuscope.graph.kernels.step import Array, Step, quant_of
+from npuscope.graph.kernels.tabulate import tabulated
+from npuscope.graph.model import Graph, Op, Tensor
 
 
 def reshape(graph: Graph, op: Op) -> Step:
@@ -32,6 +38,13 @@ def raw_pad(graph: Graph, op: Op) -> Step:
     output = graph.output_tensor(op)
     value = op.attrs_as(PadAttrs).value
     return _pad(graph, op, value if output.quant is None else litert_pad_value(value, output))
+
+
+def raw_pad_to_even(graph: Graph, op: Op) -> Step:
+    """onnxruntime rounds the fill value like any other."""
+    output, value = graph.output_tensor(op), op.attrs_as(PadAttrs).value
+    fill = np.asarray(value, np.float32)
+    return _pad(graph, op, value if output.quant is None else float(quantized(fill, output)))
 
 
 def real_pad(graph: Graph, op: Op) -> Step:
@@ -58,14 +71,30 @@ def _pad(graph: Graph, op: Op, fill: float) -> Step:
 
 
 def raw_concat(graph: Graph, op: Op) -> Step:
-    """LiteRT refuses unequal scales too."""
-    output = graph.output_tensor(op)
-    if any(graph.tensors[name].quant != output.quant for name in op.inputs):
-        raise ModelError("the inputs and the output of the concat differ in their quantization")
+    """Parts of another scale are rounded to the output's, in float32 as LiteRT does it."""
+    output, attrs = graph.output_tensor(op), op.attrs_as(ConcatAttrs)
     if output.quant is None:
         return real_concat(graph, op)
-    attrs = op.attrs_as(ConcatAttrs)
-    return _concat(attrs.axis, clamp_limits(output, *real_limits(attrs.activation)))
+    join = _concat(attrs.axis, clamp_limits(output, *real_limits(attrs.activation)))
+    sources = [graph.tensors[name] for name in op.inputs]
+    if all((t.quant, t.dtype) == (output.quant, output.dtype) for t in sources):
+        return join
+    parts = [_to_scale_of(source, output) for source in sources]
+    return lambda inputs: join([part([x]) for part, x in zip(parts, inputs, strict=True)])
+
+
+def _to_scale_of(source: Tensor, output: Tensor) -> Step:
+    if source.quant == output.quant:
+        return lambda inputs: inputs[0]
+    inverse = np.float32(1) / np.float32(quant_of(output).scale)
+    ratio = np.float32(quant_of(source).scale) * inverse
+    offset = np.float32(-quant_of(source).zero_point) * ratio
+
+    def step(inputs: Sequence[Array]) -> Array:
+        value = round_half_away(inputs[0].astype(np.float32) * ratio + offset)
+        return saturate(value + quant_of(output).zero_point, output.dtype)
+
+    return tabulated(step, source)
 
 
 def real_concat(graph: Graph, op: Op) -> Step:

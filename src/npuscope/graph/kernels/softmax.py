@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import SoftmaxAttrs
-from npuscope.graph.kernels.fixed_point import exp_of_negative, one_over_one_plus, times
+from npuscope.graph.kernels.fixed_point import exp_of_negative, reciprocal, times
 from npuscope.graph.kernels.requantize import (
     quantized_multipliers,
     rounding_shift,
@@ -35,9 +35,9 @@ def litert_softmax(graph: Graph, op: Op) -> Step:
         rows = np.moveaxis(inputs[0], attrs.axis, -1).astype(np.int64)
         below = rows.max(axis=-1, keepdims=True) - rows
         total = summands[below].sum(axis=-1, keepdims=True)
-        reciprocal, bits_over_one = _reciprocal(total)
+        inverse, bits_over_one = reciprocal(total, _SUM_BITS)
         shift = bits_over_one + 31 - output.dtype.bits
-        value = rounding_shift(times(table[below], reciprocal), shift) + low
+        value = rounding_shift(times(table[below], inverse), shift) + low
         return np.moveaxis(saturate(value, output.dtype), -1, attrs.axis)
 
     return step
@@ -53,10 +53,3 @@ def _exponentials(beta: float, scale: float) -> Array:
     radius = (2**_DIFF_BITS - 1) * 2 ** (31 - _DIFF_BITS) >> int(factor.shift[0])
     below = np.minimum(np.arange(256), radius)
     return exp_of_negative(scale_twice(-below, factor), _DIFF_BITS)
-
-
-def _reciprocal(total: Array) -> tuple[Array, Array]:
-    """1 / total as a fraction in [1/2, 1), and the power of two taken out of it."""
-    bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)  # of the largest set bit
-    fraction = (total << (32 - bits)) - 2**31
-    return one_over_one_plus(fraction), bits + _SUM_BITS - 32

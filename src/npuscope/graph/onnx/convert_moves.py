@@ -37,12 +37,22 @@ def pad(task: Task) -> None:
     if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
         task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
     elif mode == "constant":
-        task.emit("Pad", (x.tensor,), PadAttrs(pads, _fill(task)), x.layout, x.via)
+        fill = _fill(task)
+        x = _on_the_final_grid(task, x) if fill else x
+        task.emit("Pad", (x.tensor,), PadAttrs(pads, fill), x.layout, x.via)
     else:
         raise ModelError(
             f"padding mode '{mode}' is not supported",
             hint="supported modes: constant, reflect, edge, wrap",
         )
+
+
+def _on_the_final_grid(task: Task, x: Value) -> Value:
+    """The fill value must be rounded once, so other scales come before the padding."""
+    wanted = task.following_type() if task.moved else None
+    if wanted is None:
+        return x
+    return task.reader.quantize(x, wanted, f"{task.node.output}_values", task.node.origin)
 
 
 def _fill(task: Task) -> float:

@@ -10,7 +10,6 @@ from npuscope.graph.onnx.arrange import Value
 from npuscope.graph.onnx.constants import QuantType
 from npuscope.graph.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
 from npuscope.graph.onnx.layout import ADDED, Shape, checked_axis, relabel
-from npuscope.graph.onnx.qdq import QUANTIZE, node_type
 from npuscope.graph.onnx.task import Task
 
 _MOST_ORIGINS = 16  # of Transposes in a row; bounds the work on a hostile file
@@ -90,17 +89,10 @@ def _same_type(task: Task, values: list[Value]) -> list[str]:
     if not task.moved:
         return [value.tensor for value in values]
     first = task.tensor(values[0])
-    wanted = _following_type(task)
+    wanted = task.following_type()
     if wanted is None and first.quant is not None:
         wanted = QuantType(first.dtype, first.quant)
     if wanted is None:
         raise ModelError("an integer part has no scale")
     stem = f"{task.node.output}_part"
     return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]
-
-
-def _following_type(task: Task) -> QuantType | None:
-    """The type of the QuantizeLinear behind the node, if there is one."""
-    for node in task.reader.readers.get((QUANTIZE, task.node.output), []):
-        return node_type(node, task.reader.constants)
-    return None

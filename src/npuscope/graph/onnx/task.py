@@ -10,6 +10,7 @@ from npuscope.graph.attrs import Activation, Attrs, ClipAttrs
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.graph.onnx.arrange import Value, operand_layout
 from npuscope.graph.onnx.binding import moves
+from npuscope.graph.onnx.constants import QuantType
 from npuscope.graph.onnx.layout import (
     CHANNEL_LAST,
     Layout,
@@ -19,6 +20,7 @@ from npuscope.graph.onnx.layout import (
     source_shape,
 )
 from npuscope.graph.onnx.parameters import Parameters
+from npuscope.graph.onnx.qdq import QUANTIZE, node_type
 
 if TYPE_CHECKING:
     from npuscope.graph.onnx.nodes import Node
@@ -100,6 +102,12 @@ class Task(Parameters):
 
     def tensor(self, value: Value) -> Tensor:
         return self.reader.graph.tensors[value.tensor]
+
+    def following_type(self) -> QuantType | None:
+        """The type of a QuantizeLinear that reads the node's output, if there is one."""
+        for node in self.reader.readers.get((QUANTIZE, self.node.output), []):
+            return node_type(node, self.reader.constants)
+        return None
 
     # output
 

@@ -1,0 +1,201 @@
+"""Small ONNX models around one op each, as float networks and in QDQ form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import OnnxWriter
+
+Build = Callable[[OnnxWriter, str, np.random.Generator], str]
+
+
+@dataclass(frozen=True)
+class OpCase:
+    """`build` gets the writer and the op's input and returns its output.
+
+    `scale` and `zero_point` are those of the quantized output; `all_integer` tells whether the
+    QDQ form computes on integers only.
+    """
+
+    build: Build
+    shape: tuple[int, ...] = (1, 3, 5, 7)
+    scale: float = 0.023
+    zero_point: int = -5
+    opset: int = 17
+    all_integer: bool = True
+
+
+CASES: dict[str, OpCase] = {}
+
+
+def simple(name: str, kind: str, **settings: Any) -> None:
+    """One node without other inputs; keyword arguments of OpCase, the rest are attributes."""
+    fields = OpCase.__dataclass_fields__
+    case = {key: value for key, value in settings.items() if key in fields}
+    attrs = {key: value for key, value in settings.items() if key not in fields}
+    CASES[name] = OpCase(lambda w, x, rng: w.node(kind, x, **attrs), **case)
+
+
+def case(**settings: Any) -> Callable[[Build], Build]:
+    def add(build: Build) -> Build:
+        CASES[build.__name__] = OpCase(build, **settings)
+        return build
+
+    return add
+
+
+def weights(w: OnnxWriter, rng: np.random.Generator, *shape: int, axis: int | None = None) -> str:
+    data = rng.integers(-127, 128, shape).astype(np.int8)
+    if axis is None:
+        return w.dequantized_constant(data, 0.011)
+    scales = (0.005 + 0.01 * rng.random(shape[axis])).astype(np.float32)
+    return w.dequantized_constant(data, scales, axis=axis)
+
+
+def positive(w: OnnxWriter, x: str, rng: np.random.Generator, kind: str) -> str:
+    """For functions that have no value below zero: x * x first, quantized."""
+    square = w.qdq(w.node("Mul", x, x), 0.05, -128)
+    return w.node(kind, square)
+
+
+for kind in ("Tanh", "Erf", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Exp", "Sin", "Cos"):
+    simple(kind, kind)
+for kind in ("Sigmoid", "Softplus", "HardSwish"):
+    simple(kind, kind)
+for kind in ("Sqrt", "Log", "Reciprocal"):
+    CASES[kind] = OpCase(lambda w, x, rng, kind=kind: positive(w, x, rng, kind))
+simple("Mish", "Mish", opset=18)
+simple("Gelu", "Gelu", opset=20)
+simple("GeluByTanh", "Gelu", opset=20, approximate="tanh")
+simple("LeakyRelu", "LeakyRelu", alpha=0.3)
+simple("Elu", "Elu", alpha=0.7)
+simple("HardSigmoid", "HardSigmoid", alpha=0.3, beta=0.4, scale=1 / 256, zero_point=-128)
+simple("Softmax", "Softmax", axis=1, scale=1 / 256, zero_point=-128)
+simple("LogSoftmax", "LogSoftmax", axis=-1, scale=0.05, zero_point=127)
+simple("GlobalMaxPool", "GlobalMaxPool", scale=0.021, zero_point=2)
+simple("LpNormalization", "LpNormalization", axis=1, scale=1 / 128)
+simple("DepthToSpaceDCR", "DepthToSpace", shape=(1, 18, 2, 5), blocksize=3)
+simple("DepthToSpaceCRD", "DepthToSpace", shape=(1, 8, 3, 2), blocksize=2, mode="CRD")
+simple("SpaceToDepth", "SpaceToDepth", shape=(1, 3, 6, 4), blocksize=2)
+for kind in ("ReduceMax", "ReduceMin", "ReduceMean", "ReduceL2", "ReduceProd"):
+    simple(f"{kind}HW", kind, shape=(1, 11, 3, 2), axes=[2, 3], keepdims=1, scale=0.05)
+    simple(f"{kind}C", kind, axes=[-3], keepdims=0)
+for kind in ("ReduceL1", "ReduceSumSquare"):
+    simple(kind, kind, axes=[1, 3], keepdims=0, scale=0.2, zero_point=-128, all_integer=False)
+
+
+@case(scale=0.2)
+def reduce_sum(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("ReduceSum", x, w.constant([1, 3]), keepdims=0)
+
+
+@case(scale=0.02, all_integer=True)
+def prelu(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("PRelu", x, weights(w, rng, 3, 1, 1))
+
+
+@case(all_integer=False)
+def prelu_with_float_slopes(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("PRelu", x, w.constant(rng.normal(size=(3, 1, 1))))
+
+
+def _two(kind: str) -> Build:
+    def build(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+        other = w.qdq(w.node("Transpose", x, perm=[0, 1, 3, 2]), 0.037, 130, "uint8")
+        return w.node(
+            kind, w.qdq(x, 0.021, 2), w.qdq(w.node("Transpose", other, perm=[0, 1, 3, 2]), 0.037)
+        )
+
+    return build
+
+
+for kind in ("Min", "Max", "Add", "Sub", "Mul"):
+    CASES[f"{kind} of two"] = OpCase(_two(kind))
+
+
+@case(scale=0.05)
+def div_by_weights(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    divisor = rng.integers(20, 128, (3, 1, 1)).astype(np.int8)
+    return w.node("Div", x, w.dequantized_constant(divisor, 0.02))
+
+
+@case()
+def limits_by_min_and_max(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    y = w.node("Conv", x, weights(w, rng, 4, 3, 1, 1))
+    y = w.node("Max", y, w.constant(np.float32(-0.7)))
+    return w.node("Min", w.constant(np.float32([0.9])), y)
+
+
+@case(all_integer=False)
+def min_of_many(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Min", x, w.node("Neg", x), w.node("Abs", x), w.constant(np.float32(0.5)))
+
+
+@case(all_integer=False, scale=0.05)
+def sum_of_many(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Sum", x, w.node("Neg", x), w.node("Abs", x))
+
+
+@case(scale=0.1)
+def square(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Pow", x, w.constant(np.float32(2.0)))
+
+
+@case(scale=0.1)
+def cube(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Pow", x, w.constant(np.float32([3.0])))
+
+
+@case(scale=0.05, all_integer=False)
+def where(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    y = w.node("Conv", x, weights(w, rng, 3, 3, 1, 1))
+    y = w.qdq(y, 0.05)
+    big = w.node("Greater", x, w.constant(np.float32(0.2)))
+    small = w.node("LessOrEqual", x, w.constant(rng.normal(size=(3, 1, 1))))
+    chosen = w.node("And", w.node("Not", big), small)
+    return w.node("Where", w.node("Or", chosen, big), x, y)
+
+
+@case(all_integer=False)
+def cast_of_a_mask(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    same = w.node("Equal", w.node("Round", x), w.constant(np.float32(1.0)))
+    return w.node("Mul", w.node("Cast", same, to=1), x)
+
+
+@case(scale=0.05, shape=(1, 4, 6))
+def layer_norm(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    parts = [w.constant(rng.normal(size=6)) for _ in range(2)]
+    return w.node("Relu", w.node("LayerNormalization", x, *parts, axis=-1, epsilon=1e-3))
+
+
+@case(scale=0.05, shape=(1, 4, 6))
+def layer_norm_over_two_axes(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("LayerNormalization", x, w.constant(rng.normal(size=(4, 6))), axis=1)
+
+
+@case(scale=0.05)
+def instance_norm(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    parts = [w.constant(rng.normal(size=3)) for _ in range(2)]
+    return w.node("InstanceNormalization", x, *parts, epsilon=1e-3)
+
+
+@case(scale=0.05, shape=(1, 6, 5, 3), opset=18)
+def group_norm_per_group(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    parts = [w.constant(rng.normal(size=2)) for _ in range(2)]
+    return w.node("GroupNormalization", x, *parts, num_groups=2)
+
+
+@case(scale=0.05, shape=(1, 6, 5, 3), opset=21)
+def group_norm_per_channel(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    parts = [w.constant(rng.normal(size=6)) for _ in range(2)]
+    return w.node("GroupNormalization", x, *parts, num_groups=3)
+
+
+@case(scale=0.05, shape=(1, 3, 4, 5, 2))
+def batch_norm_of_five_axes(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    parts = [w.constant(rng.uniform(0.5, 1.5, 3)) for _ in range(4)]
+    return w.node("BatchNormalization", x, *parts)
