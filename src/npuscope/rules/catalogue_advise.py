@@ -17,9 +17,7 @@ def advice(
     cases: tuple[str, ...] = (),
 ) -> RuleInfo:
     """A rule on a run."""
-    return RuleInfo(
-        rule_id, Kind.ADVISE, title, severity, confidence, cause, templates, cases
-    )
+    return RuleInfo(rule_id, Kind.ADVISE, title, severity, confidence, cause, templates, cases)
 
 
 RULES = (

@@ -11,10 +11,10 @@ RULES = (
     risk(
         "LINT-RANK",
         "More than four axes",
-        Severity.ERROR,
+        Severity.WARNING,
         Confidence.REPORTED,
-        "Buffers of the NPU have at most four axes; the vendor's compiler crashes (signo 11) or "
-        "reports an unexpected input shape.",
+        "Buffers of the NPU have at most four axes. Such ops run on the CPU at best; the vendor's "
+        "compiler was also seen to crash (signo 11) or to report an unexpected input shape.",
         FixTemplate("merge-axes", "merge axes, or replace view-permute-view blocks"),
         cases=("C02", "C03"),
         until="4.0",

@@ -134,8 +134,8 @@ RULES = (
         Severity.WARNING,
         Confidence.VERIFIED,
         "Sums leave the convolution with 16 bits after a shift. The vendor's rule takes the shift "
-        "from the plain sum of a kernel's weights; where positive and negative weights cancel it is "
-        "too small, and outputs clip before their range ends.",
+        "from the plain sum of a kernel's weights; where positive and negative weights cancel it "
+        "is too small, and outputs clip before their range ends.",
         FixTemplate(
             "safe-shift", "compile with --generation open, whose shift knows the real sums"
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -18,6 +17,7 @@ from npuscope.rules.streams import (
     longest_stream,
     parallel_kernels,
     slowdown,
+    with_count,
 )
 
 _SLOW = 2.0
@@ -53,7 +53,7 @@ def channel_fixes(shape: LayerShape, machine: Machine) -> Mapping[str, Mapping[s
     found: dict[str, Mapping[str, Value]] = {}
     for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
         count = better_count(shape, machine, side)
-        if longest_stream(replace(shape, **{side: count}), machine) < 0.8 * now:
+        if longest_stream(with_count(shape, side, count), machine) < 0.8 * now:
             found[fix] = {"channels": count}
     if "change-outputs" in found:
         parts = best_split(shape.outputs, parallel_kernels(shape, machine))

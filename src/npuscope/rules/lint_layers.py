@@ -83,7 +83,9 @@ def strided_depthwise_on_lines(graph: Graph, machine: Machine) -> Iterator[Hit]:
         one_line = 1 in graph.first_input(op).shape[1:3]
         strided = max(attrs.strides) > 1 and max(weights[1:3]) > 1
         if is_depthwise(graph, op) and one_line and strided and attrs.groups >= _HANGING_GROUPS:
-            yield hit(op, f"{attrs.groups} groups, stride {max(attrs.strides)}", _HANGING_GROUPS - 1)
+            yield hit(
+                op, f"{attrs.groups} groups, stride {max(attrs.strides)}", _HANGING_GROUPS - 1
+            )
 
 
 @lint("LINT-TRANSPOSED-CONV")

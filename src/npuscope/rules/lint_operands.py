@@ -11,10 +11,12 @@ from npuscope.rules.lint import lint
 from npuscope.rules.queries import hit, is_float, of_kind, operands, shape_text
 
 # What the operator tables of the vendor list as software.
-_SOFTWARE = frozenset(
-    "ReduceSum ReduceProd ReduceMin ReduceL2 ArgMax ArgMin Greater GreaterEqual Less LessEqual "
-    "NotEqual Where Log Pow Min Max Floor Ceil Round Tile Softplus Mish Reciprocal LogSoftmax "
-    "InstanceNorm GroupNorm L2Normalization".split()
+_SOFTWARE = (
+    *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
+    *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
+    *("Log", "Pow", "Min", "Max", "Floor", "Ceil", "Round", "Reciprocal"),
+    *("Softplus", "Mish", "LogSoftmax", "Tile"),
+    *("InstanceNorm", "GroupNorm", "L2Normalization"),
 )
 
 
@@ -102,7 +104,7 @@ def attention_block(graph: Graph, machine: Machine) -> Iterator[Hit]:
             yield hit(op, f"{shape_text(graph.first_input(op).shape)} attention", "convolutions")
 
 
-_BETWEEN = frozenset("Mul Add Reshape Transpose Quantize Dequantize Div".split())
+_BETWEEN = ("Mul", "Add", "Div", "Reshape", "Transpose", "Quantize", "Dequantize")
 
 
 def _behind(makers: dict[str, Op], name: str, kind: str) -> Op | None:

@@ -19,14 +19,18 @@ def window_is_large(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A pooling window that is neither small nor a map that small windows can tile."""
     for op in of_kind(graph, "MaxPool", "AveragePool"):
         window = op.attrs_as(PoolAttrs).window
-        if max(window) > machine.pool.max_window and not _tiles_the_map(graph, op):
+        if max(window) > machine.pool.max_window and not _can_be_tiled(graph, op):
             yield hit(op, f"{window[0]}x{window[1]}", machine.pool.max_window)
 
 
-def _tiles_the_map(graph: Graph, op: Op) -> bool:
-    window = op.attrs_as(PoolAttrs).window
-    whole = window == graph.first_input(op).shape[1:3] and op.kind == "AveragePool"
-    return whole and all(_largest_factor(size) <= _LARGEST_FACTOR for size in window)
+def _can_be_tiled(graph: Graph, op: Op) -> bool:
+    """By small windows one after the other: overlapping maxima, whole blocks, whole maps."""
+    attrs, factor = op.attrs_as(PoolAttrs), max(map(_largest_factor, op.attrs_as(PoolAttrs).window))
+    if attrs.window == graph.first_input(op).shape[1:3]:
+        return factor <= _LARGEST_FACTOR
+    if attrs.strides == (1, 1):
+        return op.kind == "MaxPool"
+    return attrs.strides == attrs.window and factor <= 3
 
 
 def _largest_factor(number: int) -> int:

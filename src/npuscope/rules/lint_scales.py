@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isclose
 
+from npuscope.graph.attrs import Activation, BinaryAttrs
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.rules.finding import Hit
 from npuscope.rules.lint import lint
 from npuscope.rules.queries import computed, hit, of_kind, operands, scale, source, zero_point
 
-_CLIPS = 0.75  # an output scale below this share of an operand's cannot hold its range
+_CLIPS = 0.25  # share of an operand's range that the result cannot hold
 _LOST_BITS = 16.0  # operand scales this far apart: the finer one drops four bits
 _CONCAT_RATIO = 8.0
 _SMALLEST, _LARGEST = 1e-7, 1e3
@@ -24,14 +25,32 @@ _NICE = (1.0, 1 / 255, 1 / 256, 1 / 127, 1 / 128, 1 / 127.5, 1 / 64)
 def operands_have_unlike_scales(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The scales of an addition do not go together: it clips, or one operand loses bits."""
     for op in of_kind(graph, "Add", "Sub"):
-        scales = [scale(tensor) for tensor in operands(graph, op)]
-        out = scale(graph.output_tensor(op))
-        known = [value for value in scales if value]
-        if len(known) < 2 or not out:
+        tensors, out = operands(graph, op), graph.output_tensor(op)
+        scales = [value for value in map(scale, tensors) if value]
+        if len(scales) < 2 or not scale(out):
             continue
-        if out < _CLIPS * max(known) or max(known) > _LOST_BITS * min(known):
-            text = " and ".join(f"{value:.4g}" for value in known)
-            yield hit(op, f"{text} -> {out:.4g}", f"output >= {max(known):.4g}")
+        if _clips(op, tensors, out) or max(scales) > _LOST_BITS * min(scales):
+            text = " and ".join(f"{value:.4g}" for value in scales)
+            yield hit(op, f"{text} -> {scale(out):.4g}", "a result that holds both operands")
+
+
+def _clips(op: Op, tensors: list[Tensor], out: Tensor) -> bool:
+    """Does the result cut off much of an operand's range? A fused ReLU does it on purpose."""
+    free = op.attrs_as(BinaryAttrs).activation is Activation.NONE
+    return free and any(_clipped_share(_range(t), _range(out)) > _CLIPS for t in tensors)
+
+
+def _clipped_share(operand: tuple[float, float], out: tuple[float, float]) -> float:
+    lost = max(0.0, operand[1] - out[1]) + max(0.0, out[0] - operand[0])
+    return lost / (operand[1] - operand[0])
+
+
+def _range(tensor: Tensor) -> tuple[float, float]:
+    """Smallest and largest real value of a tensor with one scale."""
+    assert tensor.quant is not None
+    low, high = tensor.dtype.limits
+    step, zero = tensor.quant.scale, tensor.quant.zero_point
+    return step * (low - zero), step * (high - zero)
 
 
 @lint("LINT-CONCAT-SCALES")

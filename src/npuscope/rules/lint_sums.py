@@ -15,6 +15,9 @@ from npuscope.rules.queries import hit, layers
 
 _INT16_MAX = 32767
 _GAIN_BITS = 7  # the shift leaves room for a constant input of this many bits
+_BYTE_SPREAD = 256 / 12**0.5  # standard deviation of bytes that fill their range
+_RARE = 4  # deviations
+_CLIPS = 1.25  # sums that much beyond the limit: what is clipped shows
 
 
 @lint("LINT-SATURATING-SUM")
@@ -29,7 +32,7 @@ def balanced_weights_overflow(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if needed is None:
             continue
         shift = _shift(_rows(weights))
-        if needed > _INT16_MAX * 2**shift:
+        if needed > _CLIPS * _INT16_MAX * 2**shift:
             yield hit(
                 op,
                 f"sums up to {round(needed)}",
@@ -51,7 +54,7 @@ def _shift(rows: np.ndarray) -> int:
 
 
 def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | None:
-    """Over all channels: the largest sum that can occur and that the output can still tell.
+    """Over all channels: the largest sum that will occur and that the output can still tell.
 
     None where the layer is not plain int8.
     """
@@ -62,16 +65,24 @@ def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | 
     assert source.quant is not None and target.quant is not None
     rows = _rows(weights)
     unit = source.quant.scale * np.broadcast_to(np.array(weights.quant.scales), len(rows))
-    reachable = _reach(rows, source.quant.zero_point)
+    likely = _likely(rows, source.quant.zero_point)
     told = _told(target, unit, _bias(graph, op, unit))
-    return float(np.minimum(reachable, told).max())
+    return float(np.minimum(likely, told).max())
+
+
+def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
+    """By channel: what independent bytes make it in all but rare cases, within its reach."""
+    mean = np.abs(rows.sum(axis=1) * (zero + 0.5))
+    spread = _BYTE_SPREAD * np.sqrt((rows**2).sum(axis=1))
+    return np.asarray(np.minimum(mean + _RARE * spread, _reach(rows, zero)))
 
 
 def _reach(rows: np.ndarray, zero: int) -> np.ndarray:
     """The largest sum that bytes of the input can make, by channel."""
     low, high = -128 - zero, 127 - zero
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
-    return np.asarray(np.maximum(positive * high + negative * low, -positive * low - negative * high))
+    above, below = positive * high + negative * low, positive * low + negative * high
+    return np.asarray(np.maximum(above, -below))
 
 
 def _told(target: Tensor, unit: np.ndarray, bias: np.ndarray) -> np.ndarray:

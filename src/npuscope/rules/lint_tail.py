@@ -11,7 +11,7 @@ from npuscope.rules.finding import Hit
 from npuscope.rules.lint import lint
 from npuscope.rules.queries import LAYERS, hit, of_kind, shape_text, source
 
-_ANCHORS = 100
+_ANCHORS, _VALUES = 100, 16
 _ARITHMETIC = ("Sub", "Div", "Mul", "Exp", "Add")
 _MOVES = ("Concat", "Slice", "Split", "Transpose")
 
@@ -50,9 +50,9 @@ def _tail(graph: Graph) -> list[Op]:
 
 
 def _anchors(graph: Graph, op: Op) -> bool:
-    """Rows of a few values each, as decoders have them."""
-    shape = graph.output_tensor(op).shape
-    return len(shape) <= 3 and max(shape) >= _ANCHORS
+    """Many rows of a few values each, as decoders have them."""
+    shape = sorted(graph.output_tensor(op).shape)
+    return len(shape) == 3 and shape[-1] >= _ANCHORS and shape[-2] <= _VALUES
 
 
 def _frontier(graph: Graph, tail: list[Op]) -> tuple[str, ...]:

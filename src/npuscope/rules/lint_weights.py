@@ -57,5 +57,5 @@ def _peaks(weights: Tensor) -> np.ndarray:
     data = weights.data.reshape(weights.shape[0], -1).astype(np.int64)
     zeros = np.array(weights.quant.zero_points if weights.quant else (0,))
     if len(zeros) not in (1, len(data)):
-        return np.abs(data).max(axis=1)
+        return np.asarray(np.abs(data).max(axis=1))
     return np.asarray(np.abs(data - zeros[:, None]).max(axis=1))

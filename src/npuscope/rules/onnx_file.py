@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+_UINT4, _INT4 = 21, 22  # numbers of ONNX element types
 _SMALL = 64  # elements: bounds and indices, no weights
 
 
@@ -30,7 +31,10 @@ class OnnxInput:
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """`constants` are names of all initializers, `small` the values of short ones."""
+    """`constants` are names of all initializers, `small` the values of short ones.
+
+    `four_bits`: some constants have 4-bit elements, which need a new opset.
+    """
 
     ir_version: int
     opset: int
@@ -38,6 +42,7 @@ class OnnxFile:
     inputs: tuple[OnnxInput, ...]
     constants: frozenset[str]
     small: Mapping[str, np.ndarray]
+    four_bits: bool
 
     def producers(self) -> dict[str, OnnxNode]:
         return {name: node for node in self.nodes for name in node.outputs}
@@ -65,6 +70,7 @@ def read_onnx_file(path: str | Path) -> OnnxFile | None:
         inputs=tuple(_input(info) for info in proto.graph.input if info.name not in constants),
         constants=constants,
         small={entry.name: _values(entry) for entry in initializers if _is_small(entry)},
+        four_bits=any(entry.data_type in (_INT4, _UINT4) for entry in initializers),
     )
 
 

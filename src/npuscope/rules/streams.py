@@ -59,13 +59,17 @@ def slowdown(shape: LayerShape, machine: Machine) -> float:
 
 def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
     """The nearest channel count with good divisors; `side` is 'inputs' or 'outputs'."""
-    count: int = getattr(shape, side)
+    count = shape.inputs if side == "inputs" else shape.outputs
     first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
     counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
-    costs = {n: longest_stream(replace(shape, **{side: n}), machine) / n for n in counts}
+    costs = {n: longest_stream(with_count(shape, side, n), machine) / n for n in counts}
     cheapest = min(costs.values())
     alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
     return min(alike, key=lambda n: abs(n - count))
+
+
+def with_count(shape: LayerShape, side: str, count: int) -> LayerShape:
+    return replace(shape, inputs=count) if side == "inputs" else replace(shape, outputs=count)
 
 
 def best_split(outputs: int, kernels: int) -> tuple[int, int]:

@@ -29,6 +29,8 @@ def emit_program(
         epochs.append(_emit_epoch(group, len(epochs) + 1, leaving, buffers, machine))
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
+    made = {value.tensor: value.name for value in lowered.outputs}
+    outputs = tuple(made.get(name) or _constant(buffers, name) for name in graph.outputs)
     return Program(
         name=graph.name,
         machine=machine.name,
@@ -38,10 +40,17 @@ def emit_program(
         buffers=tuple(_in_blocks(buffers.finished(), lowered)),
         epochs=tuple(_blobs(epochs) if machine.epoch_controller else epochs),
         inputs=tuple(value.name for value in lowered.inputs),
-        outputs=tuple(value.name for value in lowered.outputs),
+        outputs=outputs,
         constants=buffers.constants,
         notes=tuple(graph.notes),
     )
+
+
+def _constant(buffers: BufferTable, name: str) -> str:
+    """An output that does not depend on the input is a parameter."""
+    tensor = buffers.graph.tensor(name)
+    assert tensor.data is not None
+    return buffers.parameter(name, tensor.data, tensor).name
 
 
 def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:

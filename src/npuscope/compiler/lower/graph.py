@@ -56,5 +56,6 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     for op in graph.ops:
         LOWERINGS.get(op.kind, lower_software)(context, op)
     context.result.inputs = [context.value(name) for name in graph.inputs]
-    context.result.outputs = [context.operand(name) for name in graph.outputs]
+    computed = [name for name in graph.outputs if not graph.tensor(name).is_constant]
+    context.result.outputs = [context.operand(name) for name in computed]
     return context.result
