@@ -301,7 +301,8 @@ def test_zero_padding_becomes_the_convolutions(
     x = net.pad(net.input(IMAGE, (0.02, 5)), ((0, 1), (2, 1)))
     net.conv(x, 6, pads=own, strides=(2, 2))
     graph = net.graph()
-    result, changed = after(AbsorbPad(), graph)
+    # The vendor's compilers leave an ONNX Pad between Q and DQ alone; ours does not.
+    result, changed = after(AbsorbPad(), graph, "open" if numerics is Numerics.QDQ else "4.0")
     assert changed
     assert kinds(result) == ["Conv2D"]
     wanted = tuple(a + b for a, b in zip(own, (0, 2, 1, 1), strict=True))

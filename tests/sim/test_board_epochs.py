@@ -118,7 +118,9 @@ def test_mobilenet_latency(mobilenet):
 def test_mobilenet_memory(mobilenet):
     assert mobilenet.memory.internal_ram_bytes == MOBILENET_RAM_BYTES
     assert mobilenet.memory.external_ram_bytes == 0
-    assert mobilenet.memory.weights_bytes == pytest.approx(MOBILENET_WEIGHTS_BYTES, rel=0.001)
+    # The tool's report counts the whole flash pool, coefficient vectors included.
+    flash = next(pool for pool in mobilenet.memory.pools if pool.name == "octoFlash")
+    assert flash.used_bytes == pytest.approx(MOBILENET_WEIGHTS_BYTES, rel=0.001)
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -39,10 +39,13 @@ TIMING = replace(
     elementwise_cycles=1.0,
     external_read_cycles=5.0,
     external_write_cycles=4.0,
-    depthwise_cycles=1.1,
+    pair_cycles=1.3,
+    held_vector_cycles=2.0,
+    accumulation_turn_cycles=0.0,
+    overlap_weights=10_000,
 )
 _RATES = {"nic": RAM, "noc": CPU_RAM, "xspi1": EXTERNAL, "xspi2": FLASH}
-PATHS = {name: Path("npu_mhz", 1 / rate) for name, rate in _RATES.items()}
+PATHS = {name: Path("npu_mhz", 1 / rate, 1.1) for name, rate in _RATES.items()}
 MACHINE = replace(BASE, timing=TIMING, paths=PATHS)
 POOLS = program_pools(MACHINE)
 
@@ -259,10 +262,34 @@ def test_without_padding_nothing_drains():
     assert found == 576 + 2 * 576 + 512 + START
 
 
-def test_single_channels_are_a_little_slower():
-    found, bound = time(convolution(side=16, depth=1, nkernels=1))
+def apart(group: Group, **changes) -> Group:
+    """The features' channels lie `changes` apart, one an access."""
+    units = (replace(group.units[0], **changes), *group.units[1:])
+    return Group(units, group.links)
+
+
+def test_single_channels_that_lie_apart_are_a_little_slower():
+    together = convolution(side=16, depth=1, nkernels=1)
+    assert time(together)[0] == pytest.approx(2 + 3 * 256 + START)
+    found, bound = time(apart(together, batch_offset=8))
     assert found == pytest.approx(2 + 3 * 256 * 1.1 + START)
     assert bound is Bound.FEATURES
+
+
+def test_a_tile_whose_sums_go_through_memory_turns_round():
+    turning = replace(MACHINE, timing=replace(TIMING, accumulation_turn_cycles=30.0))
+    group = with_sums("npuRAM5", "npuRAM4")
+    assert time(group, machine=turning)[0] == pytest.approx(time(group)[0] + 3 * 30)
+    plain = convolution(side=16)
+    assert time(plain, machine=turning) == time(plain)
+
+
+def test_a_dense_kernel_set_that_fills_the_buffer_is_not_loaded_ahead():
+    small_buffer = replace(MACHINE, timing=replace(TIMING, overlap_weights=1))
+    again = convolution(side=16, kernelWidth=3, kernelHeight=3)  # features again for every tile
+    group = convolution(side=16, kernelWidth=3, kernelHeight=3, loop=0)
+    assert time(again, machine=small_buffer)[0] > time(again)[0]
+    assert time(group, machine=small_buffer) == time(group)  # features that advance: depthwise
 
 
 # Coefficients streamed into an arithmetic unit.

@@ -109,7 +109,7 @@ def _joins(
         _pieces_fit(stage, group)
         and _units_fit(stage, group, machine)
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
-        and not (machine.generation.cuts_reconvergence and _reconverges(stage, group))
+        and not _reconverges(stage, group, machine.generation.cuts_reconvergence)
         and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
     )
 
@@ -168,14 +168,17 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         return once and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         return frame <= machine.pool.max_fused_channels
+    if value.shape != stage.output.shape:
+        return False  # a vector is broadcast from memory
     others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
     return all(other == frame for other in others)
 
 
-def _reconverges(stage: Stage, group: StageGroup) -> bool:
+def _reconverges(stage: Stage, group: StageGroup, always: bool) -> bool:
     """Two operands from inside with a common ancestor: one branch would starve the other.
 
-    A convolution with passes through memory holds the data back, which resolves it.
+    A convolution with passes through memory holds the data back, which resolves it. Later
+    compilers cut only (not `always`) where a branch has a convolution or pool of its own.
     """
     inside = [p for p in map(group.producer, stage.inputs) if p]
     if len(inside) < 2:
@@ -184,6 +187,9 @@ def _reconverges(stage: Stage, group: StageGroup) -> bool:
     if not first & second:
         return False
     names = first | second
+    apart = [s for s in group.stages if s.name in first ^ second]
+    if not always and not any(isinstance(s, ConvStage | PoolStage) for s in apart):
+        return False
     return not any(
         isinstance(s, ConvStage) and s.tiling.passes > 1 for s in group.stages if s.name in names
     )

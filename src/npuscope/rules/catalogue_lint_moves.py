@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.rules import fixes
-from npuscope.rules.catalogue import FixTemplate
+from npuscope.rules.catalogue import Effect, FixTemplate
 from npuscope.rules.catalogue_lint_numbers import risk
 from npuscope.rules.finding import Confidence, Severity
 
@@ -217,7 +217,11 @@ RULES = (
         Confidence.REPORTED,
         "Behind the last layer come many small ops on anchors. They fall to software one by one, "
         "lose precision in int8, and run faster in the application.",
-        FixTemplate("cut-tail", "end the network at its last layers and decode in the application"),
+        FixTemplate(
+            "cut-tail",
+            "end the network at its last layers and decode in the application",
+            effect=Effect.REMOVES,
+        ),
         cases=("F16", "F20"),
     ),
 )

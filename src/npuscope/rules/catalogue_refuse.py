@@ -107,14 +107,16 @@ RULES = (
         "Operands that broadcast both ways",
         "The arithmetic unit repeats one operand (a scalar or one value per channel) against a "
         "full one; both at once, or other axes, are beyond it.",
-        FixTemplate("expand-operand", "store the smaller operand in the full shape"),
+        FixTemplate(
+            "expand-operand", "store the smaller operand in the full shape", effect=Effect.MAPS
+        ),
     ),
     refusal(
         "NA-BROADCAST-VECTOR",
         "A computed vector is added",
         "One value per channel can be multiplied when it is computed at run time, but it can be "
         "added only when it is constant.",
-        FixTemplate("expand-operand", "resize the vector to the full shape before the Add"),
+        FixTemplate("resize-vector", "resize the vector to the full shape before the Add"),
         cases=("F32",),
     ),
     refusal(
@@ -154,8 +156,9 @@ RULES = (
     refusal(
         "NA-QUANTIZE-FLOAT",
         "Float values are quantized on the CPU",
-        "The input is float32; turning it into int8 is a pass over all elements on the CPU.",
+        "Turning float32 into int8 is a pass over all elements on the CPU.",
         fixes.INTEGER_INPUT,
+        fixes.QUANTIZE_NEIGHBOURS,
         cases=("F05",),
     ),
     refusal(
@@ -163,6 +166,7 @@ RULES = (
         "Results are dequantized on the CPU",
         "Float32 was asked for; each such tensor is one more pass over all elements on the CPU.",
         fixes.INTEGER_OUTPUT,
+        fixes.QUANTIZE_NEIGHBOURS,
         cases=("F04",),
     ),
     refusal(

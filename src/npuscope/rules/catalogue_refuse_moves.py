@@ -13,7 +13,9 @@ RULES = (
         "Concat along another axis than the channels",
         "Stream engines write channels side by side; parts that follow each other along height, "
         "width or anchors are copied by the CPU.",
-        FixTemplate("separate-outputs", "give the parts as outputs of their own"),
+        FixTemplate(
+            "separate-outputs", "give the parts as outputs of their own", effect=Effect.REMOVES
+        ),
         fixes.CHANNEL_AXIS,
         cases=("F16", "F17"),
     ),
@@ -57,7 +59,9 @@ RULES = (
         "Transpose that the stream engines cannot do",
         "Engines turn channel-first into channel-last data and back; other permutations run on "
         "the CPU.",
-        FixTemplate("keep-layout", "keep the channels last all the way through"),
+        FixTemplate(
+            "keep-layout", "keep the channels last all the way through", effect=Effect.REMOVES
+        ),
         confidence=Confidence.REPORTED,
         cases=("F14", "F35"),
     ),
@@ -67,7 +71,9 @@ RULES = (
         "It is carried out as transpose, pad, transpose; the vendor's compiler leaves the "
         "transposes to the CPU.",
         FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut"),
-        FixTemplate("concat-zeros", "join zeros along the channels", automatic=True),
+        FixTemplate(
+            "concat-zeros", "join zeros along the channels", automatic=True, effect=Effect.MAPS
+        ),
         confidence=Confidence.REPORTED,
         cases=("F15",),
     ),
@@ -105,7 +111,9 @@ RULES = (
         "NA-GATHER",
         "Gather runs on the CPU",
         "Addresses that depend on data cannot be programmed into stream engines.",
-        FixTemplate("host-layout", "bring the data into this order on the host"),
+        FixTemplate(
+            "host-layout", "bring the data into this order on the host", effect=Effect.REMOVES
+        ),
         FixTemplate(
             "constant-slice",
             "use a Slice where the indices are constant neighbours",

@@ -15,7 +15,10 @@ REMOVE_TRANSPOSES = FixTemplate(
     "remove-transposes", "remove the pair of Transposes", automatic=True, effect=Effect.REMOVES
 )
 QUANTIZE_SLOPE = FixTemplate(
-    "quantize-slope", "store the slopes as int8 behind a DequantizeLinear", automatic=True
+    "quantize-slope",
+    "store the slopes as int8 behind a DequantizeLinear",
+    automatic=True,
+    effect=Effect.MAPS,
 )
 SYMMETRIC_WEIGHTS = FixTemplate(
     "symmetric-weights", "quantize weights symmetrically (zero point 0), per output channel"
@@ -67,6 +70,11 @@ QUANTIZE_OP = FixTemplate(
     "quantize-op",
     "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
     effect=Effect.MAPS,
+)
+QUANTIZE_NEIGHBOURS = FixTemplate(
+    "quantize-neighbours",
+    "quantize the float ops next to it, so that no conversion is needed",
+    effect=Effect.REMOVES,
 )
 CHANNEL_AXIS = FixTemplate(
     "channel-axis", "lay the data out so that the op works along the channels", effect=Effect.MAPS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npuscope.graph.attrs import SoftmaxAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
-from npuscope.rules.finding import Hit
+from npuscope.rules.finding import Hit, Value
 from npuscope.rules.lint import lint
 from npuscope.rules.queries import LAYERS, hit, of_kind, shape_text, source
 
@@ -32,21 +32,32 @@ def boxes_are_decoded(graph: Graph, machine: Machine) -> Iterator[Hit]:
     inner = [op for op in tail if op.kind in (*_ARITHMETIC, *_MOVES)]
     kinds = {op.kind for op in inner}
     if kinds & set(_ARITHMETIC) and kinds & set(_MOVES) and any(_anchors(graph, o) for o in inner):
-        ops = tuple(name for op in inner for name in source(op))
-        frontier = _frontier(graph, tail)
-        yield Hit(ops, f"{len(inner)} ops behind the last layer", 0, {"cut_at": list(frontier)})
+        ops = tuple(dict.fromkeys(name for op in tail for name in source(op)))
+        evidence: dict[str, Value] = {"cut_at": [*_frontier(graph, tail)]}
+        yield Hit(ops, f"{len(inner)} ops behind the last layer", 0, evidence)
 
 
 def _tail(graph: Graph) -> list[Op]:
     """Ops that no layer comes after."""
+    makers = graph.producers()
     before_layer: set[str] = set()
     tail: list[Op] = []
     for op in reversed(graph.ops):
-        if op.kind in LAYERS or before_layer & set(op.outputs):
+        if _is_layer(op, makers) or before_layer & set(op.outputs):
             before_layer.update(op.inputs)
         else:
             tail.append(op)
     return tail[::-1]
+
+
+def _is_layer(op: Op, makers: dict[str, Op]) -> bool:
+    """A layer that reads a Softmax is a decoder too: it takes the mean of a distribution."""
+    if op.kind not in LAYERS:
+        return False
+    maker = makers.get(op.inputs[0])
+    while maker is not None and maker.kind in ("Transpose", "Reshape", "Quantize"):
+        maker = makers.get(maker.inputs[0])
+    return maker is None or maker.kind != "Softmax"
 
 
 def _anchors(graph: Graph, op: Op) -> bool:

@@ -46,6 +46,7 @@ def chain_span(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machin
     if not pipes:
         return _moving(chain, wiring, banks, machine)
     spans = [_pipe_span(pipe, chain, wiring, banks, machine) for pipe in pipes]
+    spans += _held_vectors(chain, wiring, machine)
     slowest = max(spans, key=lambda span: span.cycles)
     return Span(slowest.cycles + machine.timing.epoch_start_cycles, slowest.bound)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.compiler.lower.clamp import clamp_range
 from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
-from npuscope.compiler.lower.pieces import Piece, cut, filled
+from npuscope.compiler.lower.pieces import Piece, cut, filled, tightened
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
@@ -147,6 +147,8 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     attrs = layer.attrs
     pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
+    if order is PieceOrder.CHAIN:
+        pieces = tightened(pieces, layer.weights, attrs.pads)
     parts: list[Value] = []
     for number, piece in enumerate(pieces):
         parts.append(_piece(context, layer, piece, shift_o, number, order))

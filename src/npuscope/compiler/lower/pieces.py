@@ -71,3 +71,21 @@ def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Pi
     out_top, out_left, out_bottom, out_right = (max(0, offset - pad) for pad, offset in sides)
     crop = (out_top, out_left, out_bottom, out_right)
     return Piece(rows, columns, (top, left, bottom, right), crop)
+
+
+def tightened(pieces: list[Piece], weights: Array, pads: Pads) -> list[Piece]:
+    """Pieces of a kernel with holes, reduced to the taps they have; an empty one keeps one tap.
+
+    The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
+    """
+    window = weights.shape[1], weights.shape[2]
+    used = weights.any(axis=(0, 3))
+    return [_tight(piece, used, window, pads) for piece in pieces]
+
+
+def _tight(piece: Piece, used: Array, window: tuple[int, int], pads: Pads) -> Piece:
+    taps = np.argwhere(used[slice(*piece.rows), slice(*piece.columns)])
+    low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
+    rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
+    columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
+    return _piece(rows, columns, window, pads)

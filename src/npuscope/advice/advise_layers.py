@@ -1,0 +1,151 @@
+"""Advice on layers that run on the NPU, but slowly. Gains: the layer compiled again, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil, prod
+
+from npuscope.advice.advise import advise
+from npuscope.advice.bench import Change
+from npuscope.advice.subject import Subject, convolutions
+from npuscope.graph.model import Graph, Op
+from npuscope.profile.model import EpochProfile
+from npuscope.program.model import Epoch
+from npuscope.program.modes import Simd
+from npuscope.rules.finding import Hit, Value
+from npuscope.rules.lint_channels import channel_fixes
+from npuscope.rules.queries import is_dense
+from npuscope.rules.streams import layer_shape, slowdown
+from npuscope.sim.counters import Bound
+
+_SHARE = 0.02  # of the time: epochs below it are not worth a line
+_SLOW = 1.5
+_WORTH = 0.1  # of the layer's own time
+_STEP = 8
+
+
+@advise("ADV-WEIGHTS")
+def weights_are_used_once(subject: Subject) -> Iterator[Hit]:
+    """One output position: every weight is read for one multiplication."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        shape = subject.graph.output_tensor(op).shape
+        choked = run.counters.bound in (Bound.WEIGHTS, Bound.FLASH)
+        if prod(shape[:-1]) == 1 and choked and is_dense(subject.graph, op):
+            yield _weights_hit(subject, epoch, run, op)
+
+
+def _weights_hit(subject: Subject, epoch: Epoch, run: EpochProfile, op: Op) -> Hit:
+    unit = convolutions(epoch)[0]
+    rate = round(run.claims.ops / max(run.counters.core_cycles, 1.0), 2)
+    evidence: dict[str, Value] = {
+        "ms": round(run.ms, 6),
+        "bound": run.counters.bound.value,
+        "mode": Simd(unit.simd).name.removeprefix("S").lower(),
+        "deep1x1": bool(unit.deepmode),
+        "zero_point": unit.fsub,
+    }
+    fixes, gains = _zero_point_fix(subject, op) if unit.simd == Simd.S16X8 else ({}, {})
+    return Hit(epoch.origin, f"{rate} ops/cycle", "reuse", evidence, fixes, gains, epoch.number)
+
+
+def _zero_point_fix(
+    subject: Subject, op: Op
+) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, float | None]]:
+    assert subject.graph is not None
+    gain = subject.bench.gain_ms(subject.graph, op, Change(zero_point=0))
+    gains = {"zero-point": None if gain is None else max(0.0, gain)}
+    return {"zero-point": {"zero_point": "0 or -128"}}, gains
+
+
+@advise("ADV-MODE-16X8")
+def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
+    """A layer runs in 16x8 mode because of the zero point of its input."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        unit = convolutions(epoch)[0]
+        if unit.simd != Simd.S16X8 or not _has_positions(subject.graph, op):
+            continue
+        fixes, gains = _zero_point_fix(subject, op)
+        if (gains["zero-point"] or 0.0) >= _WORTH * run.ms:
+            text = f"zero point {unit.fsub}"
+            evidence = {"ms": round(run.ms, 6)}
+            yield Hit(epoch.origin, text, "0 or -128", evidence, fixes, gains, epoch.number)
+
+
+def _has_positions(graph: Graph, op: Op) -> bool:
+    """A dense layer over more than one pixel."""
+    return is_dense(graph, op) and prod(graph.output_tensor(op).shape[:-1]) > 1
+
+
+@advise("ADV-CHANNELS")
+def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
+    """A layer runs in small parts because its channel counts have small divisors only."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        if not is_dense(subject.graph, op):
+            continue
+        shape = layer_shape(subject.graph, op)
+        factor = slowdown(shape, subject.machine)
+        if factor < _SLOW:
+            continue
+        fixes = channel_fixes(shape, subject.machine)
+        gains = {fix: _count_gain(subject, op, fix, given) for fix, given in fixes.items()}
+        if max((gain or 0.0 for gain in gains.values()), default=0.0) >= _WORTH * run.ms:
+            text = f"{shape.inputs} -> {shape.outputs} channels"
+            evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
+            yield Hit(epoch.origin, text, None, evidence, fixes, gains, epoch.number)
+
+
+def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
+    if fix == "split-outputs":
+        return _split_gain(subject, op, [int(part) for part in str(given["parts"]).split("+")])
+    assert subject.graph is not None
+    count = int(str(given["channels"]))
+    change = Change(inputs=count) if fix == "change-inputs" else Change(outputs=count)
+    gain = subject.bench.gain_ms(subject.graph, op, change)
+    return None if gain is None else max(0.0, gain)
+
+
+def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:
+    """Parts one after the other, and the copies that join them."""
+    assert subject.graph is not None
+    changes = [Change(outputs=part) for part in parts]
+    gain = subject.bench.gain_ms(subject.graph, op, *changes)
+    positions = prod(subject.graph.output_tensor(op).shape[:-1])
+    copies = sum(subject.bench.pass_ms(positions * part) for part in parts)
+    return None if gain is None else max(0.0, gain - copies)
+
+
+@advise("ADV-VECTORS")
+def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
+    """More output channels than the arithmetic unit holds coefficients for."""
+    limit = subject.machine.arith.max_vector
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        outputs = subject.graph.output_tensor(op).shape[-1]
+        if outputs <= limit or not _has_positions(subject.graph, op):
+            continue
+        parts = _equal_parts(outputs, limit)
+        gain = _split_gain(subject, op, parts)
+        if gain is not None and gain >= _WORTH * run.ms:
+            fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
+            evidence = {"ms": round(run.ms, 6)}
+            gains = {"split-outputs": gain}
+            yield Hit(epoch.origin, outputs, limit, evidence, fixes, gains, epoch.number)
+
+
+def _equal_parts(count: int, limit: int) -> list[int]:
+    """Parts within the limit, all but the last of the same multiple of 8."""
+    size = min(limit, ceil(count / ceil(count / limit) / _STEP) * _STEP)
+    return [min(size, count - first) for first in range(0, count, size)]
+
+
+@advise("ADV-ACCUMULATION")
+def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:
+    """The stream of partial sums sets the time of a layer."""
+    for epoch, run in subject.hardware(_SHARE):
+        if run.counters.bound is Bound.ACCUMULATOR:
+            passes = max(unit.afilt_tot for unit in convolutions(epoch))
+            evidence = {"ms": round(run.ms, 6)}
+            yield Hit(epoch.origin, f"{passes} passes", 1, evidence, epoch=epoch.number)

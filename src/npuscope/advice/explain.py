@@ -1,0 +1,142 @@
+"""Explain a run: the verdict, the changes that pay most, and every finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from npuscope.advice.advise import advise_run
+from npuscope.advice.subject import Subject
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.profile.model import Profile
+from npuscope.program.model import EpochKind, Program
+from npuscope.rules.catalogue import Effect, catalogue
+from npuscope.rules.finding import Finding, Fix, Severity, worst_first
+from npuscope.rules.lint import lint_graph
+
+_BEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One kind of fix for all findings of a rule; `gain_ms` is their sum, None when unknown."""
+
+    rule: str
+    fix: Fix
+    ops: tuple[str, ...]
+    count: int
+    gain_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: str
+    profile: Profile
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_problems(self) -> bool:
+        return any(finding.is_problem for finding in self.findings)
+
+
+def explain(
+    program: Program,
+    profile: Profile,
+    machine: Machine,
+    graph: Graph | None = None,
+    file_findings: Iterable[Finding] = (),
+) -> Explanation:
+    """All that is known about a run, with what the model file alone shows."""
+    run = advise_run(Subject(program, profile, machine, graph))
+    lint = lint_graph(graph, machine) if graph is not None else ()
+    timed = tuple(with_times(finding, profile) for finding in lint)
+    findings = merged(run, (*timed, *file_findings))
+    return Explanation(
+        verdict(program, profile, findings), profile, best_changes(findings), findings
+    )
+
+
+def with_times(finding: Finding, profile: Profile) -> Finding:
+    """A risk with the gain of its fixes that remove ops: the time of the epochs that go."""
+    ops = set(finding.ops)
+    gone = [epoch.ms for epoch in profile.epochs if epoch.origin and set(epoch.origin) <= ops]
+    effects = {template.id: template.effect for template in catalogue()[finding.rule].fixes}
+    fixes = (
+        replace(fix, gain_ms=sum(gone)) if gone and effects[fix.id] is Effect.REMOVES else fix
+        for fix in finding.fixes
+    )
+    return replace(finding, fixes=tuple(fixes))
+
+
+def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Both kinds together; a risk that a run confirms is told once, by the run."""
+    told = {(finding.rule, op) for finding in run for op in finding.ops}
+    known = catalogue()
+    new = [
+        finding
+        for finding in lint
+        if not any((twin, op) in told for twin in known[finding.rule].twins for op in finding.ops)
+    ]
+    return tuple(sorted((*run, *new), key=worst_first))
+
+
+def best_changes(findings: tuple[Finding, ...]) -> tuple[Change, ...]:
+    """The three changes that pay most: known gains first, then what removes problems."""
+    groups: dict[tuple[str, str], list[tuple[Finding, Fix]]] = {}
+    for finding in findings:
+        for fix in _best_fix(finding):
+            groups.setdefault((finding.rule, fix.id), []).append((finding, fix))
+    changes = [_change(rows) for rows in groups.values() if _is_worth_it(rows)]
+    return tuple(sorted(changes, key=lambda change: -(change.gain_ms or 0.0))[:_BEST])
+
+
+def _best_fix(finding: Finding) -> list[Fix]:
+    """One fix a finding: the one with the largest gain, or the first."""
+    return sorted(finding.fixes, key=lambda fix: -(fix.gain_ms or 0.0))[:1]
+
+
+def _is_worth_it(rows: list[tuple[Finding, Fix]]) -> bool:
+    """A change that is known to save time, or that may remove a problem."""
+    gains = [fix.gain_ms for _, fix in rows]
+    if any(gain is not None for gain in gains):
+        return sum(gain or 0.0 for gain in gains) > 0
+    return any(finding.is_problem for finding, _ in rows)
+
+
+def _change(rows: list[tuple[Finding, Fix]]) -> Change:
+    first, fix = max(rows, key=lambda row: row[1].gain_ms or 0.0)
+    gains = [row.gain_ms for _, row in rows if row.gain_ms is not None]
+    ops = tuple(dict.fromkeys(op for finding, _ in rows for op in finding.ops))
+    total = sum(gains) if gains else None
+    return Change(first.rule, replace(fix, gain_ms=total), ops, len(rows), total)
+
+
+def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:
+    """The line a reader may stop at."""
+    where = _where(program, profile)
+    if not findings:
+        return f"nothing to change: {where}, and no rule found anything"
+    return f"{where}; {_counted(findings)}"
+
+
+def _where(program: Program, profile: Profile) -> str:
+    """How much of the network runs where."""
+    epochs = len(program.executed)
+    away = program.count(EpochKind.SW) + program.count(EpochKind.HYBRID)
+    if not away:
+        return f"all {epochs} epochs run on the NPU, in {profile.total_ms:.3g} ms"
+    lost = profile.time.software_ms + profile.time.hybrid_ms
+    share = lost / profile.total_ms if profile.total_ms else 0.0
+    return (
+        f"{away} of {epochs} epochs leave the NPU and take {lost:.3g} of "
+        f"{profile.total_ms:.3g} ms ({share:.0%})"
+    )
+
+
+def _counted(findings: tuple[Finding, ...]) -> str:
+    names = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+    counts = {name: sum(f.severity is s for f in findings) for s, name in names.items()}
+    parts = [f"{n} {name}{'s' if n > 1 else ''}" for name, n in counts.items() if n]
+    return ", ".join(parts)
