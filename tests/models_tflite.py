@@ -35,6 +35,12 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "CONCATENATION": ("ConcatenationOptions", {}),
     "BATCH_MATMUL": ("BatchMatMulOptions", {}),
     "RESHAPE": ("ReshapeOptions", {}),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", {"strideH": 1, "strideW": 1}),
+    "STRIDED_SLICE": ("StridedSliceOptions", {}),
+    "SPLIT": ("SplitOptions", {}),
+    "PACK": ("PackOptions", {}),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
 }
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from models import mobilenet_like, save, to_onnx, to_tflite
+import models_onnx_moves  # noqa: F401  adds its cases to the table
+from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
+from models_onnx_ops import CASES as OP_CASES
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.graph import limits, load_model
 
@@ -100,3 +103,21 @@ def test_random_damage_is_survived(tmp_path: Path, extension: str) -> None:
             )
         outcomes.add(outcome(save(tmp_path, f"m{extension}", bytes(damaged))))
     assert outcomes >= {"ok", "file", "model"}
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    result = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        result[chance.randrange(len(data))] = chance.choice((0, 1, 127, 255))
+    return bytes(result)
+
+
+@pytest.mark.parametrize("name", OP_CASES)
+def test_damage_to_every_kind_of_op_is_survived(tmp_path: Path, name: str) -> None:
+    case = OP_CASES[name]
+    w = OnnxWriter(case.opset)
+    y = case.build(w, w.input("x", case.shape), np.random.default_rng(1))
+    w.node("Identity", y, output="y")
+    data, chance = w.finish({"y": None}), random.Random(name)
+    for _ in range(8):
+        outcome(save(tmp_path, "m.onnx", damaged(data, chance)))

@@ -24,7 +24,7 @@ def starts_take_the_time(subject: Subject) -> Iterator[Hit]:
     small = sum(run.counters.bound is Bound.CONTROL for _, run in epochs)
     evidence = {"ms": round(control, 6), "epochs": len(epochs), "control_bound": small}
     text = f"{subject.share(control):.0%} of the time"
-    yield Hit((), text, f"{_CONTROL_SHARE:.0%}", evidence)
+    yield Hit((), text, f"below {_CONTROL_SHARE:.0%}", evidence)
 
 
 @advise("ADV-CONTROLLER-OFF")

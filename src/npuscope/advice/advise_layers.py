@@ -14,7 +14,7 @@ from npuscope.program.model import Epoch
 from npuscope.program.modes import Simd
 from npuscope.rules.finding import Hit, Value
 from npuscope.rules.lint_channels import channel_fixes
-from npuscope.rules.queries import is_dense
+from npuscope.rules.queries import is_dense, source
 from npuscope.rules.streams import layer_shape, slowdown
 from npuscope.sim.counters import Bound
 
@@ -46,7 +46,10 @@ def _weights_hit(subject: Subject, epoch: Epoch, run: EpochProfile, op: Op) -> H
         "zero_point": unit.fsub,
     }
     fixes, gains = _zero_point_fix(subject, op) if unit.simd == Simd.S16X8 else ({}, {})
-    return Hit(epoch.origin, f"{rate} ops/cycle", "reuse", evidence, fixes, gains, epoch.number)
+    ops = source(op)
+    return Hit(
+        ops, f"{rate} ops/cycle", "weights in use again", evidence, fixes, gains, epoch.number
+    )
 
 
 def _zero_point_fix(
@@ -70,7 +73,7 @@ def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
         if (gains["zero-point"] or 0.0) >= _WORTH * run.ms:
             text = f"zero point {unit.fsub}"
             evidence = {"ms": round(run.ms, 6)}
-            yield Hit(epoch.origin, text, "0 or -128", evidence, fixes, gains, epoch.number)
+            yield Hit(source(op), text, "0 or -128", evidence, fixes, gains, epoch.number)
 
 
 def _has_positions(graph: Graph, op: Op) -> bool:
@@ -94,7 +97,7 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
         if max((gain or 0.0 for gain in gains.values()), default=0.0) >= _WORTH * run.ms:
             text = f"{shape.inputs} -> {shape.outputs} channels"
             evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
-            yield Hit(epoch.origin, text, None, evidence, fixes, gains, epoch.number)
+            yield Hit(source(op), text, None, evidence, fixes, gains, epoch.number)
 
 
 def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
@@ -132,7 +135,7 @@ def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
             fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
             evidence = {"ms": round(run.ms, 6)}
             gains = {"split-outputs": gain}
-            yield Hit(epoch.origin, outputs, limit, evidence, fixes, gains, epoch.number)
+            yield Hit(source(op), outputs, limit, evidence, fixes, gains, epoch.number)
 
 
 def _equal_parts(count: int, limit: int) -> list[int]:

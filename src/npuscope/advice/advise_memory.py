@@ -10,6 +10,8 @@ from npuscope.advice.subject import Subject
 from npuscope.graph.ops import is_depthwise
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.profile.run import estimate
+from npuscope.program.model import Epoch
+from npuscope.program.units import Streng
 from npuscope.rules.finding import Hit, Value
 from npuscope.rules.lint_kernels import internal_ram_bytes
 from npuscope.sim.counters import Bound
@@ -36,7 +38,7 @@ def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     ops = tuple(name for run in slowest for name in run.origin)
     gains = {"weights-on-chip": _on_chip_gain(subject)}
     text = f"{subject.share(ms):.0%} of the time"
-    yield Hit(ops, text, f"{_FLASH_SHARE:.0%}", evidence, gains=gains)
+    yield Hit(ops, text, f"below {_FLASH_SHARE:.0%}", evidence, gains=gains)
 
 
 def _on_chip_gain(subject: Subject) -> float | None:
@@ -99,9 +101,14 @@ def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
     """16-bit partial sums of a large kernel are in external RAM."""
     partial = [b for b in subject.external() if b.nbits == 16 and not b.is_float]
     if partial:
-        names = tuple(buffer.name for buffer in partial[:_SHOWN])
+        names = {buffer.name for buffer in partial}
         size = sum(buffer.size_bytes for buffer in partial)
-        yield Hit(names, f"{size} bytes", 0, {"buffers": len(partial)})
+        ops = (name for e, _ in subject.hardware() if _touches(e, names) for name in e.origin)
+        yield Hit(tuple(dict.fromkeys(ops)), f"{size} bytes", 0, {"buffers": len(partial)})
+
+
+def _touches(epoch: Epoch, names: set[str]) -> bool:
+    return any(isinstance(u, Streng) and u.addr_base.buffer in names for u in epoch.units)
 
 
 @advise("ADV-INFLATED")

@@ -62,7 +62,7 @@ def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
         slowest = sorted(rows, key=lambda row: -row[1].ms)[:_SHOWN]
         ops = tuple(name for epoch, _ in slowest for name in epoch.origin)
         evidence = {"ms": round(ms, 6), "epochs": len(rows)}
-        limit = f"{_ELEMENTWISE_SHARE:.0%}"
+        limit = f"below {_ELEMENTWISE_SHARE:.0%}"
         yield Hit(ops, f"{subject.share(ms):.0%} of the time", limit, evidence)
 
 

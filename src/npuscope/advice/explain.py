@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from npuscope.advice.advise import advise_run
 from npuscope.advice.subject import Subject
@@ -16,6 +17,7 @@ from npuscope.rules.finding import Finding, Fix, Severity, worst_first
 from npuscope.rules.lint import lint_graph
 
 _BEST = 3
+_LEAST_SHARE = 0.005  # of the time: smaller gains are no change that pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +43,26 @@ class Explanation:
         return any(finding.is_problem for finding in self.findings)
 
 
-def explain(
-    program: Program,
-    profile: Profile,
-    machine: Machine,
-    graph: Graph | None = None,
-    file_findings: Iterable[Finding] = (),
-) -> Explanation:
+class Built(Protocol):
+    """What was compiled (api.Build); the network may be unknown."""
+
+    @property
+    def graph(self) -> Graph | None: ...
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def program(self) -> Program: ...
+
+
+def explain(build: Built, profile: Profile, file_findings: Iterable[Finding] = ()) -> Explanation:
     """All that is known about a run, with what the model file alone shows."""
-    run = advise_run(Subject(program, profile, machine, graph))
+    graph, machine = build.graph, build.machine
+    run = advise_run(Subject(build.program, profile, machine, graph))
     lint = lint_graph(graph, machine) if graph is not None else ()
     timed = tuple(with_times(finding, profile) for finding in lint)
     findings = merged(run, (*timed, *file_findings))
-    return Explanation(
-        verdict(program, profile, findings), profile, best_changes(findings), findings
-    )
+    changes = best_changes(findings, profile.total_ms)
+    return Explanation(verdict(build.program, profile, findings), profile, changes, findings)
 
 
 def with_times(finding: Finding, profile: Profile) -> Finding:
@@ -82,13 +89,14 @@ def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding
     return tuple(sorted((*run, *new), key=worst_first))
 
 
-def best_changes(findings: tuple[Finding, ...]) -> tuple[Change, ...]:
+def best_changes(findings: tuple[Finding, ...], total_ms: float) -> tuple[Change, ...]:
     """The three changes that pay most: known gains first, then what removes problems."""
     groups: dict[tuple[str, str], list[tuple[Finding, Fix]]] = {}
     for finding in findings:
         for fix in _best_fix(finding):
             groups.setdefault((finding.rule, fix.id), []).append((finding, fix))
-    changes = [_change(rows) for rows in groups.values() if _is_worth_it(rows)]
+    least = _LEAST_SHARE * total_ms
+    changes = [_change(rows) for rows in groups.values() if _is_worth_it(rows, least)]
     return tuple(sorted(changes, key=lambda change: -(change.gain_ms or 0.0))[:_BEST])
 
 
@@ -97,11 +105,11 @@ def _best_fix(finding: Finding) -> list[Fix]:
     return sorted(finding.fixes, key=lambda fix: -(fix.gain_ms or 0.0))[:1]
 
 
-def _is_worth_it(rows: list[tuple[Finding, Fix]]) -> bool:
+def _is_worth_it(rows: list[tuple[Finding, Fix]], least_ms: float) -> bool:
     """A change that is known to save time, or that may remove a problem."""
     gains = [fix.gain_ms for _, fix in rows]
     if any(gain is not None for gain in gains):
-        return sum(gain or 0.0 for gain in gains) > 0
+        return sum(gain or 0.0 for gain in gains) >= least_ms
     return any(finding.is_problem for finding, _ in rows)
 
 

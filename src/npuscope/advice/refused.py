@@ -15,9 +15,11 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Refused
 from npuscope.rules import RULES
 from npuscope.rules.catalogue import Effect, FixTemplate, Kind, RuleInfo, make_finding, rule
 from npuscope.rules.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rules.streams import best_split, better_count, layer_shape, parallel_kernels
+from npuscope.rules.streams import best_split, layer_shape, parallel_kernels
 
 _CONVERSIONS = ("Quantize", "Dequantize")
+_ALONE = "NPU"  # the way that needs no CPU
+_STEP = 8  # channel counts that every mode can cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,17 @@ def fallen_ops(subject: Subject) -> list[Fallen]:
     reasons: dict[tuple[tuple[str, ...], str], Refused] = {}
     for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
         if epoch.trail:
-            reason = deciding(epoch.trail)
+            reason = deciding(epoch)
             key = (epoch.origin, reason.rule)
             groups.setdefault(key, []).append((epoch, run))
             reasons[key] = reason
     return [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]
 
 
-def deciding(trail: tuple[Refused, ...]) -> Refused:
-    """The first refusal of the last way that was tried: what has to change to get one step up."""
-    return next(refused for refused in trail if refused.way == trail[-1].way)
+def deciding(epoch: Epoch) -> Refused:
+    """What has to change for the next better way: with the CPU's help, then without."""
+    helped = [refused for refused in epoch.trail if refused.way != _ALONE]
+    return helped[0] if helped and epoch.kind is EpochKind.SW else epoch.trail[0]
 
 
 def _unknown(refused: Refused) -> RuleInfo:
@@ -146,7 +149,7 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
         return {}
     parts = best_split(shape.outputs, parallel_kernels(shape, subject.machine))
     return {
-        "change-outputs": {"channels": better_count(shape, subject.machine, "outputs")},
+        "change-outputs": {"channels": max(1, round(shape.outputs / _STEP)) * _STEP},
         "split-outputs": {"parts": "+".join(map(str, parts))},
     }
 

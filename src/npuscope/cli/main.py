@@ -22,8 +22,11 @@ VERBS = {
     "estimate": "does a model fit and how fast is it: one screen, no files",
     "compile": "a model to the program that the device executes",
     "profile": "run a model on a device and report every epoch",
+    "explain": "why it is slow or off the NPU, and what to change",
+    "lint": "risks that the model file alone shows",
     "validate": "the NPU's arithmetic against the reference",
     "machines": "the machines and compiler generations that are known",
+    "rules": "the rules that explain and lint check",
 }
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

@@ -95,10 +95,10 @@ def sums_that_matter(
     passes must leave room for what the passes to come can take back, and one of a kernel in
     pieces for all of it.
     """
-    highest, lowest = _reach(weights, inputs, passes)
     if in_pieces:
         flat = np.abs(weights.reshape(len(weights), -1).astype(np.float64)).sum(axis=1)
         return np.asarray(np.maximum(flat * max(abs(inputs[0]), inputs[1]), 1.0))
+    highest, lowest = _reach(weights, inputs, passes)
     unit = np.maximum(scaling.input_scale * scaling.weight_scales, 1e-30)
     above = ((128 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
     below = ((-129 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import Attrs
+from npuscope.graph.limits import MAX_ELEMENTS
 from npuscope.graph.model import DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.graph.ops import OPS
 from npuscope.graph.shapes import Shape, Shapes
@@ -83,6 +85,10 @@ class Builder:
 
     def infer_all(self, kind: str, inputs: tuple[str, ...], attrs: Attrs, where: str) -> Shapes:
         try:
-            return OPS[kind].shapes(self.graph, Op(kind, "", inputs, ("",), attrs))
+            shapes = OPS[kind].shapes(self.graph, Op(kind, "", inputs, ("",), attrs))
         except ModelError as error:
             raise ModelError(error.message, where=error.where or where, hint=error.hint) from None
+        for shape in shapes:
+            if prod(shape) > MAX_ELEMENTS:
+                raise ModelError(f"it makes a tensor of shape {shape}", where=where)
+        return shapes

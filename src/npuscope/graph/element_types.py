@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
 from npuscope.graph.model import DType, Graph, Op
 
 _WHOLE = (DType.INT32, DType.INT64)
@@ -9,6 +10,30 @@ _WHOLE = (DType.INT32, DType.INT64)
 
 def anything(graph: Graph, op: Op) -> str:
     return ""
+
+
+def real(graph: Graph, op: Op) -> str:
+    """Functions of real numbers: floats, or integers with a scale."""
+    for name in (op.inputs[0], *op.outputs):
+        tensor = graph.tensors[name]
+        if not tensor.dtype.is_float and tensor.quant is None:
+            return f"it computes real numbers on {tensor.dtype.value} without a scale"
+    return ""
+
+
+def numbers(graph: Graph, op: Op) -> str:
+    """Arithmetic: anything but truth, and one type for all that have no scale."""
+    tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs)]
+    types = {t.dtype for t in tensors if t.quant is None}
+    if DType.BOOL in types:
+        return "it computes on bool"
+    return "" if len(types) < 2 else f"operands are {' and '.join(sorted(t.value for t in types))}"
+
+
+def resizable(graph: Graph, op: Op) -> str:
+    """Copies of the nearest value may be of any type."""
+    linear = op.attrs_as(ResizeAttrs).mode == ResizeMode.LINEAR
+    return real(graph, op) if linear else ""
 
 
 def makes_truth(graph: Graph, op: Op) -> str:

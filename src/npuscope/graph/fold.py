@@ -25,7 +25,11 @@ def fold_last_op(graph: Graph) -> bool:
     if not all(tensor.elements <= _MOST_ELEMENTS for tensor in outputs):
         return False
     for tensor, value in zip(outputs, _results(graph, op), strict=True):
-        data = value.astype(tensor.dtype.numpy, copy=False).reshape(tensor.shape)
+        if value.shape != tensor.shape:
+            raise ModelError(
+                f"it makes shape {value.shape}, the file says {tensor.shape}", where=op.origin[0]
+            )
+        data = value.astype(tensor.dtype.numpy, copy=False)
         graph.tensors[tensor.name] = replace(tensor, data=data)
     graph.ops.pop()
     return True

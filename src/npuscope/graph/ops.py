@@ -90,12 +90,21 @@ class OpSpec:
 
 
 def _function(kind: str, attrs: type[Attrs] = Attrs) -> OpSpec:
-    """One value in, one value out."""
-    return OpSpec(kind, attrs, 1, 1, shapes.same)
+    """One real value in, one out."""
+    return OpSpec(kind, attrs, 1, 1, shapes.same, types=element_types.real)
+
+
+def _sign_function(kind: str) -> OpSpec:
+    """The same for whole numbers too."""
+    return OpSpec(kind, Attrs, 1, 1, shapes.same, types=element_types.numbers)
+
+
+def _conversion(kind: str) -> OpSpec:
+    return OpSpec(kind, Attrs, 1, 1, shapes.same)
 
 
 def _binary(kind: str) -> OpSpec:
-    return OpSpec(kind, BinaryAttrs, 2, 2, shapes.binary)
+    return OpSpec(kind, BinaryAttrs, 2, 2, shapes.binary, types=element_types.numbers)
 
 
 def _comparison(kind: str) -> OpSpec:
@@ -108,22 +117,33 @@ def _logic(kind: str, operands: int) -> OpSpec:
 
 
 def _reduction(kind: str, moves: bool = False) -> OpSpec:
-    return OpSpec(kind, ReduceAttrs, 1, 1, shapes.reduce, moves_data=moves)
+    shape, types = shapes.reduce, element_types.numbers
+    return OpSpec(kind, ReduceAttrs, 1, 1, shape, moves_data=moves, types=types)
 
 
 def _place(kind: str) -> OpSpec:
     return OpSpec(kind, ArgAttrs, 1, 1, shapes.arg, types=element_types.makes_places)
 
 
+_REAL = element_types.real
+
 _WEIGHTED = (
-    OpSpec("Conv2D", ConvAttrs, 2, 3, shapes.conv2d, _conv_macs),
-    OpSpec("TransposeConv", TransposeConvAttrs, 2, 3, shapes.transpose_conv, _transpose_conv_macs),
-    OpSpec("FullyConnected", DenseAttrs, 2, 3, shapes.fully_connected, _dense_macs),
-    OpSpec("MatMul", MatMulAttrs, 2, 2, shapes.matmul, _matmul_macs),
+    OpSpec("Conv2D", ConvAttrs, 2, 3, shapes.conv2d, _conv_macs, types=_REAL),
+    OpSpec(
+        "TransposeConv",
+        TransposeConvAttrs,
+        2,
+        3,
+        shapes.transpose_conv,
+        _transpose_conv_macs,
+        types=_REAL,
+    ),
+    OpSpec("FullyConnected", DenseAttrs, 2, 3, shapes.fully_connected, _dense_macs, types=_REAL),
+    OpSpec("MatMul", MatMulAttrs, 2, 2, shapes.matmul, _matmul_macs, types=_REAL),
 )
 _OPERANDS = (
     *map(_binary, ("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow", "SquaredDifference")),
-    OpSpec("PRelu", Attrs, 2, 2, shapes.slope),
+    OpSpec("PRelu", Attrs, 2, 2, shapes.slope, types=element_types.real),
     OpSpec("Where", Attrs, 3, 3, shapes.select, types=element_types.chooses),
     *map(_comparison, ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")),
     _logic("And", 2),
@@ -132,30 +152,31 @@ _OPERANDS = (
 )
 _FUNCTIONS = (
     *map(_function, ("Sigmoid", "Tanh", "HardSwish", "Softplus", "Mish", "Erf")),
-    *map(_function, ("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Square", "Sqrt", "Rsqrt")),
+    *map(_sign_function, ("Abs", "Neg", "Sign", "Square")),
+    *map(_function, ("Floor", "Ceil", "Round", "Sqrt", "Rsqrt")),
     *map(_function, ("Reciprocal", "Exp", "Log", "Sin", "Cos")),
-    _function("Clip", ClipAttrs),
+    OpSpec("Clip", ClipAttrs, 1, 1, shapes.same, types=element_types.numbers),
     _function("LeakyRelu", LeakyReluAttrs),
     _function("Elu", EluAttrs),
     _function("HardSigmoid", HardSigmoidAttrs),
     _function("Gelu", GeluAttrs),
-    *map(_function, ("Quantize", "Dequantize", "Cast")),
+    *map(_conversion, ("Quantize", "Dequantize", "Cast")),
 )
 _REDUCTIONS = (
     OpSpec("MaxPool", PoolAttrs, 1, 1, shapes.pool, moves_data=True),
-    OpSpec("AveragePool", PoolAttrs, 1, 1, shapes.pool),
+    OpSpec("AveragePool", PoolAttrs, 1, 1, shapes.pool, types=_REAL),
     *map(_reduction, ("Mean", "ReduceSum", "ReduceProd", "ReduceL2")),
     _reduction("ReduceMax", moves=True),
     _reduction("ReduceMin", moves=True),
     _place("ArgMax"),
     _place("ArgMin"),
-    OpSpec("Softmax", SoftmaxAttrs, 1, 1, shapes.softmax),
-    OpSpec("LogSoftmax", SoftmaxAttrs, 1, 1, shapes.softmax),
-    OpSpec("BatchNorm", BatchNormAttrs, 5, 5, shapes.batch_norm),
-    OpSpec("LayerNorm", LayerNormAttrs, 1, 3, shapes.layer_norm),
-    OpSpec("InstanceNorm", InstanceNormAttrs, 3, 3, shapes.channel_norm),
-    OpSpec("GroupNorm", GroupNormAttrs, 3, 3, shapes.channel_norm),
-    OpSpec("L2Normalization", L2NormAttrs, 1, 1, shapes.l2_norm),
+    OpSpec("Softmax", SoftmaxAttrs, 1, 1, shapes.softmax, types=_REAL),
+    OpSpec("LogSoftmax", SoftmaxAttrs, 1, 1, shapes.softmax, types=_REAL),
+    OpSpec("BatchNorm", BatchNormAttrs, 5, 5, shapes.batch_norm, types=_REAL),
+    OpSpec("LayerNorm", LayerNormAttrs, 1, 3, shapes.layer_norm, types=_REAL),
+    OpSpec("InstanceNorm", InstanceNormAttrs, 3, 3, shapes.channel_norm, types=_REAL),
+    OpSpec("GroupNorm", GroupNormAttrs, 3, 3, shapes.channel_norm, types=_REAL),
+    OpSpec("L2Normalization", L2NormAttrs, 1, 1, shapes.l2_norm, types=_REAL),
 )
 _MOVES = (
     OpSpec("Reshape", Attrs, 1, 1, shapes.reshape, moves_data=True),
@@ -165,7 +186,7 @@ _MOVES = (
     OpSpec("Slice", SliceAttrs, 1, 1, shapes_moves.cut, moves_data=True),
     OpSpec("Pad", PadAttrs, 1, 1, shapes.pad, moves_data=True),
     OpSpec("MirrorPad", MirrorPadAttrs, 1, 1, shapes_moves.mirror_pad, moves_data=True),
-    OpSpec("Resize", ResizeAttrs, 1, 1, shapes_moves.resize),
+    OpSpec("Resize", ResizeAttrs, 1, 1, shapes_moves.resize, types=element_types.resizable),
     OpSpec("DepthToSpace", BlockAttrs, 1, 1, shapes_moves.depth_to_space, moves_data=True),
     OpSpec("SpaceToDepth", BlockAttrs, 1, 1, shapes_moves.space_to_depth, moves_data=True),
     OpSpec(

@@ -40,7 +40,7 @@ class Stage:
 
     op: Op
     step: Steps
-    shapes: tuple[tuple[int, ...], ...]
+    makes: tuple[Tensor, ...]
     dying: tuple[str, ...]
 
 
@@ -89,10 +89,11 @@ def _execute(stage: Stage, values: Mapping[str, Array]) -> tuple[Array, ...]:
         results = stage.step([values[name] for name in stage.op.inputs if name])
     except _REFUSALS as error:
         raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
-    for result, wanted in zip(results, stage.shapes, strict=True):
-        if result.shape != wanted:
+    for result, tensor in zip(results, stage.makes, strict=True):
+        if result.shape != tensor.shape or result.dtype != tensor.dtype.numpy:
             raise ModelError(
-                f"the op makes shape {result.shape}, the graph says {wanted}",
+                f"the op makes {result.dtype} {result.shape}, "
+                f"the graph says {tensor.dtype.numpy} {tensor.shape}",
                 where=_place(stage.op),
             )
     return results
@@ -133,8 +134,8 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
         raise
     except _REFUSALS as error:
         raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
-    shapes = tuple(graph.tensors[name].shape for name in op.outputs)
-    return Stage(op, step, shapes, tuple(dying))
+    makes = tuple(graph.tensors[name] for name in op.outputs)
+    return Stage(op, step, makes, tuple(dying))
 
 
 _PLANS: dict[int, Plan] = {}

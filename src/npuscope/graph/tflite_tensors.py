@@ -114,7 +114,8 @@ class TfliteTensors:
 
 
 def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
-    return None if dtype.is_float else source.quant
+    """Converters leave scales on tensors of which the values stand for themselves."""
+    return None if dtype in (DType.FLOAT32, DType.BOOL) else source.quant
 
 
 def _label(source: SourceTensor) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK
-from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.graph.ops import OPS, spec
 from npuscope.text import safe_terminal
 
@@ -149,8 +149,8 @@ def _quant_problem(tensor: Tensor) -> str:
     quant = tensor.quant
     if quant is None:
         return ""
-    if tensor.dtype.is_float:
-        return "a float tensor carries a quantization"
+    if tensor.dtype in (DType.FLOAT32, DType.BOOL):
+        return f"a {tensor.dtype.value} tensor carries a quantization"
     if not quant.scales or len(quant.scales) != len(quant.zero_points):
         return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
     if not all(0.0 <= scale < float("inf") for scale in quant.scales):

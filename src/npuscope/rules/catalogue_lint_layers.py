@@ -186,6 +186,7 @@ RULES = (
         "RAM, some 75 ms at 64 outputs of 112x112.",
         fixes.SMALLER_KERNEL,
         cases=("C24", "C25"),
+        twins=("ADV-PARTIALS",),
     ),
     risk(
         "LINT-DILATED",

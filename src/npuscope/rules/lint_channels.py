@@ -14,9 +14,9 @@ from npuscope.rules.streams import (
     best_split,
     better_count,
     layer_shape,
-    longest_stream,
     parallel_kernels,
     slowdown,
+    stream_cycles,
     with_count,
 )
 
@@ -49,11 +49,11 @@ def _bad_counts(op: Op, shape: LayerShape, factor: float, machine: Machine) -> H
 
 def channel_fixes(shape: LayerShape, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
     """Better counts on the side that hurts, and a split of the outputs."""
-    now = longest_stream(shape, machine)
+    now = stream_cycles(shape, machine)
     found: dict[str, Mapping[str, Value]] = {}
     for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
         count = better_count(shape, machine, side)
-        if longest_stream(with_count(shape, side, count), machine) < 0.8 * now:
+        if stream_cycles(with_count(shape, side, count), machine) < 0.8 * now:
             found[fix] = {"channels": count}
     if "change-outputs" in found:
         parts = best_split(shape.outputs, parallel_kernels(shape, machine))

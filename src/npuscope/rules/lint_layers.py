@@ -20,7 +20,7 @@ from npuscope.rules.queries import (
     of_kind,
     zero_point,
 )
-from npuscope.rules.streams import layer_shape, longest_stream
+from npuscope.rules.streams import layer_shape, stream_cycles
 
 _FREE_ZERO_POINTS = (0, -128)
 _SLOWER = 1.3
@@ -41,8 +41,8 @@ def first_layer_subtracts(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if not is_dense(graph, op):
             continue
         shape = layer_shape(graph, op)
-        fast = longest_stream(replace(shape, eight_bits=True), machine)
-        factor = longest_stream(shape, machine) / fast
+        fast = stream_cycles(replace(shape, eight_bits=True), machine)
+        factor = stream_cycles(shape, machine) / fast
         if factor >= _SLOWER:
             yield replace(
                 hit(op, f"zero point {zero}", "0 or -128", slowdown=round(factor, 1)),

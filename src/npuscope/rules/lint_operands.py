@@ -8,13 +8,13 @@ from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rules.finding import Hit
 from npuscope.rules.lint import lint
-from npuscope.rules.queries import hit, is_float, of_kind, operands, shape_text
+from npuscope.rules.queries import hit, is_float, live_ops, of_kind, operands, shape_text
 
 # What the operator tables of the vendor list as software.
 _SOFTWARE = (
     *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
     *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
-    *("Log", "Pow", "Min", "Max", "Floor", "Ceil", "Round", "Reciprocal"),
+    *("Log", "Pow", "Floor", "Ceil", "Round", "Reciprocal"),
     *("Softplus", "Mish", "LogSoftmax", "Tile"),
     *("InstanceNorm", "GroupNorm", "L2Normalization"),
 )
@@ -23,12 +23,15 @@ _SOFTWARE = (
 @lint("LINT-SOFTWARE-OP")
 def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An op that only a software kernel computes."""
-    for op in graph.ops:
-        if op.kind in _SOFTWARE or _divides(graph, op):
+    for op in live_ops(graph):
+        if op.kind in _SOFTWARE or _needs_two(graph, op):
             yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
 
 
-def _divides(graph: Graph, op: Op) -> bool:
+def _needs_two(graph: Graph, op: Op) -> bool:
+    """With a constant a quotient is a product, a minimum or maximum a clamp."""
+    if op.kind in ("Min", "Max"):
+        return len(operands(graph, op)) == 2
     return op.kind == "Div" and not graph.tensor(op.inputs[1]).is_constant
 
 

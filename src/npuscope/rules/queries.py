@@ -22,8 +22,18 @@ def hit(op: Op, value: Value, limit: Value = None, **evidence: Value) -> Hit:
     return Hit(source(op), value, limit, evidence)
 
 
+def live_ops(graph: Graph) -> list[Op]:
+    """Ops that depend on an input; all others are folded when the network is compiled."""
+    moving, live = set(graph.inputs), []
+    for op in graph.ops:
+        if moving & set(op.inputs):
+            moving.update(op.outputs)
+            live.append(op)
+    return live
+
+
 def of_kind(graph: Graph, *kinds: str) -> Iterator[Op]:
-    return (op for op in graph.ops if op.kind in kinds)
+    return (op for op in live_ops(graph) if op.kind in kinds)
 
 
 def convolutions(graph: Graph) -> Iterator[tuple[Op, ConvAttrs, tuple[int, ...]]]:

@@ -1,7 +1,8 @@
-"""How long a layer's longest stream is, by its channel counts: the cost of bad divisors.
+"""How long a layer's streams take, by its channel counts: the cost of bad divisors.
 
 Channels are cut into equal parts, so the parts are divisors: of the outputs not above the
-parallel kernels, of the inputs not above the depth of a tile. Words move one a cycle.
+parallel kernels, of the inputs not above the depth of a tile. Words move one a cycle, and a
+frame whose sums go through memory takes a turn more.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ def layer_shape(graph: Graph, op: Op) -> LayerShape:
     )
 
 
-def longest_stream(shape: LayerShape, machine: Machine) -> float:
-    """Words of the longest stream, with the best mode the layer may use."""
-    return min(_words(shape, *mode, machine, exact=True) for mode in _modes(shape, machine))
+def stream_cycles(shape: LayerShape, machine: Machine) -> float:
+    """Cycles of the longest stream, with the best mode the layer may use."""
+    return min(_cycles(shape, *mode, machine, exact=True) for mode in _modes(shape, machine))
 
 
 def slowdown(shape: LayerShape, machine: Machine) -> float:
-    """Longest stream against the one that parts of full size would have."""
-    ideal = min(_words(shape, *mode, machine, exact=False) for mode in _modes(shape, machine))
-    return longest_stream(shape, machine) / ideal
+    """Against the cycles that parts of full size would take."""
+    ideal = min(_cycles(shape, *mode, machine, exact=False) for mode in _modes(shape, machine))
+    return stream_cycles(shape, machine) / ideal
 
 
 def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
@@ -62,7 +63,7 @@ def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
     count = shape.inputs if side == "inputs" else shape.outputs
     first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
     counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
-    costs = {n: longest_stream(with_count(shape, side, n), machine) / n for n in counts}
+    costs = {n: stream_cycles(with_count(shape, side, n), machine) / n for n in counts}
     cheapest = min(costs.values())
     alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
     return min(alike, key=lambda n: abs(n - count))
@@ -97,7 +98,7 @@ def _modes(shape: LayerShape, machine: Machine) -> Iterator[tuple[TileLimit, int
         yield tiles["deep1x1"], _DEEP_PACK
 
 
-def _words(
+def _cycles(
     shape: LayerShape, limit: TileLimit, pack: int, machine: Machine, *, exact: bool
 ) -> float:
     """Features once a tile, kernels once, partial sums once a pass."""
@@ -108,7 +109,9 @@ def _words(
         passes, pipe = _equal_parts(shape.inputs, limit.depth, machine.convacc.max_pipe)
     features = shape.inputs * shape.in_positions * tiles / pipe / pack
     kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
-    return max(features, kernels, shape.outputs * passes * shape.out_positions)
+    words = max(features, kernels, shape.outputs * passes * shape.out_positions)
+    turns = tiles * passes if passes > 1 else 0
+    return words + machine.timing.accumulation_turn_cycles * turns
 
 
 def _whole_parts(inputs: int, depth: int, units: int) -> tuple[int, int]:

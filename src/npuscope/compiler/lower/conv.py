@@ -8,12 +8,14 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.lower.clamp import clamp_range
+from npuscope.compiler.lower.concat import window
 from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
 from npuscope.compiler.lower.pieces import Piece, cut, filled, tightened
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
 from npuscope.compiler.lower.software import fall_back
+from npuscope.compiler.lower.split import good_parts
 from npuscope.compiler.lower.weights import pack_weights
 from npuscope.compiler.numbers import (
     Scaling,
@@ -25,6 +27,7 @@ from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, 
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.model import DType, Graph, Op
+from npuscope.machine.model import TileLimit
 from npuscope.program.modes import Simd
 from npuscope.rules import refusals
 
@@ -91,13 +94,52 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
     if _reads_single_channels(context, layer):
         features = channel_first_copy(context, features, op.origin)
         layer = replace(layer, features=features)
+    for part in _output_parts(context, layer):
+        _emit_part(context, part)
+    context.define(op.outputs[0], output)
+
+
+def _emit_part(context: Context, layer: Layer) -> None:
+    """Sums of a layer, brought to its output's scale."""
     sums, shift_o = _sums(context, layer)
-    clip = clamp_range(attrs.activation, output)
+    clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
-    layer_sums = Sums(sums, scaling, shift_o, largest)
-    requantize_sums(context, layer_sums, output, clip, op.origin)
-    context.define(op.outputs[0], output)
+    layer_sums = Sums(sums, layer.scaling, shift_o, largest)
+    requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
+
+
+def _output_parts(context: Context, layer: Layer) -> list[Layer]:
+    """The layer, or two layers that write side by side into its output."""
+    if layer.depthwise or not context.machine.generation.splits_odd_channels:
+        return [layer]
+    limit = _tile_limit(context, layer).kernels
+    spans = good_parts(len(layer.weights), limit)
+    if len(spans) == 1:
+        return [layer]
+    return [_output_part(context, layer, first, count) for first, count in spans]
+
+
+def _output_part(context: Context, layer: Layer, first: int, count: int) -> Layer:
+    some = slice(first, first + count)
+    scaling = layer.scaling
+    part = replace(scaling, weight_scales=scaling.weight_scales[some], bias=scaling.bias[some])
+    name = f"{layer.output.name}.from{first}"
+    return replace(
+        layer,
+        op=layer.op.replace(name=f"{layer.op.name}.from{first}"),
+        weights=layer.weights[some],
+        output=window(context, layer.output, name, first, count),
+        scaling=part,
+    )
+
+
+def _tile_limit(context: Context, layer: Layer) -> TileLimit:
+    """What a tile of this kernel and mode may hold."""
+    tiles = context.machine.convacc.tiles
+    if layer.weights.shape[1:3] == (1, 1):
+        return tiles["plain1x1"]
+    return tiles["dense8x8" if layer.simd is Simd.S8X8 else "dense16x8"]
 
 
 def _reads_single_channels(context: Context, layer: Layer) -> bool:
@@ -144,8 +186,7 @@ def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple
 def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
-    attrs = layer.attrs
-    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    attrs, pieces = layer.attrs, _pieces(context, layer)
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
         pieces = tightened(pieces, layer.weights, attrs.pads)
@@ -160,6 +201,19 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     return total, shift_o
 
 
+def _pieces(context: Context, layer: Layer) -> list[Piece]:
+    """Windows of the kernel, and parts of the input channels where these divide badly."""
+    attrs = layer.attrs
+    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    inputs = layer.weights.shape[3]
+    if layer.depthwise or not context.machine.generation.splits_odd_channels:
+        return pieces
+    spans = good_parts(inputs, _tile_limit(context, layer).depth)
+    if len(spans) == 1:
+        return pieces
+    return [replace(piece, channels=span) for span in spans for piece in pieces]
+
+
 def _shift(context: Context, layer: Layer) -> int:
     if context.machine.generation.saturation_safe_shift:
         return safe_conv_shift(_largest_sums(context, layer))
@@ -168,8 +222,7 @@ def _shift(context: Context, layer: Layer) -> int:
 
 def _largest_sums(context: Context, layer: Layer) -> Array:
     """The sums that must not saturate, for the passes and pieces the layer will take."""
-    attrs = layer.attrs
-    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    pieces = _pieces(context, layer)
     passes = _tiling(context, layer, pieces[0].of(layer.weights)).passes
     return layer.largest_sums(passes, len(pieces) > 1)
 
@@ -185,14 +238,24 @@ def _piece(
     """One window of the kernel as a convolution of its own."""
     weights = piece.of(layer.weights)
     tiling = _tiling(context, layer, weights)
+    features = layer.features
+    if piece.channels is not None:
+        name = f"{layer.op.name}.in{piece.channels[0]}.piece{number}"
+        features = window(context, features, name, *piece.channels)
     suffix = "" if order is PieceOrder.WHOLE else f".piece{number}"
     sums = layer.output.named(
-        f"{layer.output.name}.sums{suffix}", nbits=16, signed=True, quant=None, tensor=""
+        f"{layer.output.name}.sums{suffix}",
+        nbits=16,
+        signed=True,
+        quant=None,
+        tensor="",
+        pitch=0,
+        first=0,
     )
     stage = ConvStage(
         f"{layer.op.name}{suffix}",
         "Conv",
-        (layer.features,),
+        (features,),
         sums,
         layer.op.origin,
         tiling=tiling,

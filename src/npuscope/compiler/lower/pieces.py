@@ -25,13 +25,18 @@ class Piece:
     columns: Span
     pads: Pads  # top, left, bottom, right
     crop: Pads  # rows and columns left out, same order
+    channels: Span | None = None  # (first, count) of the input channels, all when None
 
     @property
     def window(self) -> tuple[int, int]:
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
     def of(self, weights: Array) -> Array:
-        return weights[:, slice(*self.rows), slice(*self.columns)]
+        window = weights[:, slice(*self.rows), slice(*self.columns)]
+        if self.channels is None:
+            return window
+        first, count = self.channels
+        return window[..., first : first + count]
 
 
 def filled(weights: Array, dilations: tuple[int, int]) -> Array:
@@ -79,7 +84,7 @@ def tightened(pieces: list[Piece], weights: Array, pads: Pads) -> list[Piece]:
     The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
     """
     window = weights.shape[1], weights.shape[2]
-    used = weights.any(axis=(0, 3))
+    used = np.asarray(weights.any(axis=(0, 3)))
     return [_tight(piece, used, window, pads) for piece in pieces]
 
 

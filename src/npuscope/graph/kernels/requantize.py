@@ -105,8 +105,8 @@ def real_limits(activation: Activation) -> tuple[float, float]:
 
 def clamp_limits(output: Tensor, low: float, high: float) -> tuple[int, int]:
     """The quantized range of a clamp to [low, high] in real values."""
-    smallest, largest = output.dtype.limits
     quant = quant_of(output)
+    smallest, largest = output.dtype.limits
     first = np.clip(quantize_real(low, quant), smallest, largest)
     last = np.clip(quantize_real(high, quant), smallest, largest)
     return int(first), int(last)

@@ -24,8 +24,9 @@ _SUM_BITS = 12  # integer bits of the sum of exponentials
 
 def litert_softmax(graph: Graph, op: Op) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
-    if source.dtype not in (DType.INT8, DType.UINT8):
-        raise ModelError(f"softmax on {source.dtype.value} is not covered, only 8 bit is")
+    for tensor in (source, output):
+        if tensor.dtype not in (DType.INT8, DType.UINT8):
+            raise ModelError(f"softmax on {tensor.dtype.value} is not covered, only 8 bit is")
     attrs = op.attrs_as(SoftmaxAttrs)
     table = _exponentials(attrs.beta, quant_of(source).scale)
     summands = rounding_shift(table, _SUM_BITS)

@@ -74,14 +74,17 @@ def _folded(node: Node, norm: Node, constants: dict[str, Const]) -> Node | None:
     parts = _parts(norm, constants)
     if axis is None or bias is None or parts is None:
         return None
-    if parts.gain.shape != (weights.data.shape[axis],) or weights.quant.axis not in (None, axis):
+    if axis >= weights.data.ndim or weights.quant.axis not in (None, axis):
+        return None
+    if parts.gain.shape != (weights.data.shape[axis],):
         return None
     names = f"{norm.output}/weights", f"{norm.output}/bias"
     constants[names[0]] = replace(_scaled(weights, parts.gain, axis), name=names[0])
     shifted = np.asarray(bias * parts.gain + parts.offset, np.float32)
     constants[names[1]] = Const(shifted, "float32", name=names[1])
     inputs = (node.input(0), *names)
-    return replace(node, inputs=inputs, outputs=norm.outputs[:1])
+    merged = (*node.merged, norm.origin)
+    return replace(node, inputs=inputs, outputs=norm.outputs[:1], merged=merged)
 
 
 def _bias(node: Node, constants: dict[str, Const]) -> np.ndarray | None:

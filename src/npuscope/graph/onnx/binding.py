@@ -182,7 +182,7 @@ class Binder:
         if not quantizers:
             return
         names = tuple(quantizer.output for quantizer in quantizers)
-        origins = (node.origin, *(clamp.origin for clamp in clamps))
+        origins = (*node.origins, *(clamp.origin for clamp in clamps))
         self.plan.bound[node.output] = Bound(
             self.type_of(quantizers[0]), limits, reals, names, origins
         )

@@ -145,9 +145,8 @@ def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
     given = task.whole(1) or task.node.integers("split")
     if given:
         return tuple(given)
-    count = task.node.integer("num_outputs", count)
-    if count < 1:
-        raise ModelError(f"{count} outputs")
+    if task.node.integer("num_outputs", count) != count:
+        raise ModelError(f"num_outputs does not fit {count} outputs")
     part = -(-total // count)
     return (*[part] * (count - 1), total - part * (count - 1))
 

@@ -18,7 +18,7 @@ from npuscope.graph.attrs import (
 from npuscope.graph.model import DType
 from npuscope.graph.onnx.constants import Const
 from npuscope.graph.onnx.convert_values import Convert
-from npuscope.graph.onnx.fold import axes_of
+from npuscope.graph.onnx.fold_shape import axes_of
 from npuscope.graph.onnx.layout import checked_axis, dropped
 from npuscope.graph.onnx.task import Task
 
@@ -122,7 +122,7 @@ def instance_norm(task: Task) -> None:
 def group_norm(task: Task) -> None:
     """Scale and bias are per group up to opset 20, per channel from then on."""
     x = task.channel_last(0)
-    groups, channels = task.node.integer("num_groups", 1), task.tensor(x).shape[-1]
+    groups, channels = task.node.integer("num_groups", 1), (0, *task.tensor(x).shape)[-1]
     parameters = tuple(_per_channel(task, index, channels) for index in (1, 2))
     attrs = GroupNormAttrs(groups, task.node.number("epsilon", 1e-5))
     task.emit("GroupNorm", (x.tensor, *parameters), attrs, x.layout, x.via)

@@ -8,7 +8,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.attrs import ConcatAttrs
 from npuscope.graph.onnx.arrange import Value
 from npuscope.graph.onnx.constants import QuantType
-from npuscope.graph.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
+from npuscope.graph.onnx.fold_shape import axes_of, resolve_shape, squeezed, unsqueezed
 from npuscope.graph.onnx.layout import ADDED, Shape, checked_axis, relabel
 from npuscope.graph.onnx.task import Task
 

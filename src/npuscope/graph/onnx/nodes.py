@@ -16,7 +16,8 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Const | No
 class Node:
     """One node. `kind` has a domain prefix unless the domain is ONNX's own.
 
-    `origin` names the node of the file; nodes that expand.py makes share it.
+    `origin` names the node of the file; nodes that expand.py makes share it. `merged` names the
+    nodes that were folded into it.
     """
 
     kind: str
@@ -24,6 +25,11 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Attribute] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return (self.origin, *self.merged)
 
     @property
     def output(self) -> str:

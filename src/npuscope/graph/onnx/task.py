@@ -42,7 +42,7 @@ class Task(Parameters):
         self.moved = node.output in reader.plan.moved
         super().__init__(reader, node, self.bound is not None or self.moved)
         self.arranger = reader.arranger
-        self.origins = self.bound.origins if self.bound else (node.origin,)
+        self.origins = self.bound.origins if self.bound else node.origins
         self.opset = reader.source.opset
 
     # inputs
@@ -167,6 +167,8 @@ class Task(Parameters):
     def _result(
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
     ) -> Tensor:
+        if len(shape) != len(layout):
+            raise ModelError("an op on constants only is not supported", hint="fold the constants")
         source = source_shape(layout, shape)
         shown = source if layout != plain(len(source)) else None
         return self.reader.builder.add(Tensor(name, shape, *form, None, shown))

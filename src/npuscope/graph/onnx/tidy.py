@@ -60,7 +60,7 @@ def join_bias(source: Source) -> Source:
         else:
             bias = next(name for name in add.inputs if name != node.output)
             joined[add.output] = replace(
-                node, inputs=(*node.inputs, bias), outputs=add.outputs, kind="MatMul"
+                node, inputs=(*node.inputs, bias), outputs=add.outputs, merged=(add.origin,)
             )
     return replace(source, nodes=tuple(nodes))
 

@@ -1,0 +1,99 @@
+"""The documentation of all rules as pages, made from the catalogue and the rules' docstrings."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from npuscope.advice.sentences import sentences
+from npuscope.rules.catalogue import FixTemplate, Kind, RuleInfo, catalogue
+
+_WIDTH = 100
+_KINDS = {
+    Kind.REFUSE: "keeps an op off the NPU",
+    Kind.LINT: "a risk that the model file alone shows",
+    Kind.ADVISE: "what hurts in a run",
+}
+_HEADINGS = {
+    Kind.REFUSE: "Refuse: why an op is not on the NPU",
+    Kind.LINT: "Lint: risks in the model file",
+    Kind.ADVISE: "Advise: what slows a run down",
+}
+
+
+def rule_pages() -> dict[str, str]:
+    """File name -> text, the index included."""
+    told = sentences()
+    rules = list(catalogue().values())
+    pages = {f"{info.id}.md": _page(info, told.get(info.id, "")) for info in rules}
+    return {"index.md": _index(rules), **pages}
+
+
+def _page(info: RuleInfo, sentence: str) -> str:
+    lines = [f"# {info.id}: {info.title}", ""]
+    lines += [*_wrapped(sentence), ""] if sentence else []
+    lines += [*_facts(info), "", *_wrapped(f"**Why.** {info.cause}"), *_fixes(info)]
+    if info.twins:
+        twins = ", ".join(_link(twin) for twin in info.twins)
+        lines += ["", *_wrapped(f"The same in a compiled network: {twins}.")]
+    return "\n".join([*lines, "", "[All rules](index.md)", ""])
+
+
+def _facts(info: RuleInfo) -> Iterator[str]:
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| kind | {info.kind.value}: {_KINDS[info.kind]} |"
+    yield f"| severity | {info.severity.value} |"
+    yield f"| confidence | {info.confidence.value} |"
+    yield f"| generations | {_generations(info)} |"
+    if info.cases:
+        yield f"| known cases | {', '.join(info.cases)} |"
+
+
+def _generations(info: RuleInfo) -> str:
+    if not info.since and not info.until:
+        return "all"
+    if info.since == info.until:
+        return info.since
+    return f"{info.since or 'first'} to {info.until or 'last'}"
+
+
+def _fixes(info: RuleInfo) -> Iterator[str]:
+    if info.fixes:
+        yield ""
+        yield "Fixes:"
+        yield ""
+    for fix in info.fixes:
+        yield from textwrap.wrap(_fix(fix), _WIDTH, subsequent_indent="  ")
+
+
+def _fix(fix: FixTemplate) -> str:
+    kept = "; the network computes the same" if fix.automatic else ""
+    title = re.sub(r"\{(\w+)\}", r"*\1*", fix.title)
+    return f"* `{fix.id}`: {title}{kept}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _link(rule_id: str) -> str:
+    return f"[{rule_id}]({rule_id}.md)"
+
+
+def _index(rules: list[RuleInfo]) -> str:
+    lines = ["# Rules", ""]
+    lines += _wrapped(
+        "What `npuscope explain` and `npuscope lint` check. Severity: an error means that the "
+        "network does not run or is wrong, a warning that work leaves the NPU or that a hazard is "
+        "known, an info that it could be faster or smaller. Confidence: verified (seen on "
+        "hardware, or checked by us), documented, or reported (one public source)."
+    )
+    lines.append("")
+    for kind, heading in _HEADINGS.items():
+        lines += [f"## {heading}", "", "| rule | severity | says |", "|---|---|---|"]
+        chosen = [info for info in rules if info.kind is kind]
+        lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in chosen]
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""`npuscope rules [ID]`: what is checked."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import textwrap
+from typing import TYPE_CHECKING
+
+from npuscope.cli.options import add_output
+from npuscope.cli.output import deliver
+from npuscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from npuscope.rules.catalogue import RuleInfo
+
+_WIDTH = 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", metavar="ID", nargs="?", help="one rule, with cause and fixes")
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from npuscope.advice.sentences import sentences
+    from npuscope.report.json_findings import rules_json
+    from npuscope.rules.catalogue import catalogue
+
+    known = catalogue()
+    chosen = list(known.values()) if args.rule is None else [_find(args.rule, known)]
+    told = sentences()
+    text = _table(chosen) if args.rule is None else _page(chosen[0], told.get(chosen[0].id, ""))
+    deliver(args, text, rules_json(chosen, told))
+    return 0
+
+
+def _find(name: str, known: dict[str, RuleInfo]) -> RuleInfo:
+    info = known.get(name.upper())
+    if info is None:
+        near = difflib.get_close_matches(name.upper(), known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
+        raise UsageError(f"unknown rule '{name}'", hint=hint)
+    return info
+
+
+def _table(rules: list[RuleInfo]) -> str:
+    kinds = {info.kind: sum(i.kind is info.kind for i in rules) for info in rules}
+    counts = ", ".join(f"{number} {kind.value}" for kind, number in kinds.items())
+    lines = [f"{len(rules)} rules: {counts}"]
+    lines += [f"{info.id:<27} {info.severity.value:<8} {info.title}" for info in rules]
+    return "\n".join(lines)
+
+
+def _page(info: RuleInfo, sentence: str) -> str:
+    lines = [
+        f"{info.id}: {info.title}",
+        f"{info.kind.value} rule, {info.severity.value}, {info.confidence.value}",
+    ]
+    if info.since or info.until:
+        lines.append(f"generations {info.since or 'first'} to {info.until or 'last'}")
+    paragraphs = [sentence, info.cause, *(f"fix: {fix.title}" for fix in info.fixes)]
+    for paragraph in filter(None, paragraphs):
+        lines += textwrap.wrap(paragraph, _WIDTH)
+    return "\n".join([*lines, f"see {info.docs}"])

@@ -1,0 +1,209 @@
+"""Folding of ops that make, cut and reshape constants, and the arithmetic of shapes they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.onnx.constants import Const
+from npuscope.graph.onnx.layout import checked_axis
+from npuscope.graph.onnx.nodes import Node
+from npuscope.graph.onnx.tensors import TYPE_NAMES
+
+Inputs = Sequence[Const | None]
+Folder = Callable[[Node, Inputs], Const]
+MAX_ELEMENTS = 1 << 26
+
+
+def required(inputs: Inputs, index: int) -> Const:
+    found = inputs[index]
+    if found is None:
+        raise ValueError("missing input")
+    return found
+
+
+def _optional(inputs: Inputs, index: int) -> Const | None:
+    return inputs[index] if index < len(inputs) else None
+
+
+def _constant(node: Node, inputs: Inputs) -> Const:
+    for name, dtype in (("value_int", "int64"), ("value_float", "float32")):
+        if name in node.attributes:
+            return Const(np.asarray(node.attributes[name], dtype=dtype), dtype)
+    for name, dtype in (("value_ints", "int64"), ("value_floats", "float32")):
+        if name in node.attributes:
+            return Const(np.asarray(node.attributes[name], dtype=dtype), dtype)
+    value = node.attributes.get("value")
+    if not isinstance(value, Const):
+        raise ModelError("a Constant without a numeric value", where=node.origin)
+    return value
+
+
+def _identity(node: Node, inputs: Inputs) -> Const:
+    return required(inputs, 0)
+
+
+def _cast(node: Node, inputs: Inputs) -> Const:
+    kind = TYPE_NAMES.get(node.integer("to", 1), "")
+    if kind in ("string", "bfloat16", "int4", "uint4", ""):
+        raise ModelError(f"a cast of a constant to '{kind}' is not supported", where=node.origin)
+    source = required(inputs, 0)
+    data = source.real() if source.quant else source.data
+    return Const(data.astype(kind), kind)
+
+
+def _constant_of_shape(node: Node, inputs: Inputs) -> Const:
+    shape = required(inputs, 0).whole()
+    if len(shape) > 8 or any(not 0 <= size <= MAX_ELEMENTS for size in shape):
+        raise ValueError("shape")
+    if int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+        raise ValueError("shape")
+    value = node.attributes.get("value")
+    fill = value if isinstance(value, Const) else Const(np.zeros(1, np.float32), "float32")
+    return Const(np.full(shape, fill.data.ravel()[0], fill.data.dtype), fill.type)
+
+
+def _gather(node: Node, inputs: Inputs) -> Const:
+    data, indices = required(inputs, 0), required(inputs, 1).data
+    if data.quant is not None or indices.size > MAX_ELEMENTS:
+        raise ValueError("gather")
+    return Const(np.asarray(np.take(data.data, indices, node.integer("axis", 0))), data.type)
+
+
+def _concat(node: Node, inputs: Inputs) -> Const:
+    arrays = [_plain(inputs, index) for index in range(len(inputs))]
+    first = required(inputs, 0)
+    return Const(np.concatenate(arrays, node.integer("axis", 0)), first.type)
+
+
+def _slice(node: Node, inputs: Inputs) -> Const:
+    data = _plain(inputs, 0)
+    starts, ends = (required(inputs, index).whole() for index in (1, 2))
+    axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
+    axes = axes_input.whole() if axes_input else list(range(len(starts)))
+    steps = steps_input.whole() if steps_input else [1] * len(starts)
+    cuts = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        # ONNX writes "to the beginning" of a backward cut as a very negative end
+        stop = None if step < 0 and end < -data.shape[axis] else end
+        cuts[axis] = slice(start, stop, step)
+    return Const(data[tuple(cuts)], required(inputs, 0).type)
+
+
+def _sized(shape: Sequence[int]) -> None:
+    """Before memory is taken."""
+    if min(shape, default=0) < 0 or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+        raise ValueError("size")
+
+
+def _expand(node: Node, inputs: Inputs) -> Const:
+    data, asked = _plain(inputs, 0), required(inputs, 1).whole()
+    _sized([size * other for size, other in zip_longest(data.shape, asked, fillvalue=1)])
+    shape = np.broadcast_shapes(data.shape, tuple(asked))
+    return Const(np.ascontiguousarray(np.broadcast_to(data, shape)), required(inputs, 0).type)
+
+
+def _tile(node: Node, inputs: Inputs) -> Const:
+    data, repeats = _plain(inputs, 0), required(inputs, 1).whole()
+    _sized([*data.shape, *repeats])
+    return Const(np.tile(data, repeats), required(inputs, 0).type)
+
+
+def _range(node: Node, inputs: Inputs) -> Const:
+    start, limit, step = (_plain(inputs, index).item() for index in range(3))
+    _sized([max(int((limit - start) / step) + 1, 0)])
+    dtype = _plain(inputs, 0).dtype
+    return Const(np.arange(start, limit, step, dtype=dtype), required(inputs, 0).type)
+
+
+def _plain(inputs: Inputs, index: int) -> np.ndarray:
+    const = required(inputs, index)
+    if const.quant is not None:
+        raise ValueError("quantized")
+    return const.data
+
+
+def _reshape(node: Node, inputs: Inputs) -> Const:
+    data = required(inputs, 0)
+    asked = required(inputs, 1).whole()
+    return data.reshape(resolve_shape(data.data.shape, asked, node.integer("allowzero", 0) == 1))
+
+
+def _transpose(node: Node, inputs: Inputs) -> Const:
+    data = required(inputs, 0)
+    order = node.integers("perm") or tuple(reversed(range(data.data.ndim)))
+    return data.transpose(order)
+
+
+def _squeeze(node: Node, inputs: Inputs) -> Const:
+    data = required(inputs, 0)
+    return data.reshape(squeezed(data.data.shape, axes_of(node, inputs)))
+
+
+def _unsqueeze(node: Node, inputs: Inputs) -> Const:
+    data = required(inputs, 0)
+    return data.reshape(unsqueezed(data.data.shape, axes_of(node, inputs) or ()))
+
+
+def axes_of(node: Node, inputs: Inputs) -> tuple[int, ...] | None:
+    """Axes are an attribute up to opset 12 (17 for reductions), then an input."""
+    given = _optional(inputs, 1)
+    return tuple(given.whole()) if given is not None else node.integers("axes")
+
+
+def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Shape without the given axes of size 1, or without all of them."""
+    if axes is None:
+        return tuple(size for size in shape if size != 1)
+    gone = {checked_axis(axis, len(shape)) for axis in axes}
+    if any(shape[axis] != 1 for axis in gone):
+        raise ModelError(f"axes {axes} of shape {shape} cannot be squeezed")
+    return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+
+
+def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(shape) + len(axes)
+    new = {checked_axis(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise ModelError(f"axes {axes} cannot be added to shape {shape}")
+    rest = iter(shape)
+    return tuple(1 if axis in new else next(rest) for axis in range(rank))
+
+
+def resolve_shape(
+    source: tuple[int, ...], asked: Sequence[int], keep_zeros: bool
+) -> tuple[int, ...]:
+    """A Reshape's target with 0 (copy) and -1 (the rest) resolved."""
+    sizes = [
+        source[axis] if size == 0 and not keep_zeros and axis < len(source) else int(size)
+        for axis, size in enumerate(asked)
+    ]
+    total = int(np.prod(source, dtype=object))
+    known = int(np.prod([size for size in sizes if size != -1], dtype=object))
+    if sizes.count(-1) > 1 or (-1 in sizes and (known < 1 or total % known)):
+        raise ModelError(f"{source} cannot be reshaped to {tuple(asked)}")
+    result = tuple(total // known if size == -1 else size for size in sizes)
+    if int(np.prod(result, dtype=object)) != total or min(result, default=1) < 0:
+        raise ModelError(f"{source} cannot be reshaped to {tuple(asked)}")
+    return result
+
+
+SHAPE_FOLDERS: dict[str, Folder] = {
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "Identity": _identity,
+    "Cast": _cast,
+    "Gather": _gather,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Range": _range,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+}

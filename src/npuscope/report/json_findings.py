@@ -1,0 +1,109 @@
+"""Findings, explanations and rules as JSON objects. Keys are added, never renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from npuscope.report.json_report import estimate_json
+from npuscope.rules.catalogue import RuleInfo
+from npuscope.rules.finding import Finding, Fix
+
+if TYPE_CHECKING:
+    from npuscope.advice.explain import Change, Explanation
+
+EXPLAIN_SCHEMA = "npuscope/explain/1"
+LINT_SCHEMA = "npuscope/lint/1"
+RULES_SCHEMA = "npuscope/rules/1"
+_OF_PROFILE = ("model", "machine", "total_ms", "interval_ms", "model_error", "time", "counts")
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "epoch": finding.epoch,
+        "ops": list(finding.ops),
+        "evidence": dict(finding.evidence),
+        "cause": finding.cause,
+        "fixes": [_fix(fix) for fix in finding.fixes],
+        "confidence": finding.confidence.value,
+        "since": finding.since,
+        "until": finding.until,
+        "docs": finding.docs,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "id": fix.id,
+        "title": fix.title,
+        "parameters": dict(fix.parameters),
+        "automatic": fix.automatic,
+        "gain_ms": _ms(fix.gain_ms),
+    }
+
+
+def explain_json(explanation: Explanation) -> dict[str, Any]:
+    """The object of `npuscope explain --json`."""
+    profile = estimate_json(explanation.profile)
+    return {
+        "schema": EXPLAIN_SCHEMA,
+        "verdict": explanation.verdict,
+        **{key: profile[key] for key in _OF_PROFILE},
+        "changes": [_change(change) for change in explanation.changes],
+        "findings": [finding_json(finding) for finding in explanation.findings],
+        "notes": profile["notes"],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "rule": change.rule,
+        "fix": _fix(change.fix),
+        "ops": list(change.ops),
+        "findings": change.count,
+        "gain_ms": _ms(change.gain_ms),
+    }
+
+
+def lint_json(file: str, findings: Iterable[Finding], generation: str) -> dict[str, Any]:
+    """The object of `npuscope lint --json`."""
+    return {
+        "schema": LINT_SCHEMA,
+        "file": file,
+        "generation": generation,
+        "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def rules_json(rules: Iterable[RuleInfo], sentences: Mapping[str, str]) -> dict[str, Any]:
+    """The object of `npuscope rules --json`."""
+    return {
+        "schema": RULES_SCHEMA,
+        "rules": [_rule(info, sentences.get(info.id, "")) for info in rules],
+    }
+
+
+def _rule(info: RuleInfo, sentence: str) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "kind": info.kind.value,
+        "title": info.title,
+        "sentence": sentence,
+        "severity": info.severity.value,
+        "confidence": info.confidence.value,
+        "cause": info.cause,
+        "fixes": [
+            {"id": fix.id, "title": fix.title, "automatic": fix.automatic} for fix in info.fixes
+        ],
+        "cases": list(info.cases),
+        "since": info.since,
+        "until": info.until,
+        "docs": info.docs,
+    }
+
+
+def _ms(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
