@@ -274,7 +274,19 @@ def epoch_of(program: Program, graph: Graph) -> Epoch:
 # The registry
 
 
-# Rules with tests of their own below, or in test_moves.py.
+# Rules with tests of their own below, in test_moves.py or in test_software.py.
+SOFTWARE = {
+    "NA-SOFTMAX",
+    "NA-QUANTIZE-FLOAT",
+    "NA-DEQUANTIZE-FLOAT",
+    "NA-PRELU-SLOPE",
+    "NA-MATMUL-DYNAMIC",
+    "NA-REDUCE-KIND",
+    "NA-DIV",
+    "NA-GATHER",
+    "NA-DEPTH-SPACE",
+    "NA-TRANSPOSED-CONV",
+}
 MOVES = {
     "NA-SLICE-FORMAT",
     "NA-SLICE-STEP",
@@ -285,7 +297,7 @@ MOVES = {
     "NA-RESIZE-MODE",
     "NA-RESIZE-HYBRID",
 }
-APART = {"NA-CONV-PRIME", "NA-CONV-STRIDE", *MOVES}
+APART = {"NA-CONV-PRIME", "NA-CONV-STRIDE", *MOVES, *SOFTWARE}
 
 
 def test_every_rule_has_its_networks() -> None:
@@ -391,11 +403,12 @@ def test_weights_with_a_zero_point_are_refused_as_they_are() -> None:
 
 def test_an_op_without_a_unit_says_so() -> None:
     net = Net()
-    net.softmax(net.input((1, 10)))
+    x = net.input((1, 10), (0.02, 3))
+    net.op("Floor", (x,), Attrs(), (1, 10), per_tensor(0.02, 3))
     graph = net.graph()
     trail = epoch_of(compiled(graph), graph).trail
     assert [(refused.rule, refused.reason) for refused in trail] == [
-        ("NA-OP-SOFTWARE", "Softmax has no NPU lowering: it runs on the CPU")
+        ("NA-OP-SOFTWARE", "Floor has no NPU lowering: it runs on the CPU")
     ]
 
 

@@ -47,8 +47,6 @@ def _facts(info: RuleInfo) -> Iterator[str]:
     yield f"| severity | {info.severity.value} |"
     yield f"| confidence | {info.confidence.value} |"
     yield f"| generations | {_generations(info)} |"
-    if info.cases:
-        yield f"| known cases | {', '.join(info.cases)} |"
 
 
 def _generations(info: RuleInfo) -> str:

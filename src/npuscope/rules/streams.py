@@ -16,7 +16,7 @@ from npuscope.machine.model import Machine, TileLimit
 from npuscope.rules.queries import zero_point
 
 _NEAR = 0.125  # how far a better channel count may lie from the present one
-_ALIKE = 1.15
+_ALIKE = 2.0  # costs a channel within this factor count as good
 _STEP = 8
 _DEEP_PACK = 3  # channels a word in Deep1x1 mode
 
@@ -66,7 +66,7 @@ def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
     costs = {n: stream_cycles(with_count(shape, side, n), machine) / n for n in counts}
     cheapest = min(costs.values())
     alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
-    return min(alike, key=lambda n: abs(n - count))
+    return min(alike, key=lambda n: (abs(n - count), costs[n]))
 
 
 def with_count(shape: LayerShape, side: str, count: int) -> LayerShape:

@@ -139,8 +139,9 @@ def _arguments(
 
 def lower_software(context: Context, op: Op) -> None:
     """Ops that no unit of the NPU computes."""
+    reasons = refusals(context.graph, op, context.machine)
     why = Refused("NPU", "NA-OP-SOFTWARE", f"{op.kind} has no NPU lowering: it runs on the CPU")
-    fall_back(context, op, (why,))
+    fall_back(context, op, reasons or (why,))
 
 
 def lower_by_rules(context: Context, op: Op) -> None:

@@ -1,0 +1,193 @@
+"""Lint rules on quantization: each with a network that meets it and one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.nets import Net, per_tensor, uint8_network
+from npuscope.graph.attrs import Activation, Attrs, BinaryAttrs, ConvAttrs, ReduceAttrs
+from npuscope.graph.model import DType, Graph, Quant
+from rules.lint_case import IMAGE, Case, check, conv, image_net
+
+
+def float_conv(quantized_weights: bool = False) -> Graph:
+    """A convolution of float activations; its weights may be integers."""
+    net = Net()
+    x = net.input(IMAGE, None)
+    if quantized_weights:
+        weights = net.constant(net.weights((8, 1, 1, 4)), per_tensor(0.01), "weights")
+    else:
+        weights = net.constant(np.ones((8, 1, 1, 4), np.float32), None, "weights")
+    net.op("Conv2D", (x, weights), ConvAttrs(), (1, 8, 8, 8), None, DType.FLOAT32)
+    return net.graph()
+
+
+def island() -> Graph:
+    net, x = image_net()
+    x = net.dequantize(net.conv(x, 8))
+    x = net.op("Mean", (x,), ReduceAttrs((1, 2), False), (1, 8), None, DType.FLOAT32)
+    net.quantize(x, (0.05, 0))
+    return net.graph()
+
+
+def border(float_input: bool = False, float_output: bool = False) -> Graph:
+    net = Net()
+    x = net.input(IMAGE, None if float_input else (0.02, 0))
+    x = net.conv(net.quantize(x, (0.02, 0)) if float_input else x, 8)
+    if float_output:
+        net.dequantize(x)
+    return net.graph()
+
+
+def per_tensor_weights(narrow: int) -> Graph:
+    """Weights with one scale; so many of eight channels are small."""
+    graph = conv()
+    tensor = graph.tensor("weights")
+    assert tensor.data is not None
+    data = tensor.data.copy()
+    data[:narrow] = np.clip(data[:narrow], -3, 3)
+    graph.tensors["weights"] = replace(tensor, data=data, quant=per_tensor(0.001))
+    return graph
+
+
+def weights_with_zero_point(zero: int) -> Graph:
+    graph = conv()
+    quant = Quant((0.001,), (zero,))
+    graph.tensors["weights"] = replace(graph.tensor("weights"), quant=quant)
+    return graph
+
+
+def zero_channels(count: int) -> Graph:
+    graph = conv()
+    data = graph.tensor("weights").data
+    assert data is not None
+    data[:count] = 0
+    return graph
+
+
+def sums(balanced: bool) -> Graph:
+    """Edge detectors, whose weights cancel; or averages. The output tells all sums apart."""
+    net, x = image_net((1, 8, 8, 16))
+    weights = np.full((8, 3, 3, 16), 100, np.int8)
+    if balanced:
+        weights[..., ::2] = -100
+    net.conv(x, 8, weights=weights, quant=(2.0, 0))
+    return net.graph()
+
+
+def addition(out: float, fine: float = 0.05, activation: Activation = Activation.NONE) -> Graph:
+    net = Net()
+    x, y = net.input(IMAGE, (0.1, 0)), net.input(IMAGE, (fine, 0))
+    net.op("Add", (x, y), BinaryAttrs(activation), IMAGE, per_tensor(out, 0))
+    return net.graph()
+
+
+def concat(fine: float, requantized: bool = False) -> Graph:
+    net = Net()
+    parts = [net.input(IMAGE, (0.1, 0)), net.input(IMAGE, (fine, 0))]
+    if requantized:
+        parts[1] = net.quantize(parts[1], (0.1, 0))
+    net.concat((parts[0], parts[1]), (0.1, 0))
+    return net.graph()
+
+
+def output_scale(scale: float) -> Graph:
+    return conv(quant=(scale, 0))
+
+
+def inputs(*quants: tuple[float, int]) -> Graph:
+    """One dense layer an input, added up."""
+    net = Net()
+    layers = [net.dense(net.input((1, 16), quant), 8, quant=(0.1, 0)) for quant in quants]
+    for layer in layers[1:]:
+        layers[0] = net.add(layers[0], layer)
+    return net.graph()
+
+
+def identity(shape: tuple[int, ...] = IMAGE) -> Graph:
+    net, x = image_net(shape)
+    net.op("Sigmoid", (x,), Attrs(), shape, per_tensor(1 / 256, -128))
+    return net.graph()
+
+
+CASES = [
+    Case("LINT-FLOAT-NETWORK", "0 of 1 layers quantized", float_conv, conv),
+    Case("LINT-FLOAT-NETWORK", "0 of 1 layers quantized", float_conv, identity),
+    Case("LINT-FLOAT-ISLAND", "Dequantize, Mean, Quantize", island, conv),
+    Case("LINT-FLOAT-ISLAND", "Dequantize, Mean, Quantize", island, float_conv),
+    Case("LINT-FLOAT-INPUT", "1x8x8x4", lambda: border(float_input=True), border),
+    Case("LINT-FLOAT-OUTPUT", "1x8x8x8", lambda: border(float_output=True), island),
+    Case(
+        "LINT-HYBRID-QUANT",
+        "weights int8, activations float32",
+        lambda: float_conv(quantized_weights=True),
+        float_conv,
+    ),
+    Case("LINT-UINT8", "1 uint8 tensors", uint8_network, conv),
+    Case(
+        "LINT-PER-TENSOR",
+        "2 of 8 channels within 16 steps",
+        lambda: per_tensor_weights(2),
+        lambda: per_tensor_weights(1),
+    ),
+    Case("LINT-PER-TENSOR", "4 of 8 channels within 16 steps", lambda: per_tensor_weights(4), conv),
+    Case(
+        "LINT-ASYMMETRIC",
+        "zero point 3",
+        lambda: weights_with_zero_point(3),
+        lambda: weights_with_zero_point(0),
+    ),
+    Case("LINT-DEAD-CHANNELS", "2 of 8 channels", lambda: zero_channels(2), conv),
+    Case("LINT-SATURATING-SUM", "sums up to 355108", lambda: sums(True), lambda: sums(False)),
+    Case(
+        "LINT-ADD-SCALES",
+        "0.1 and 0.05 -> 0.05",
+        lambda: addition(0.05),
+        lambda: addition(0.1),
+    ),
+    Case(
+        "LINT-ADD-SCALES",
+        "0.1 and 0.005 -> 0.1",
+        lambda: addition(0.1, 0.005),
+        lambda: addition(0.05, activation=Activation.RELU),
+    ),
+    Case("LINT-CONCAT-SCALES", "10.0", lambda: concat(0.01), lambda: concat(0.05)),
+    Case("LINT-CONCAT-SCALES", "10.0", lambda: concat(0.01, True), lambda: concat(0.05, True)),
+    Case(
+        "LINT-DEGENERATE-SCALE",
+        "scale 1e-09",
+        lambda: output_scale(1e-9),
+        lambda: output_scale(0.01),
+    ),
+    Case("LINT-DEGENERATE-SCALE", "scale 5e+04", lambda: output_scale(5e4), conv),
+    Case(
+        "LINT-CALIBRATION",
+        "6.26 wide",
+        lambda: inputs((0.024541926, 2)),
+        lambda: inputs((1 / 128, 0)),
+    ),
+    Case(
+        "LINT-CALIBRATION",
+        "same scale and zero point",
+        lambda: inputs((0.0137, 5), (0.0137, 5)),
+        lambda: inputs((0.0137, 5), (0.0151, 3)),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_rule(case: Case) -> None:
+    check(case)
+
+
+def test_an_island_tells_what_it_costs() -> None:
+    from compiler.nets import MACHINES
+    from npuscope.rules.lint import lints
+
+    (found,) = lints()["LINT-FLOAT-ISLAND"].findings(island(), MACHINES["4.0"])
+    assert found.evidence["epochs"] == 3
+    assert found.evidence["bytes"] == 4 * (8 * 8 * 8 + 8)
+    assert len(found.ops) == 3
