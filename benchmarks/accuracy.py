@@ -6,7 +6,7 @@
 Every row of the table with one of the versions is predicted with the epoch controller, MCU at 800
 and NPU at 1000 MHz. A row that cannot be predicted is listed with the reason. The table's columns:
 file, family, graph, stedgeai, inference_ms, internal_ram_kib, external_ram_kib, weights_flash_kib.
-The page keeps the prose of docs/accuracy.md; only the figures between its marks are written anew.
+The page takes the prose of docs/accuracy.md; what is between its marks is written anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
@@ -29,51 +29,58 @@ from npuscope.graph.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
-from npuscope.profile.model import Profile
+from npuscope.profile.model import MemoryUse
 from npuscope.profile.run import estimate
 from npuscope.text import safe_terminal
 
 Row = dict[str, Any]
+Cells = tuple[object, ...]
 
 # Version of the vendor's tools -> generation of their compiler.
 GENERATIONS = {"2.0.0": "2.2", "2.2.0": "2.2", "3.0.0": "3.0", "4.0.0": "4.0"}
 CLOCKS = {"clocks.mcu_mhz": 800, "clocks.npu_mhz": 1000}
 PEAK_MACS_PER_CYCLE = 4 * 72  # four convolution units, 8-bit features and weights
-QUANTITIES = ("internal", "external", "weights")
+SIZES = ("internal_ram_kib", "external_ram_kib", "weights_flash_kib")
 PREDICTORS = {
     "npuscope": "ms",
     "roofline": "roofline_ms",
-    "linear fit, family left out": "linear_ms",
-    "linear fit, in sample": "linear_in_sample_ms",
+    "linear, family left out": "linear_ms",
+    "linear, in sample": "linear_in_sample_ms",
 }
-LARGE_ERROR = 0.08
+COLUMNS = {
+    "network": "{file}",
+    "ms": "{ms:.2f}",
+    "published": "{published_ms:.2f}",
+    "error": "{error:+.1%}",
+    "interval": "{interval_ms[0]:.2f} to {interval_ms[1]:.2f}",
+    "inside": "{inside}",
+    **{name: f"{{{name}:.0f}} / {{published_{name}}}" for name in SIZES},
+}
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
 MARKS = ("<!-- figures -->", "<!-- /figures -->")
 
-# Why families are far off, by tool version and start of the file name, where that is known.
-CAUSES = {
-    ("4.0.0", "st_yolo_x"): "the published file is a newer export than the one predicted",
-    ("4.0.0", "deeplab_v3"): "external RAM, in the 416 network",
-    ("2.2.0", "deeplab_v3"): "external RAM, in the 416 network",
-    ("2.2.0", "st_efficientnet"): "products with a vector: twice as slow before 4.0 on the board",
-    ("3.0.0", "st_efficientnet"): "products with a vector: twice as slow before 4.0 on the board",
-}
+# Why a family is further off than this: tool versions, start of the file name, cause.
+LARGE_ERROR = 0.08
+CAUSES = (
+    ("3.0.0 4.0.0", "st_yolo_x", "measured on a newer export of the file"),
+    ("2.2.0 3.0.0 4.0.0", "deeplab_v3", "external RAM (the 416 network)"),
+)
 
 
-def main() -> int:
+def main() -> None:
     options = _arguments()
-    lines = _table_of(options.table)
     try:
-        found = {version: measure(lines, version, options) for version in options.version}
-    except NpuscopeError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    print("\n".join(line for item in found.items() for line in section(*item, COLUMNS)))
+        found = {version: measure(version, options) for version in options.version}
+    except (NpuscopeError, OSError) as error:
+        sys.exit(str(error))
+    # Not on the page: seconds differ from run to run.
+    print("\n".join(_sections(found, COLUMNS | {"seconds": "{seconds:.2f}"})))
+    seconds = [row["seconds"] for rows in found.values() for row in _done(rows)]
+    print(f"\nread, compiled and estimated in at most {max(seconds, default=0):.2f} s")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.write_docs:
         options.write_docs.write_text(_page(found), encoding="utf-8")
-    return 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -87,106 +94,82 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file to write all rows to")
     parser.add_argument("--write-docs", type=Path, help="Markdown page to write")
     options = parser.parse_args()
-    unknown = [version for version in options.version if version not in GENERATIONS]
+    unknown = set(options.version) - set(GENERATIONS)
     if unknown and not options.generation:
         parser.error(f"no generation is known for {', '.join(unknown)}: give --generation")
     return options
 
 
-def _table_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 # Rows: what was published, what is predicted.
 
 
-def measure(lines: list[dict[str, str]], version: str, options: argparse.Namespace) -> list[Row]:
+def measure(version: str, options: argparse.Namespace) -> list[Row]:
     generation = options.generation or GENERATIONS[version]
     machine = load_machine(generation=generation, epoch_controller=True, overrides=CLOCKS)
-    chosen = [line for line in lines if line.get("stedgeai") == version]
-    rows = [_row(line, options.models, machine) for line in chosen]
-    _add_linear_fit([row for row in rows if "skipped" not in row])
+    with options.table.open(newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line.get("stedgeai") == version]
+    rows = [_row(line, options.models, machine) for line in lines]
+    _add_linear_fit(_done(rows))
     return rows
 
 
+def _done(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if "skipped" not in row]
+
+
 def _row(line: dict[str, str], models: Path, machine: Machine) -> Row:
-    file = line.get("file") or ""
-    row: Row = {"network": Path(file).stem, "file": file, "version": line["stedgeai"]}
-    row |= {key: line.get(key) or "?" for key in ("family", "graph")}
+    row: Row = {key: line.get(key) or "?" for key in ("file", "family", "graph", "stedgeai")}
     try:
-        row |= _published(line)
-        return row | _predicted(row, models / file, machine)
-    except NpuscopeError as error:
-        return row | {"skipped": error.message}
+        row |= {f"published_{n}": float(line[n]) if line.get(n) else None for n in SIZES}
+        row["published_ms"] = float(line["inference_ms"])
+        return row | _predicted(models / row["file"], machine, row["published_ms"])
     except Exception as error:  # one bad row must not hide the others
-        return row | {"skipped": f"{type(error).__name__}: {error}".replace(str(models), "")}
+        reason = getattr(error, "message", f"{type(error).__name__}: {error}")
+        return row | {"skipped": reason.replace(f"{models}/", "")}
 
 
-def _published(line: dict[str, str]) -> Row:
-    published_ms = _number(line.get("inference_ms"))
-    if not published_ms:
-        raise NpuscopeError("the table has no latency for it")
-    columns = ("internal_ram_kib", "external_ram_kib", "weights_flash_kib")
-    sizes = {f"published_{q}": _number(line.get(c)) for q, c in zip(QUANTITIES, columns)}
-    return {"published_ms": published_ms} | sizes
-
-
-def _number(text: str | None) -> float | None:
-    return float(text) if text else None
-
-
-def _predicted(row: Row, path: Path, machine: Machine) -> Row:
+def _predicted(path: Path, machine: Machine, published_ms: float) -> Row:
     started = perf_counter()
     graph = load_model(path)
-    read = perf_counter()
-    program = compile_graph(graph, machine)
-    compiled = perf_counter()
-    found = estimate(program, machine, graph)
-    times = {"read_s": read - started, "compile_s": compiled - read}
-    times["estimate_s"] = perf_counter() - compiled
-    naive = {"features": _features(graph), "roofline_ms": _roofline_ms(graph, machine)}
-    return _latency(row, found) | _sizes(row, found) | naive | times
-
-
-def _latency(row: Row, found: Profile) -> Row:
+    found = estimate(compile_graph(graph, machine), machine, graph)
+    seconds = perf_counter() - started
     low, high = found.interval_ms
-    return {
+    return _sizes(found.memory) | {
         "ms": found.total_ms,
-        "error": found.total_ms / row["published_ms"] - 1,
-        "interval_ms": [low, high],
+        "interval_ms": (low, high),
         "half_width": (high - low) / 2 / found.total_ms,
-        "inside": low <= row["published_ms"] <= high,
+        "inside": low <= published_ms <= high,
+        "error": found.total_ms / published_ms - 1,
+        "roofline_ms": _roofline_ms(graph, machine),
+        "features": _features(graph),
+        "seconds": seconds,
     }
 
 
-def _sizes(row: Row, found: Profile) -> Row:
-    memory = found.memory
-    sizes = memory.internal_ram_bytes, memory.external_ram_bytes, memory.weights_bytes
-    return {name: size / 1024 for name, size in zip(QUANTITIES, sizes, strict=True)}
+def _sizes(use: MemoryUse) -> Row:
+    sizes = use.internal_ram_bytes, use.external_ram_bytes, use.weights_bytes
+    return {name: size / 1024 for name, size in zip(SIZES, sizes, strict=True)}
 
 
 # Naive predictors.
 
 
 def _features(graph: Graph) -> list[int]:
-    used = {name for op in graph.ops for name in op.inputs if name}
-    constants = [graph.tensor(name) for name in used if graph.tensor(name).is_constant]
+    """MACs, bytes of parameters, bytes of all activations, ops."""
+    used = [graph.tensor(name) for name in {n for op in graph.ops for n in op.inputs if n}]
     made = [graph.tensor(name) for op in graph.ops for name in op.outputs]
-    sizes = [sum(tensor.size_bytes for tensor in tensors) for tensors in (constants, made)]
-    return [graph.macs(), *sizes, len(graph.ops)]
+    parameter_bytes = sum(tensor.size_bytes for tensor in used if tensor.is_constant)
+    return [graph.macs(), parameter_bytes, sum(t.size_bytes for t in made), len(graph.ops)]
 
 
 def _roofline_ms(graph: Graph, machine: Machine) -> float:
     """The larger of all MACs at the peak rate and all parameters at flash bandwidth."""
     macs, parameter_bytes, *_ = _features(graph)
-    flash = machine.cycles_per_byte(machine.memory("octoFlash").path)
-    cycles = max(macs / PEAK_MACS_PER_CYCLE, parameter_bytes * flash)
-    return cycles / machine.clocks.npu_mhz / 1000
+    flash_cycles = parameter_bytes * machine.cycles_per_byte(machine.memory("octoFlash").path)
+    return max(macs / PEAK_MACS_PER_CYCLE, flash_cycles) / machine.clocks.npu_mhz / 1000
 
 
 def _add_linear_fit(rows: list[Row]) -> None:
-    """A row's own family has no part in its linear_ms; nothing is left out in sample."""
     for row in rows:
         others = [other for other in rows if other["family"] != row["family"]]
         row["linear_ms"] = _linear_ms(row, others)
@@ -194,8 +177,8 @@ def _add_linear_fit(rows: list[Row]) -> None:
 
 
 def _linear_ms(row: Row, known: list[Row]) -> float | None:
-    """Least squares of relative errors: those of milliseconds would see the slow networks only."""
-    if len(known) < len(row["features"]):
+    """Least squares of relative errors: of milliseconds, the slow networks would decide alone."""
+    if not known:
         return None
     scaled = np.array([np.array(r["features"]) / r["published_ms"] for r in known])
     weights = np.linalg.lstsq(scaled, np.ones(len(known)), rcond=None)[0]
@@ -206,23 +189,90 @@ def _linear_ms(row: Row, known: list[Row]) -> float | None:
 
 
 def _page(found: dict[str, list[Row]]) -> str:
-    """Without the column of seconds: it would differ at every run."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
-    lines = [line for item in found.items() for line in section(*item, COLUMNS[:-1])]
-    return "\n".join([before + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]])
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    return "\n".join([before + MARKS[0], *_sections(found, COLUMNS), MARKS[1] + after])
 
 
-def section(version: str, rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
-    done = [row for row in rows if "skipped" not in row]
-    skipped = [row for row in rows if "skipped" in row]
-    return [
-        f"\n## Tool version {version}\n\n{len(done)} of {len(rows)} rows are predicted.",
-        *(f"* `{row['network']}`: {row['skipped']}" for row in skipped),
-        *_table("Latency", ("rows", "n", "bias", *PREDICTORS), _latency_lines(done)),
-        *_table("Interval", ("rows", "n", "inside", "median half-width"), _interval_lines(done)),
-        *_table("Memory", ("size", "n", "exact", "median", "mean", "largest"), _size_lines(done)),
-        *_table("By graph", ("graph", "n", "mean / median", "bias"), _by_graph(done)),
-        *_table("By family", ("family", "n", "mean / median", "bias", "cause"), _by_family(done)),
-        *_table("By network", [head for head, _ in columns], _by_network(done, columns)),
-        *(_times(done) if columns is COLUMNS else ()),
-    ]
+def _sections(found: dict[str, list[Row]], columns: dict[str, str]) -> Iterator[str]:
+    for version, rows in found.items():
+        done = _done(rows)
+        yield f"\n## Published with {version}\n\n{len(done)} of {len(rows)} rows are predicted."
+        skipped = [(row["file"], row["skipped"]) for row in rows if "skipped" in row]
+        yield from _table(("not predicted", "reason"), skipped) if skipped else ()
+        heads = ("rows", "n", *PREDICTORS, "bias", "in interval", "half-width")
+        yield from _table(heads, (_latency_cells(*group) for group in _groups(done).items()))
+        heads = ("size", "exact", "mean / median", "bias")
+        yield from _table(heads, (_size_cells(name, done) for name in SIZES))
+        heads = ("graph", "n", "mean / median", "bias")
+        yield from _table(heads, (cells[:-1] for cells in _by("graph", done)))
+        heads = ("family", "n", "mean / median", "bias", f"cause above {LARGE_ERROR:.0%}")
+        yield from _table(heads, _by("family", done))
+        cells = (tuple(form.format(**row) for form in columns.values()) for row in done)
+        yield from _table(tuple(columns), cells)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[Cells]) -> list[str]:
+    texts = [[safe_terminal(str(cell)).replace("|", "/") for cell in row] for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    padded = [[f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)] for row in texts]
+    lines = [f"| {' | '.join(row)} |" for row in padded]
+    return ["", lines[0], f"|{'|'.join('-' * (width + 2) for width in widths)}|", *lines[1:]]
+
+
+def _groups(rows: list[Row]) -> dict[str, list[Row]]:
+    inside = [row for row in rows if not row["published_external_ram_kib"]]
+    outside = [row for row in rows if row["published_external_ram_kib"]]
+    groups = {"all": rows, "without external RAM": inside, "with external RAM": outside}
+    fewer = {name: [r for r in some if "yolo_x" not in r["file"]] for name, some in groups.items()}
+    groups |= {f"{name}, not yolo_x": some for name, some in fewer.items()}
+    return {name: some for name, some in groups.items() if some}
+
+
+def _latency_cells(name: str, rows: list[Row]) -> Cells:
+    errors = [_errors(rows, key, "published_ms") for key in PREDICTORS.values()]
+    inside = f"{mean(row['inside'] for row in rows):.0%}"
+    half_width = f"±{median(row['half_width'] for row in rows):.1%}"
+    return name, len(rows), *map(_spread, errors), _bias(errors[0]), inside, half_width
+
+
+def _errors(rows: list[Row], key: str, published: str) -> list[float]:
+    return [r[key] / r[published] - 1 for r in rows if r[published] and r[key] is not None]
+
+
+def _size_cells(name: str, rows: list[Row]) -> Cells:
+    published = f"published_{name}"
+    known = [row for row in rows if row[published] is not None]
+    exact = sum(abs(row[name] - row[published]) < 0.01 for row in known)  # the table's rounding
+    errors = _errors(known, name, published)
+    return name, f"{exact} of {len(known)}", _spread(errors), _bias(errors)
+
+
+def _by(key: str, rows: list[Row]) -> Iterator[Cells]:
+    for value in sorted({row[key] for row in rows}):
+        some = [row for row in rows if row[key] == value]
+        errors = [row["error"] for row in some]
+        yield value, len(some), _spread(errors), _bias(errors), _cause(some)
+
+
+def _cause(rows: list[Row]) -> str:
+    if mean(abs(row["error"]) for row in rows) <= LARGE_ERROR:
+        return ""
+    version, file = rows[0]["stedgeai"], rows[0]["file"]
+    found = (
+        text for known, start, text in CAUSES if version in known.split() and file.startswith(start)
+    )
+    return next(found, "not known")
+
+
+def _spread(errors: list[float]) -> str:
+    sizes = [abs(error) for error in errors]
+    return f"{mean(sizes):.1%} / {median(sizes):.1%}" if sizes else "-"
+
+
+def _bias(errors: list[float]) -> str:
+    return f"{mean(errors):+.1%}" if errors else "-"
+
+
+if __name__ == "__main__":
+    main()

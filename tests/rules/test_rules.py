@@ -12,6 +12,7 @@ import pytest
 
 from compiler.nets import GENERATIONS, MACHINES, Net, compiled, per_tensor
 from npuscope.graph.attrs import (
+    Attrs,
     BinaryAttrs,
     ConcatAttrs,
     ConvAttrs,

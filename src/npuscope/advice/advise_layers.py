@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from npuscope.advice.advise import advise
 from npuscope.advice.bench import Change
-from npuscope.advice.subject import Subject, convolutions
+from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.graph.model import Graph, Op
 from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Epoch
@@ -146,9 +146,10 @@ def _equal_parts(count: int, limit: int) -> list[int]:
 
 @advise("ADV-ACCUMULATION")
 def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:
-    """The stream of partial sums sets the time of a layer."""
+    """Partial sums that are written and read back set the time of a layer."""
+    by_sums = (Bound.ACCUMULATOR, Bound.OUTPUT, Bound.BANK)
     for epoch, run in subject.hardware(_SHARE):
-        if run.counters.bound is Bound.ACCUMULATOR:
-            passes = max(unit.afilt_tot for unit in convolutions(epoch))
-            evidence = {"ms": round(run.ms, 6)}
+        passes = accumulation_passes(epoch)
+        if passes > 1 and run.counters.bound in by_sums:
+            evidence = {"ms": round(run.ms, 6), "bound": run.counters.bound.value}
             yield Hit(epoch.origin, f"{passes} passes", 1, evidence, epoch=epoch.number)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.advice.advise import advise
-from npuscope.advice.subject import Subject, convolutions
+from npuscope.advice.subject import Subject, accumulation_passes, convolutions
+from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rules.finding import Hit
@@ -31,32 +32,23 @@ def epoch_only_copies(subject: Subject) -> Iterator[Hit]:
 
 @advise("ADV-BROADCAST")
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
-    """An engine reads a short operand again for every row of the other."""
-    timing = subject.machine.timing
+    """An engine or a unit repeats a short operand, and that sets the time of the epoch."""
     for epoch, run in subject.hardware(_SHARE):
         if run.counters.bound is not Bound.ARITH_VECTOR or convolutions(epoch):
             continue
-        # All but the start of the epoch shrinks to what a full operand takes.
-        streamed = run.counters.core_cycles - timing.move_start_cycles
-        saved = streamed * (1 - timing.elementwise_cycles / timing.broadcast_cycles)
-        gain = max(0.0, saved) / subject.machine.clocks.npu_mhz / 1000
+        elements = max(e.total_elements for e in epoch.units if isinstance(e, Streng) and e.dir)
+        gain = max(0.0, run.ms - subject.bench.pass_ms(elements))
+        rate = f"{run.counters.core_cycles / elements:.3g} cycles an element"
+        limit = f"{subject.machine.timing.elementwise_cycles:g}"
         evidence = {"ms": round(run.ms, 6)}
-        rate = f"{timing.broadcast_cycles:g} cycles an element"
-        limit = f"{timing.elementwise_cycles:g}"
-        yield Hit(
-            epoch.origin,
-            rate,
-            limit,
-            evidence,
-            gains={"expand-operand": gain},
-            epoch=epoch.number,
-        )
+        gains = {"expand-operand": gain}
+        yield Hit(epoch.origin, rate, limit, evidence, gains=gains, epoch=epoch.number)
 
 
 @advise("ADV-ELEMENTWISE")
 def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
     """Much of the time goes into element-wise epochs."""
-    rows = [(epoch, run) for epoch, run in subject.hardware() if _is_elementwise(epoch)]
+    rows = [(e, run) for e, run in subject.hardware() if _is_elementwise(e, subject)]
     ms = sum(run.ms for _, run in rows)
     if rows and subject.share(ms) >= _ELEMENTWISE_SHARE:
         slowest = sorted(rows, key=lambda row: -row[1].ms)[:_SHOWN]
@@ -66,19 +58,24 @@ def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
         yield Hit(ops, f"{subject.share(ms):.0%} of the time", limit, evidence)
 
 
-def _is_elementwise(epoch: Epoch) -> bool:
+def _is_elementwise(epoch: Epoch, subject: Subject) -> bool:
     kinds = {unit.unit for unit in epoch.units}
-    return bool(kinds & {"ARITH", "ACTIV"}) and not kinds & {"CONVACC", "POOL"}
+    passes = bool(kinds & {"ARITH", "ACTIV"}) and not kinds & {"CONVACC", "POOL"}
+    return passes and not subject.is_of_layers(epoch)
 
 
 @advise("ADV-BANK")
 def streams_share_a_bank(subject: Subject) -> Iterator[Hit]:
     """One memory bank or bus interface sets the time of an epoch."""
     for epoch, run in subject.hardware(_BANK_SHARE):
-        if run.counters.bound in (Bound.BANK, Bound.BUSIF):
-            busiest = max(
-                run.counters.traffic, key=lambda row: row.read_bytes + row.write_bytes, default=None
-            )
-            evidence = {"ms": round(run.ms, 6), "pool": busiest.pool if busiest else None}
+        if run.counters.bound not in (Bound.BANK, Bound.BUSIF):
+            continue
+        if accumulation_passes(epoch) == 1:  # partial sums have advice of their own
+            evidence = {"ms": round(run.ms, 6), "pool": _busiest(run)}
             text = run.counters.bound.value
             yield Hit(epoch.origin, text, "features", evidence, epoch=epoch.number)
+
+
+def _busiest(run: EpochProfile) -> str | None:
+    moved = {row.pool: row.read_bytes + row.write_bytes for row in run.counters.traffic}
+    return max(moved, key=lambda pool: moved[pool]) if moved else None

@@ -65,6 +65,16 @@ class Subject:
         found = [buffer for buffer in found if not buffer.view_of]
         return sorted(found, key=lambda buffer: -buffer.size_bytes)
 
+    def is_of_layers(self, epoch: Epoch) -> bool:
+        """Work of convolutions and dense layers alone, such as joining their pieces."""
+        ops = self._layers_by_origin()
+        return bool(epoch.origin) and all(name in ops for name in epoch.origin)
+
 
 def convolutions(epoch: Epoch) -> list[Convacc]:
     return [unit for unit in epoch.units if isinstance(unit, Convacc)]
+
+
+def accumulation_passes(epoch: Epoch) -> int:
+    """How often sums go through memory; 1 where the units hold all input channels."""
+    return max((unit.afilt_tot for unit in convolutions(epoch)), default=0) or 1

@@ -110,8 +110,8 @@ RULES = (
         "A small operand is read again and again",
         Severity.INFO,
         Confidence.VERIFIED,
-        "An engine repeats a short frame for an element-wise op: 33 cycles an element where a full "
-        "operand takes one.",
+        "A short operand is repeated for an element-wise op: some 3 cycles an element where a unit "
+        "holds it, 33 where an engine reads it again; a full operand takes one.",
         FixTemplate("expand-operand", "store the operand in the full shape, or fold it in a layer"),
     ),
     advice(
@@ -130,7 +130,7 @@ RULES = (
         Confidence.VERIFIED,
         "The units cannot hold all input channels at once, so 16-bit sums are written and read "
         "back, once a pass.",
-        fixes.CHANGE_INPUTS,
+        FixTemplate("fewer-inputs", "narrow the channels with a 1x1 layer in front"),
     ),
     advice(
         "ADV-CHANNELS",

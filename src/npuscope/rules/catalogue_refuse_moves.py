@@ -29,6 +29,12 @@ RULES = (
         cases=("C06",),
     ),
     refusal(
+        "NA-SLICE-FORMAT",
+        "Slice of a tensor that is not int8",
+        "Stream engines copy bytes: the tensor must have 8 bits and one scale.",
+        fixes.QUANTIZE_OP,
+    ),
+    refusal(
         "NA-SLICE-AXIS",
         "Slice along another axis than the channels",
         "A slice of channels is a stream engine's window; along other axes a library call drives "

@@ -1,0 +1,141 @@
+"""Explanations: the verdict, the changes that pay most, what is told once."""
+
+from __future__ import annotations
+
+import pytest
+
+from advice.runs import LATEST, build, clean_network
+from compiler.nets import MACHINES, Net
+from npuscope.advice.explain import Explanation, best_changes, explain, merged
+from npuscope.graph.model import Graph
+from npuscope.profile.run import estimate
+from npuscope.rules.catalogue import RuleInfo, make_finding, rule
+from npuscope.rules.finding import Finding, Fix, Hit, Severity
+from npuscope.rules.lint import lint_graph
+
+
+def explained(graph: Graph, generation: str = "4.0") -> Explanation:
+    made = build(graph, MACHINES[generation])
+    return explain(made, estimate(made.program, made.machine, graph))
+
+
+def classifier() -> Graph:
+    """A softmax and a float output at the end."""
+    net = Net()
+    x = net.dense(net.input((1, 64)), 10)
+    net.dequantize(net.softmax(x))
+    return net.graph()
+
+
+def finding(rule_id: str, *gains: float | None, ops: tuple[str, ...] = ("a",)) -> Finding:
+    info = rule(rule_id)
+    assert isinstance(info, RuleInfo)
+    fixes = tuple(Fix(f"fix{i}", f"do {i}", gain_ms=gain) for i, gain in enumerate(gains))
+    made = make_finding(info, Hit(ops, "value"))
+    return Finding(
+        made.rule,
+        made.severity,
+        made.title,
+        None,
+        ops,
+        made.evidence,
+        made.cause,
+        fixes,
+        made.confidence,
+        "",
+        "",
+        made.docs,
+    )
+
+
+@pytest.mark.parametrize("generation", MACHINES)
+def test_a_clean_network_has_nothing_to_explain(generation: str) -> None:
+    """The negative control: no rule of any kind has anything to say."""
+    result = explained(clean_network(), generation)
+    assert [f.rule for f in result.findings] == []
+    assert result.changes == ()
+    assert not result.has_problems
+    assert result.verdict.startswith("nothing to change: all 1")
+    assert lint_graph(clean_network(), MACHINES[generation]) == ()
+
+
+def test_the_verdict_counts_what_leaves_the_npu() -> None:
+    result = explained(classifier())
+    assert result.verdict.startswith("2 of 3 epochs leave the NPU and take ")
+    assert "warning" in result.verdict
+    assert result.has_problems
+
+
+def test_a_risk_that_the_run_confirms_is_told_once() -> None:
+    rules = [f.rule for f in explained(classifier()).findings]
+    assert "LINT-SOFTMAX" not in rules
+    assert "LINT-FLOAT-OUTPUT" not in rules
+    assert sum(name.startswith("NA-") for name in rules) == 2
+
+
+def test_only_the_same_op_counts_as_told() -> None:
+    run = (finding("NA-SOFTMAX", ops=("a",)),)
+    risks = (finding("LINT-SOFTMAX", ops=("a",)), finding("LINT-SOFTMAX", ops=("b",)))
+    assert [f.ops for f in merged(run, risks)] == [("a",), ("b",)]
+
+
+def test_findings_are_sorted_by_gain_then_severity() -> None:
+    found = merged(
+        (finding("ADV-COPIES", 1.0), finding("NA-SOFTMAX", None), finding("ADV-BANK", None)),
+        (finding("LINT-RANK", None), finding("LINT-BATCH", None)),
+    )
+    assert [f.rule for f in found[:2]] == ["ADV-COPIES", "LINT-BATCH"]
+    severities = [f.severity for f in found[1:]]
+    assert severities == sorted(severities, key=lambda s: s.rank)
+
+
+def test_the_best_three_changes() -> None:
+    found = (
+        finding("ADV-COPIES", 1.0, 3.0),
+        finding("ADV-COPIES", 2.5, 0.5),
+        finding("ADV-COPIES", 1.0, 2.0),
+        finding("NA-SOFTMAX", None),
+        finding("ADV-FLASH", 4.0),
+        finding("ADV-WEIGHTS", 0.001),
+        finding("ADV-BANK", None),
+    )
+    changes = best_changes(found, 10.0)
+    assert [(c.rule, c.fix.id, c.gain_ms, c.count) for c in changes] == [
+        ("ADV-COPIES", "fix1", 5.0, 2),
+        ("ADV-FLASH", "fix0", 4.0, 1),
+        ("ADV-COPIES", "fix0", 2.5, 1),
+    ]
+    rest = best_changes(found[3:], 10.0)
+    assert [(c.rule, c.gain_ms) for c in rest] == [("ADV-FLASH", 4.0), ("NA-SOFTMAX", None)]
+
+
+def test_cutting_the_tail_saves_the_time_of_its_epochs() -> None:
+    from rules.test_lint_moves import detector
+
+    result = explained(detector(True))
+    (tail,) = (f for f in result.findings if f.rule == "LINT-DECODE-TAIL")
+    profile = result.profile
+    gone = sum(e.ms for e in profile.epochs if set(e.origin) <= set(tail.ops))
+    assert 0 < gone < profile.total_ms
+    assert tail.gain_ms == pytest.approx(gone)
+
+
+def test_strictness_is_about_errors_and_warnings() -> None:
+    note = finding("ADV-COPIES", 1.0)
+    profile = estimate(build(clean_network()).program, LATEST)
+    assert not Explanation("", profile, (), (note,)).has_problems
+    assert Explanation("", profile, (), (note, finding("LINT-RANK"))).has_problems
+    assert note.severity is Severity.INFO
+
+
+def test_a_program_without_its_network_is_explained_too() -> None:
+    made = build(classifier())
+    profile = estimate(made.program, made.machine)
+
+    class Alone:
+        graph = None
+        machine = made.machine
+        program = made.program
+
+    result = explain(Alone(), profile)
+    assert {f.rule[:3] for f in result.findings} == {"NA-"}

@@ -1,0 +1,175 @@
+"""Epochs off the NPU become findings: the reason, its evidence, and what a fix would save."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advice.runs import LATEST, run
+from compiler.nets import MACHINES, Net, per_tensor
+from npuscope.advice.fitting import is_fitting
+from npuscope.advice.refused import deciding, found_and_limit, refused_findings
+from npuscope.advice.subject import Subject
+from npuscope.graph.attrs import BinaryAttrs
+from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
+from npuscope.graph.model import Graph
+from npuscope.program.model import Epoch, EpochKind, Refused
+from npuscope.rules import RULES
+from npuscope.rules.finding import Finding
+
+
+def prime(kind: str) -> Graph:
+    """The layers of the published question: 257 output channels at one position."""
+    net = Net()
+    if kind == "Conv2D":
+        net.conv(net.input((1, 1, 1, 257), (0.0245, 2)), 257, (1, 1))
+    else:
+        net.dense(net.input((1, 1024), (0.0239, 5)), 257)
+    return net.graph()
+
+
+def network(tail: str) -> Graph:
+    """A convolution and something behind it that the NPU does not do."""
+    net = Net()
+    x = net.conv(net.input((1, 8, 8, 4)), 8)
+    if tail == "mean":
+        net.mean(x, axes=(1,))
+    elif tail == "concat":
+        net.concat((x, x), axis=1)
+    elif tail == "transpose":
+        net.sigmoid(net.transpose(x, (0, 2, 1, 3)))
+    elif tail == "resize":
+        attrs = ResizeAttrs((16, 16), (2.0, 2.0), ResizeMode.LINEAR)
+        net.op("Resize", (x,), attrs, (1, 16, 16, 8), net.quant(x))
+    elif tail == "broadcast":
+        y = net.constant(np.ones((1, 8, 1, 1), np.int8), per_tensor(0.1, 0))
+        net.op("Mul", (x, y), BinaryAttrs(), (1, 8, 8, 8), per_tensor(0.1, 0))
+    elif tail == "softmax":
+        net.softmax(net.dense(net.reshape(x, (1, 512)), 10))
+    elif tail == "dequantize":
+        net.dequantize(x)
+    elif tail == "inner softmax":
+        net.sigmoid(net.softmax(net.reshape(x, (64, 8))))
+    return net.graph()
+
+
+TAILS = ("mean", "concat", "transpose", "resize", "broadcast", "softmax", "dequantize")
+
+
+def findings(subject: Subject) -> list[Finding]:
+    return list(refused_findings(subject))
+
+
+@pytest.mark.parametrize("kind", ["Conv2D", "FullyConnected"])
+def test_a_prime_channel_count_is_named_with_its_remedies(kind: str) -> None:
+    subject = run(prime(kind), MACHINES["2.2"])
+    (found,) = findings(subject)
+    assert found.rule == "NA-CONV-PRIME"
+    assert found.evidence["value"] == "257 output channels"
+    assert found.ops == (f"{kind}:{kind.lower()}",)
+    assert {fix.id: dict(fix.parameters) for fix in found.fixes} == {
+        "change-outputs": {"channels": 256},
+        "split-outputs": {"parts": "240+17"},
+    }
+    # What a layer costs on the CPU is not known, so neither is the gain.
+    assert found.evidence["ms_known"] is False
+    assert found.gain_ms is None
+
+
+@pytest.mark.parametrize("kind", ["Conv2D", "FullyConnected"])
+@pytest.mark.parametrize("generation", ["4.0", "open"])
+def test_later_compilers_map_prime_counts(kind: str, generation: str) -> None:
+    subject = run(prime(kind), MACHINES[generation])
+    assert subject.program.count(EpochKind.SW) == 0
+    assert findings(subject) == []
+
+
+@pytest.mark.parametrize("kind", ["Conv2D", "FullyConnected"])
+@pytest.mark.parametrize("outputs", [256, 240, 17])
+def test_the_remedies_map(kind: str, outputs: int) -> None:
+    net = Net()
+    if kind == "Conv2D":
+        net.conv(net.input((1, 1, 1, 257), (0.0245, 2)), outputs, (1, 1))
+    else:
+        net.dense(net.input((1, 1024), (0.0239, 5)), outputs)
+    assert findings(run(net.graph(), MACHINES["2.2"])) == []
+
+
+@pytest.mark.parametrize("generation", MACHINES)
+@pytest.mark.parametrize("tail", TAILS)
+def test_every_epoch_off_the_npu_is_explained(tail: str, generation: str) -> None:
+    subject = run(network(tail), MACHINES[generation])
+    away = {e.number for e, _ in subject.epochs(EpochKind.SW, EpochKind.HYBRID)}
+    found = findings(subject)
+    told = {number for f in found for number in f.evidence["epochs"]}  # type: ignore[union-attr]
+    assert away and told == away
+    assert all(f.fixes and f.ops and f.epoch in away for f in found)
+    total = sum(float(f.evidence["ms"]) for f in found)  # type: ignore[arg-type]
+    time = subject.profile.time
+    assert total == pytest.approx(time.software_ms + time.hybrid_ms, abs=1e-5)
+
+
+def test_evidence_holds_shapes_and_quantization() -> None:
+    (found,) = findings(run(network("concat")))
+    tensors = found.evidence["tensors"]
+    assert isinstance(tensors, list)
+    made = tensors[-1]
+    assert isinstance(made, dict)
+    assert (made["dtype"], made["per_channel"], made["constant"]) == ("int8", False, False)
+    assert made["scale"] is not None
+    assert found.evidence["limit"] == "axis 3"
+
+
+def test_a_gain_is_the_time_of_what_goes() -> None:
+    (found,) = findings(run(network("concat")))
+    gains = {fix.id: fix.gain_ms for fix in found.fixes}
+    assert gains["separate-outputs"] == pytest.approx(found.evidence["ms"], abs=1e-6)
+    elements = 2 * 8 * 8 * 8
+    expected = float(found.evidence["ms"]) - run(network("concat")).bench.pass_ms(elements)  # type: ignore[arg-type]
+    assert gains["channel-axis"] == pytest.approx(max(0.0, expected), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fix", "tail", "kernel", "fits"),
+    [
+        ("drop-softmax", "softmax", "Softmax", True),
+        ("drop-softmax", "inner softmax", "Softmax", False),
+        ("integer-output", "dequantize", "Dequantize", True),
+        ("quantize-neighbours", "dequantize", "Dequantize", False),
+        ("integer-input", "dequantize", "Dequantize", False),
+        ("anything", "inner softmax", "Softmax", True),
+    ],
+)
+def test_fixes_fit_their_place(fix: str, tail: str, kernel: str, fits: bool) -> None:
+    """Nobody can end the network before a Softmax in its middle."""
+    program = run(network(tail)).program
+    epoch = next(e for e in program.executed if e.call and e.call.kernel == kernel)
+    assert is_fitting(fix, epoch, program) is fits
+
+
+def test_a_rule_of_another_version_is_told_as_it_is() -> None:
+    subject = run(network("softmax"))
+    trail = (Refused("NPU", "NA-FUTURE", "because of tomorrow"),)
+    epochs = tuple(replace(e, trail=trail if e.trail else ()) for e in subject.program.epochs)
+    program = replace(subject.program, epochs=epochs)
+    found = findings(Subject(program, subject.profile, LATEST, subject.graph))
+    assert [(f.rule, f.evidence["value"], f.cause) for f in found] == [
+        ("NA-FUTURE", "because of tomorrow", "because of tomorrow")
+    ]
+
+
+def test_the_reason_that_decides() -> None:
+    alone, helped = Refused("NPU", "NA-A", "a"), Refused("NPU+CPU", "NA-B", "b")
+    software = Epoch(1, 1, EpochKind.SW, trail=(alone, helped))
+    assert deciding(software) is helped
+    assert deciding(replace(software, kind=EpochKind.HYBRID)) is alone
+    assert deciding(replace(software, trail=(alone,))) is alone
+
+
+def test_value_and_limit_come_out_of_the_reason() -> None:
+    rule = RULES[0]
+    text = f"{rule.sentence} (window (5, 5), limit 3)"
+    assert found_and_limit(Refused("NPU", rule.id, text)) == ("window (5, 5)", "3")
+    assert found_and_limit(Refused("NPU", rule.id, "free text")) == ("free text", None)

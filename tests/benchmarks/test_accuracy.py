@@ -1,0 +1,83 @@
+"""The accuracy benchmark runs on any folder and table, and says what it could not predict."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models import conv_net, save, to_tflite
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
+HEAD = (
+    "file,model,family,graph,stedgeai,inference_ms,"
+    "internal_ram_kib,external_ram_kib,weights_flash_kib"
+)
+TABLE = f"""{HEAD}
+good.tflite,Good,a,rebuilt,4.0.0,1.5,10.0,0.0,5.0
+good.tflite,Good,b,rebuilt,4.0.0,2.5,,,
+good.tflite,Good,b,rebuilt,4.0.0,,10.0,0.0,5.0
+absent.tflite,Absent,a,rebuilt,4.0.0,1.5,10.0,0.0,5.0
+broken.tflite,Broken,a,rebuilt,4.0.0,1.5,10.0,0.0,5.0
+good.tflite,Good,a,rebuilt,3.0.0,1.5,10.0,0.0,5.0
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("accuracy")
+    save(folder, "good.tflite", to_tflite(conv_net()))
+    (folder / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 40)
+    (folder / "table.csv").write_text(TABLE)
+    return folder
+
+
+def run(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), "--models", str(folder)]
+    command += ["--table", str(folder / "table.csv"), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def rows_of(folder: Path, *more: str) -> dict[str, list[dict[str, object]]]:
+    done = run(folder, "--json", str(folder / "rows.json"), *more)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[dict[str, object]]] = json.loads((folder / "rows.json").read_text())
+    return found
+
+
+def test_rows_that_cannot_be_predicted_carry_the_reason(folder: Path) -> None:
+    rows = rows_of(folder)["4.0.0"]
+    assert ["skipped" in row for row in rows] == [False, False, True, True, True]
+    assert rows[2]["skipped"] == "ValueError: could not convert string to float: ''"
+    assert rows[3]["skipped"] == "no such file"
+
+
+def test_an_unpublished_size_is_not_an_error_of_size(folder: Path) -> None:
+    assert "| external_ram_kib  | 1 of 1 " in run(folder).stdout
+
+
+def test_versions_stand_in_sections_of_their_own(folder: Path) -> None:
+    assert [len(rows) for rows in rows_of(folder, "--version", "4.0.0", "3.0.0").values()] == [5, 1]
+
+
+def test_a_version_without_rows_gives_empty_tables(folder: Path) -> None:
+    assert "0 of 0 rows are predicted" in run(folder, "--version", "2.2.0").stdout
+
+
+def test_an_unknown_version_needs_a_generation(folder: Path) -> None:
+    done = run(folder, "--version", "9.9")
+    assert done.returncode == 2
+    assert "no generation is known for 9.9: give --generation" in done.stderr
+    assert run(folder, "--version", "9.9", "--generation", "4.0").returncode == 0
+
+
+def test_the_page_keeps_its_prose_and_names_no_folder(folder: Path) -> None:
+    page = folder / "page.md"
+    assert run(folder, "--write-docs", str(page)).returncode == 0
+    text = page.read_text()
+    assert "are in sample" in text and "Known weak spots" in text
+    assert "54 of 54" not in text and "| absent.tflite" in text
+    assert str(folder) not in text
