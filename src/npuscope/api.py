@@ -118,9 +118,10 @@ def build(source: Source, options: Options) -> Build:
     types = options.get("input_data_type"), options.get("output_data_type")
     graph = with_io_types(graph, *types)
     program = compile_graph(graph, machine)
-    if not isinstance(source, Graph):
-        path = Path(source)
-        program = replace(program, model_file=path.name, model_md5=_md5(path))
+    if isinstance(source, Graph):
+        return Build(graph, machine, replace(program, model_file=source.name))
+    path = Path(source)
+    program = replace(program, model_file=path.name, model_md5=_md5(path))
     return Build(graph, machine, program)
 
 

@@ -66,7 +66,7 @@ def test_elu(quants: tuple, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours(tmp_path, model, [ALL]), wanted)
 
 
-@pytest.mark.parametrize("operator", ["TANH", "LEAKY_RELU"])
+@pytest.mark.parametrize("operator", ["TANH", "LEAKY_RELU", "HARD_SWISH"])
 def test_on_unsigned_bytes(operator: str, tmp_path: Path) -> None:
     values = np.arange(256, dtype=np.uint8).reshape(1, 256)
     x, y = q8((1, 256), 0.05, 131, "uint8"), q8((1, 256), 1 / 128, 128, "uint8")

@@ -95,6 +95,20 @@ def test_l2_normalization_of_floats(tmp_path: Path) -> None:
     check_near(tmp_path, model, [values], 1e-6)
 
 
+def test_l2_normalization_of_unsigned_bytes(tmp_path: Path) -> None:
+    x, y = q8((1, 40, 7), 0.05, 120, "uint8"), q8((1, 40, 7), 1 / 128, 128, "uint8")
+    values = random_values(np.random.default_rng(5), x)
+    check(tmp_path, one_op("L2_NORMALIZATION", options("L2NormOptions"), [x], y), [values])
+
+
+@pytest.mark.parametrize("depth", [2, 37, 1000])
+@pytest.mark.parametrize("quant", [(0.1, 3), (0.03, -128), (0.4, 20)])
+def test_log_softmax(depth: int, quant: tuple, tmp_path: Path) -> None:
+    x, y = q8((20, depth), *quant), q8((20, depth), 16 / 256, 127)
+    values = random_values(np.random.default_rng(8), x)
+    check(tmp_path, one_op("LOG_SOFTMAX", None, [x], y), [values])
+
+
 def test_log_softmax_of_floats(tmp_path: Path) -> None:
     x = Value((3, 37), "float32")
     values = np.random.default_rng(7).normal(size=x.shape).astype(np.float32)

@@ -14,7 +14,7 @@ from npuscope.graph import load_model
 from npuscope.graph.refusals import nearest_form
 
 CUT = "cut the model before it and do the rest on the host"
-UNROLL = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step a call, its state as an input"
+UNROLL = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
 
 
 @pytest.mark.parametrize(

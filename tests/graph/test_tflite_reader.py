@@ -312,7 +312,8 @@ def test_string_tensors(tmp_path: Path) -> None:
     x, y = writer.tensor("x\x1b[31m", (1, 4), "string"), writer.tensor("y", (1, 4))
     writer.op("LOGISTIC", [x], [y])
     assert refusal(tmp_path, writer.finish([x], [y])) == (
-        "tensor #0 'x\\x1b[31m': STRING tensors are not supported"
+        "tensor #0 'x\\x1b[31m': STRING tensors are not supported\n"
+        "  hint: convert the model with float32, int8, uint8 or int16 tensors"
     )
 
 

@@ -14,7 +14,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo import demo_graph
 from npuscope.machine.load import load_machine
 from npuscope.profile.model import Provenance
-from npuscope.profile.run import ERROR_EXTERNAL, ERROR_INTERNAL, estimate, profile
+from npuscope.profile.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.report.json_report import estimate_json, profile_json
 
@@ -106,9 +106,12 @@ def test_the_interval_holds_the_total(demo):
     program, machine = demo
     found = estimate(program, machine)
     low, high = found.interval_ms
-    assert low == pytest.approx(found.total_ms * (1 - ERROR_INTERNAL))
-    assert high == pytest.approx(found.total_ms * (1 + ERROR_INTERNAL))
-    assert found.model_error == "±8% with activations in internal RAM"
+    # 6 % for all, 0.025 % an epoch, a tenth of what the CPU takes.
+    cpu = found.time.software_ms / found.total_ms
+    half = 0.06 + 0.00025 * len(found.epochs) + 0.1 * cpu
+    assert low == pytest.approx(found.total_ms * (1 - half))
+    assert high == pytest.approx(found.total_ms * (1 + half))
+    assert found.model_error == f"±{half:.0%}, which about 83 % of new networks should keep"
 
 
 def test_external_activations_widen_the_interval():
@@ -117,8 +120,7 @@ def test_external_activations_widen_the_interval():
     machine = machine.with_pools(tuple(outside))
     found = estimate(compile_graph(GRAPH, machine), machine)
     assert found.memory.external_ram_bytes > 0 == found.memory.internal_ram_bytes
-    assert found.interval_ms[1] == pytest.approx(found.total_ms * (1 + ERROR_EXTERNAL))
-    assert found.model_error == "±35% with activations in external RAM"
+    assert found.interval_ms[1] > 1.3 * found.total_ms
 
 
 def test_what_the_model_is(demo):

@@ -8,7 +8,7 @@ from npuscope.errors import ModelError
 from npuscope.text import safe_terminal
 
 _CUT = "cut the model before it and do the rest on the host"
-_RECURRENT = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step a call, its state as an input"
+_RECURRENT = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
 _CONTROL = "export the model without control flow: one static graph, loops on the host"
 _STATIC = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
 _CONV2D = "one or two spatial axes are supported: fold the third into the batch or the channels"

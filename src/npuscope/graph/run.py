@@ -40,7 +40,8 @@ class Stage:
 
     op: Op
     step: Steps
-    makes: tuple[Tensor, ...]
+    reads: tuple[str, ...]  # inputs that are present
+    makes: tuple[tuple[str, tuple[int, ...], np.dtype[np.generic]], ...]
     dying: tuple[str, ...]
 
 
@@ -59,7 +60,7 @@ class Plan:
         wanted = dict.fromkeys((*self._known(keep), *self.outputs))
         values = {**self.constants, **checked_inputs(self.inputs, inputs)}
         for stage in self.stages:
-            values.update(zip(stage.op.outputs, _execute(stage, values), strict=True))
+            _execute(stage, values)
             for name in stage.dying:
                 if name not in wanted:
                     del values[name]
@@ -84,19 +85,18 @@ class Plan:
         )
 
 
-def _execute(stage: Stage, values: Mapping[str, Array]) -> tuple[Array, ...]:
+def _execute(stage: Stage, values: dict[str, Array]) -> None:
     try:
-        results = stage.step([values[name] for name in stage.op.inputs if name])
+        results = stage.step([values[name] for name in stage.reads])
     except _REFUSALS as error:
         raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
-    for result, tensor in zip(results, stage.makes, strict=True):
-        if result.shape != tensor.shape or result.dtype != tensor.dtype.numpy:
+    for result, (name, shape, dtype) in zip(results, stage.makes, strict=True):
+        if result.shape != shape or result.dtype != dtype:
             raise ModelError(
-                f"the op makes {result.dtype} {result.shape}, "
-                f"the graph says {tensor.dtype.numpy} {tensor.shape}",
+                f"the op makes {result.dtype} {result.shape}, the graph says {dtype} {shape}",
                 where=_place(stage.op),
             )
-    return results
+        values[name] = result
 
 
 def _place(op: Op) -> str:
@@ -134,8 +134,10 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
         raise
     except _REFUSALS as error:
         raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
-    makes = tuple(graph.tensors[name] for name in op.outputs)
-    return Stage(op, step, makes, tuple(dying))
+    outputs = [graph.tensors[name] for name in op.outputs]
+    makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
+    reads = tuple(name for name in op.inputs if name)
+    return Stage(op, step, reads, makes, tuple(dying))
 
 
 _PLANS: dict[int, Plan] = {}

@@ -130,5 +130,9 @@ def element_type(source: SourceTensor) -> DType:
     if source.sparse:
         raise ModelError("sparse tensors are not supported", where=_label(source))
     if source.type not in _TYPES:
-        raise ModelError(f"{source.type} tensors are not supported", where=_label(source))
+        raise ModelError(
+            f"{source.type} tensors are not supported",
+            where=_label(source),
+            hint="convert the model with float32, int8, uint8 or int16 tensors",
+        )
     return _TYPES[source.type]

@@ -9,11 +9,11 @@ import orjson
 
 from npuscope.graph.model import Graph, Tensor
 from npuscope.machine.model import Machine
+from npuscope.profile.interval import error_text, half_width
 from npuscope.profile.memory import fit, memory_use
 from npuscope.profile.model import (
     EpochProfile,
     MachineInfo,
-    MemoryUse,
     ModelInfo,
     Profile,
     Provenance,
@@ -26,11 +26,6 @@ from npuscope.profile.model import (
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.sim.counters import EpochCounters
 from npuscope.sim.epochs import count_epochs
-
-# Half-widths of the predicted interval, by where activations live (docs/accuracy.md).
-ERROR_INTERNAL = 0.08
-ERROR_EXTERNAL = 0.35
-
 
 def estimate(program: Program, machine: Machine, graph: Graph | None = None) -> Profile:
     """Timing model alone: no data is run."""
@@ -53,8 +48,8 @@ def _profile(
         for index, (epoch, counted) in enumerate(zip(program.executed, counters, strict=True))
     )
     total_ms = sum(epoch.ms for epoch in epochs)
-    memory = memory_use(program, machine)
-    half = ERROR_EXTERNAL if memory.external_ram_bytes else ERROR_INTERNAL
+    time = _shares(epochs, machine)
+    half = half_width(epochs, time, total_ms)
     return Profile(
         program_hash=_hash(program),
         model=_model(program, graph),
@@ -63,9 +58,9 @@ def _profile(
         epochs=epochs,
         total_ms=total_ms,
         interval_ms=(total_ms * (1 - half), total_ms * (1 + half)),
-        model_error=_error_text(memory, half),
-        time=_shares(epochs, machine),
-        memory=memory,
+        model_error=error_text(half),
+        time=time,
+        memory=memory_use(program, machine),
         fit=fit(program, machine),
         counts=_counts(program),
         notes=program.notes,
@@ -76,11 +71,6 @@ def _hash(program: Program) -> str:
     """Fingerprint of what is executed; names of files and models do not count."""
     parts = (program.pools, program.buffers, program.epochs)
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
-
-
-def _error_text(memory: MemoryUse, half: float) -> str:
-    where = "external RAM" if memory.external_ram_bytes else "internal RAM"
-    return f"±{half:.0%} with activations in {where}"
 
 
 def _epoch(

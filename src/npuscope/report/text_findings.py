@@ -44,7 +44,9 @@ def _bounds(finding: Finding) -> str:
         return ""
     if finding.since == finding.until:
         return f" [generation {finding.since}]"
-    return f" [generations {finding.since or 'first'} to {finding.until or 'last'}]"
+    if not finding.since:
+        return f" [up to generation {finding.until}]"
+    return f" [generations {finding.since} to {finding.until or 'now'}]"
 
 
 def _line(finding: Finding) -> str:

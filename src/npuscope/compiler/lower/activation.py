@@ -8,21 +8,15 @@ import numpy as np
 
 from npuscope.compiler.function_table import fit_function
 from npuscope.compiler.lower.context import Context
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.graph.run import run
-from npuscope.rules import refusals
 
 Array = np.ndarray
 
 
 def lower_function(context: Context, op: Op) -> None:
     """One byte in, one byte out: a table made by the reference kernel itself."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     source = context.operand(op.inputs[0], op.origin)
     output = context.new_value(context.graph.output_tensor(op)).named(
         op.outputs[0], shape=source.shape

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved, rescale
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import CopyStage, Value
 from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.model import Op
-from npuscope.rules import refusals
 
 
 def lower_concat(context: Context, op: Op) -> None:
     """One copy a part; a part of another scale goes through an ARITH unit on its way."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     output = context.new_value(context.graph.output_tensor(op))
     parts = [context.operand(name, op.origin) for name in op.inputs]
     first = 0
@@ -68,9 +62,5 @@ def copy_channels(context: Context, op: Op, name: str, first: int, channels: int
 
 def lower_slice(context: Context, op: Op) -> None:
     """Some channels of every pixel, by DMA; other cuts by the CPU."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     attrs = op.attrs_as(SliceAttrs)
     copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])

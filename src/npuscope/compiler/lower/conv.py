@@ -14,7 +14,6 @@ from npuscope.compiler.lower.pieces import Piece, cut, filled, tightened
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.lower.split import good_parts
 from npuscope.compiler.lower.weights import pack_weights
 from npuscope.compiler.numbers import (
@@ -29,7 +28,6 @@ from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
 from npuscope.program.modes import Simd
-from npuscope.rules import refusals
 
 Array = np.ndarray
 
@@ -60,10 +58,6 @@ class Layer:
 
 def lower_conv(context: Context, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
     weights = filled(_constant(context.graph, op.inputs[1]), attrs.dilations)
@@ -72,10 +66,6 @@ def lower_conv(context: Context, op: Op) -> None:
 
 def lower_fully_connected(context: Context, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     weights = _constant(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
     _emit_layer(context, op, attrs, weights[:, None, None, :])

@@ -9,21 +9,14 @@ import numpy as np
 from npuscope.compiler.lower.clamp import clamp_range, quantized_range
 from npuscope.compiler.lower.context import SIGN_OFFSET, Context, quant_pair
 from npuscope.compiler.lower.rescale import rescale
-from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.numbers import int16, norm, offset32, residual_add
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.attrs import Activation, BatchNormAttrs, BinaryAttrs, ClipAttrs
 from npuscope.graph.model import Op, Tensor
-from npuscope.rules import refusals
-from npuscope.rules.operands import is_npu_tensor
 
 
 def lower_add(context: Context, op: Op) -> None:
     """Two activations to a common scale, added; Sub negates the second coefficient."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     if any(context.graph.tensor(name).is_constant for name in op.inputs):
         lower_with_constant(context, op)
         return
@@ -60,10 +53,6 @@ def lower_with_constant(context: Context, op: Op) -> None:
 
 def lower_batch_norm(context: Context, op: Op) -> None:
     """One gain and one offset per channel."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     scale, bias, mean, variance = (_real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
     gain = scale / np.sqrt(variance + op.attrs_as(BatchNormAttrs).epsilon)
     source = context.value(op.inputs[0])
@@ -116,10 +105,6 @@ def _affine_terms(
 
 
 def lower_clip(context: Context, op: Op) -> None:
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     attrs = cast(ClipAttrs, op.attrs)
     source = context.value(op.inputs[0])
     output = context.new_value(context.graph.output_tensor(op))
@@ -128,12 +113,8 @@ def lower_clip(context: Context, op: Op) -> None:
 
 
 def lower_quantize(context: Context, op: Op) -> None:
-    """Integer to integer on the NPU (or for free); from float on the CPU."""
-    source_tensor = context.graph.first_input(op)
+    """Integer to integer, for free where only the sign bit differs."""
     target_tensor = context.graph.output_tensor(op)
-    if not (is_npu_tensor(source_tensor) and is_npu_tensor(target_tensor)):
-        lower_software(context, op)
-        return
     source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
     if _same_bytes(source, output):
         context.define(op.outputs[0], source)

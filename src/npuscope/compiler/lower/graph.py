@@ -19,10 +19,11 @@ from npuscope.compiler.lower.pad import lower_pad
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
 from npuscope.compiler.lower.resize import lower_resize
 from npuscope.compiler.lower.shape import lower_transpose, lower_view
-from npuscope.compiler.lower.software import lower_software
+from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.rules import refusals
 from npuscope.rules.operands import FUNCTIONS
 
 LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
@@ -48,14 +49,27 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
 }
 
 
+# What a rule refuses here may still run half on the NPU: the lowering itself decides.
+_DECIDES_ITSELF = ("Resize",)
+
+
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
     context = Context(graph, machine, optimization)
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
     for op in graph.ops:
-        LOWERINGS.get(op.kind, lower_software)(context, op)
+        _lower(context, op)
     context.result.inputs = [context.value(name) for name in graph.inputs]
     computed = [name for name in graph.outputs if not graph.tensor(name).is_constant]
     context.result.outputs = [context.operand(name) for name in computed]
     return context.result
+
+
+def _lower(context: Context, op: Op) -> None:
+    """By the op's row if no rule refuses it, else as software with the reasons."""
+    trail = refusals(context.graph, op, context.machine)
+    if trail and op.kind not in _DECIDES_ITSELF:
+        fall_back(context, op, trail)
+    else:
+        LOWERINGS.get(op.kind, lower_software)(context, op)

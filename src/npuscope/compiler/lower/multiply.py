@@ -14,21 +14,16 @@ import numpy as np
 from npuscope.compiler.lower.clamp import clamp_range
 from npuscope.compiler.lower.context import ZERO, Context, quant_pair
 from npuscope.compiler.lower.elementwise import lower_with_constant
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.numbers import INT16_MAX, int16, int32, norm
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.attrs import BinaryAttrs
 from npuscope.graph.model import Op
-from npuscope.rules import refusals
 
 _ONE = np.array([1])
 
 
 def lower_mul(context: Context, op: Op) -> None:
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-    elif any(context.graph.tensor(name).is_constant for name in op.inputs):
+    if any(context.graph.tensor(name).is_constant for name in op.inputs):
         lower_with_constant(context, op)
     else:
         _product(context, op)

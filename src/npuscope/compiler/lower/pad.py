@@ -6,20 +6,14 @@ import numpy as np
 
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling
 from npuscope.graph.attrs import PadAttrs
 from npuscope.graph.model import Op
 from npuscope.program.modes import Simd
-from npuscope.rules import refusals
 
 
 def lower_pad(context: Context, op: Op) -> None:
     """One channel a frame through a kernel of 1."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     attrs = op.attrs_as(PadAttrs)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))

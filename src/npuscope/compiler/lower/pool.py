@@ -6,7 +6,6 @@ from typing import cast
 
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved
-from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.numbers import average_multiplier, requantize_value
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
 from npuscope.graph.attrs import PoolAttrs
@@ -18,10 +17,6 @@ FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
 
 def lower_max_pool(context: Context, op: Op) -> None:
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     attrs = cast(PoolAttrs, op.attrs)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
@@ -43,10 +38,6 @@ def lower_max_pool(context: Context, op: Op) -> None:
 
 def lower_average_pool(context: Context, op: Op) -> None:
     """A windowed average, or a global one when the window covers the map."""
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     attrs = cast(PoolAttrs, op.attrs)
     if covers_the_map(context.graph, op):
         _average(context, op, PoolKind.GLOBAL_AVERAGE, attrs.window, (1, 1))
@@ -55,10 +46,6 @@ def lower_average_pool(context: Context, op: Op) -> None:
 
 
 def lower_mean(context: Context, op: Op) -> None:
-    trail = refusals(context.graph, op, context.machine)
-    if trail:
-        fall_back(context, op, trail)
-        return
     size = context.value(op.inputs[0]).shape[:2]
     _average(context, op, PoolKind.GLOBAL_AVERAGE, size, (1, 1))
 

@@ -6,13 +6,11 @@ from typing import cast
 
 from npuscope.compiler.lower.context import Context, plane_shape
 from npuscope.compiler.lower.rescale import moved
-from npuscope.compiler.lower.software import lower_by_rules
 from npuscope.compiler.stages import CopyStage, Value
 from npuscope.graph.attrs import TransposeAttrs
 from npuscope.graph.model import Op, Tensor
 
 _TO_CHANNEL_LAST = (0, 2, 3, 1)
-_TO_CHANNEL_FIRST = (0, 3, 1, 2)
 
 
 def lower_view(context: Context, op: Op) -> None:
@@ -33,18 +31,15 @@ def define_view(context: Context, op: Op, source: Value) -> None:
 
 
 def lower_transpose(context: Context, op: Op) -> None:
-    """Between channel-first and channel-last by DMA; others on the CPU."""
+    """Between channel-first and channel-last by DMA."""
     tensor, target = context.graph.first_input(op), context.graph.output_tensor(op)
     permutation = cast(TransposeAttrs, op.attrs).permutation
-    plain = len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype.bits == 8
     if _moves_nothing(tensor, permutation):
         define_view(context, op, context.value(op.inputs[0]))
-    elif permutation == _TO_CHANNEL_LAST and plain:
+    elif permutation == _TO_CHANNEL_LAST:
         _copy_in(context, op, target.shape)
-    elif permutation == _TO_CHANNEL_FIRST and plain:
-        _copy_out(context, op)
     else:
-        lower_by_rules(context, op)
+        _copy_out(context, op)
 
 
 def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:

@@ -12,7 +12,6 @@ from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.attrs import Attrs
 from npuscope.graph.model import DType, Numerics, Op, Tensor
 from npuscope.program.model import Call, Refused
-from npuscope.rules import refusals
 
 # Names under which the vendor's reports list the same kernels.
 _OPERATORS = {
@@ -138,12 +137,6 @@ def _arguments(
 
 
 def lower_software(context: Context, op: Op) -> None:
-    """Ops that no unit of the NPU computes."""
-    reasons = refusals(context.graph, op, context.machine)
+    """Ops that no unit of the NPU computes, and for which no rule has a better word."""
     why = Refused("NPU", "NA-OP-SOFTWARE", f"{op.kind} has no NPU lowering: it runs on the CPU")
-    fall_back(context, op, reasons or (why,))
-
-
-def lower_by_rules(context: Context, op: Op) -> None:
-    """Ops that rules send to the CPU, with their reason."""
-    fall_back(context, op, refusals(context.graph, op, context.machine))
+    fall_back(context, op, (why,))

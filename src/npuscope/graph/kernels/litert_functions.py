@@ -19,7 +19,7 @@ from npuscope.graph.kernels.requantize import (
     saturate,
     scale_twice,
 )
-from npuscope.graph.kernels.step import Array, Step, quant_of
+from npuscope.graph.kernels.step import Array, Step, only_bytes, quant_of
 from npuscope.graph.kernels.tabulate import tabulated
 from npuscope.graph.model import Graph, Op, Tensor
 
@@ -36,6 +36,7 @@ def _ratio(a: Tensor, b: Tensor) -> float:
 
 def leaky_relu(graph: Graph, op: Op) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
+    only_bytes(op, source, output)
     alpha = np.float32(op.attrs_as(LeakyReluAttrs).alpha)
     scales = np.float32(quant_of(source).scale), np.float32(quant_of(output).scale)
     same = quantized_multipliers(float(scales[0]) / float(scales[1]))
@@ -60,6 +61,7 @@ def _signed_multipliers(factor: float) -> Multipliers:
 def prelu(graph: Graph, op: Op) -> Step:
     source, slopes = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)
+    only_bytes(op, source, slopes, output)
     same = quantized_multipliers(_ratio(source, output))
     product = np.float32(quant_of(source).scale) * np.float32(quant_of(slopes).scale)
     below = quantized_multipliers(float(product / np.float32(quant_of(output).scale)))
@@ -75,6 +77,7 @@ def prelu(graph: Graph, op: Op) -> Step:
 def hard_swish(graph: Graph, op: Op) -> Step:
     """x * relu6(x + 3) / 6 on 16 bits: the factor counts in units of 3 / 32768."""
     source, output = graph.first_input(op), graph.output_tensor(op)
+    only_bytes(op, source, output)
     fine = np.float32(1 / (1 << _HIGH)) * np.float32(quant_of(source).scale)
     to_output = quantized_multipliers(float(fine / np.float32(quant_of(output).scale)))
     to_factor = quantized_multipliers(float(fine / _RELU_SCALE))
@@ -126,6 +129,7 @@ def absolute(graph: Graph, op: Op) -> Step:
 def rsqrt(graph: Graph, op: Op) -> Step:
     """Inputs below the zero point have no root; LiteRT refuses them, here they give the maximum."""
     source, output = graph.first_input(op), graph.output_tensor(op)
+    only_bytes(op, source, output)
     root = np.sqrt(np.float32(quant_of(source).scale))
     scale = 1.0 / float(root * np.float32(quant_of(output).scale))
     found = quantized_multipliers(scale)
@@ -156,6 +160,7 @@ def divide(graph: Graph, op: Op) -> Step:
     """
     a, b = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)
+    only_bytes(op, a, b, output)
     limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
     factor = quantized_multipliers(quant_of(a).scale / (quant_of(b).scale * quant_of(output).scale))
 
@@ -183,6 +188,7 @@ def squared_difference(graph: Graph, op: Op) -> Step:
     """Both operands on a common finer scale, then the square back."""
     a, b = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)
+    only_bytes(op, a, b, output)
     limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
     common = 2.0 * max(quant_of(a).scale, quant_of(b).scale)
     scale_a = quantized_multipliers(quant_of(a).scale / common)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npuscope.errors import ModelError
 from npuscope.graph.attrs import EluAttrs, GeluAttrs
 from npuscope.graph.kernels.elementwise import centred
 from npuscope.graph.kernels.requantize import round_half_away, saturate
-from npuscope.graph.kernels.step import Array, Maker, Step, quant_of
+from npuscope.graph.kernels.step import Array, Maker, Step, only_bytes, quant_of
 from npuscope.graph.kernels.tabulate import tabulated
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import Graph, Op
 
 Function = Callable[[Array], Array]
 
@@ -25,8 +24,7 @@ def looked_up(function: Function) -> Maker:
 
 def _table(graph: Graph, op: Op, function: Function) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
-    if source.dtype not in (DType.INT8, DType.UINT8):
-        raise ModelError(f"{op.kind} on {source.dtype.value} is not covered, only 8 bit is")
+    only_bytes(op, source, output)
     scale = np.float32(quant_of(source).scale)
     inverse = np.float32(1) / np.float32(quant_of(output).scale)
 

@@ -16,8 +16,8 @@ from npuscope.graph.attrs import (
 from npuscope.graph.kernels.elementwise import centred
 from npuscope.graph.kernels.fixed_point import inverse_square_root
 from npuscope.graph.kernels.requantize import Multipliers, saturate, scale_twice
-from npuscope.graph.kernels.step import Array, Step
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.kernels.step import Array, Step, only_bytes, quant_of
+from npuscope.graph.model import DType, Graph, Op
 
 _OUTPUT_BITS = 7  # LiteRT's L2 normalization always makes units of 1 / 128
 
@@ -77,14 +77,18 @@ def l2_norm(graph: Graph, op: Op) -> Step:
 
 
 def litert_l2_norm(graph: Graph, op: Op) -> Step:
+    """Units of 1 / 128: a shift in the factor for int8, in the values for uint8."""
     source, output = graph.first_input(op), graph.output_tensor(op)
+    only_bytes(op, source, output)
     axis = op.attrs_as(L2NormAttrs).axis
+    early = _OUTPUT_BITS if source.dtype is DType.UINT8 else 0
 
     def step(inputs: Sequence[Array]) -> Array:
         x = centred(inputs[0], source)
         root = inverse_square_root(np.square(x).sum(axis=axis, keepdims=True))
-        factor = Multipliers(root.mantissa, root.shift + _OUTPUT_BITS)
-        return saturate(scale_twice(x, factor), output.dtype)
+        factor = Multipliers(root.mantissa, root.shift + _OUTPUT_BITS - early)
+        value = scale_twice(x << early, factor) + quant_of(output).zero_point
+        return saturate(value, output.dtype)
 
     return step
 

@@ -63,12 +63,17 @@ def scale_reduced(values: Array, factors: Multipliers) -> Array:
     return scaled
 
 
+_BELOW_HALF = {
+    np.dtype(float_type).char: np.nextafter(float_type(0.5), float_type(0))
+    for float_type in (np.float32, np.float64)
+}
+
+
 def round_half_away(values: Array) -> Array:
     """C's round(). The addend is the float below 0.5: with 0.5 itself, 0.49999999999999994
     would become 1, while all ties still reach the next whole number by the sum's own rounding.
     """
-    below_half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0))
-    rounded: Array = np.trunc(values + np.copysign(below_half, values))
+    rounded: Array = np.trunc(values + np.copysign(_BELOW_HALF[values.dtype.char], values))
     return rounded
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.errors import ModelError
 from npuscope.graph.attrs import SoftmaxAttrs
 from npuscope.graph.kernels.fixed_point import exp_of_negative, reciprocal, times
 from npuscope.graph.kernels.requantize import (
@@ -15,8 +14,8 @@ from npuscope.graph.kernels.requantize import (
     saturate,
     scale_twice,
 )
-from npuscope.graph.kernels.step import Array, Step, quant_of
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.kernels.step import Array, Step, only_bytes, quant_of
+from npuscope.graph.model import Graph, Op
 
 _DIFF_BITS = 5  # integer bits of the difference to the largest input
 _SUM_BITS = 12  # integer bits of the sum of exponentials
@@ -24,9 +23,7 @@ _SUM_BITS = 12  # integer bits of the sum of exponentials
 
 def litert_softmax(graph: Graph, op: Op) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
-    for tensor in (source, output):
-        if tensor.dtype not in (DType.INT8, DType.UINT8):
-            raise ModelError(f"softmax on {tensor.dtype.value} is not covered, only 8 bit is")
+    only_bytes(op, source, output)
     attrs = op.attrs_as(SoftmaxAttrs)
     table = _exponentials(attrs.beta, quant_of(source).scale)
     summands = rounding_shift(table, _SUM_BITS)

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from npuscope.errors import ModelError
-from npuscope.graph.model import Graph, Op, Quant, Tensor
+from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 
 Array = NDArray[Any]
 Step = Callable[[Sequence[Array]], Array]
@@ -41,3 +41,10 @@ def quant_of(tensor: Tensor) -> Quant:
     if tensor.quant is None:
         raise ModelError(f"tensor '{tensor.name}' has type {tensor.dtype.value} but no scale")
     return tensor.quant
+
+
+def only_bytes(op: Op, *tensors: Tensor) -> None:
+    """Refuse types for which a kernel was never compared with LiteRT's."""
+    for tensor in tensors:
+        if tensor.dtype not in (DType.INT8, DType.UINT8):
+            raise ModelError(f"{op.kind} on {tensor.dtype.value} is not covered, only 8 bit is")

@@ -111,23 +111,26 @@ def _parts(norm: Node, constants: dict[str, Const]) -> _Norm | None:
 
 
 def _scaled(weights: Const, gain: np.ndarray, axis: int) -> Const:
-    """A negative gain mirrors its channel: about 0, or about the middle of the type's range where
-    the smallest value has no negative."""
+    """|gain| goes into the scales; a negative one mirrors its channel."""
     assert weights.quant is not None
-    count = len(gain)
-    scales = np.broadcast_to(np.asarray(weights.quant.scales), count) * np.abs(gain)
-    points = np.broadcast_to(np.asarray(weights.quant.zero_points), count)
-    low, high = INTEGER_TYPES[weights.type].limits
-    channels = np.moveaxis(weights.data, axis, 0).reshape(count, -1).astype(np.int64)
-    fits = (channels.min(axis=1) >= -high) & (channels.max(axis=1) <= -low) & (low < 0)
-    middle = np.where(fits, 0, low + high)
+    scales = np.broadcast_to(np.asarray(weights.quant.scales), gain.shape) * np.abs(gain)
+    points = np.broadcast_to(np.asarray(weights.quant.zero_points), gain.shape)
+    middle = _middles(weights, axis)
     along = [-1 if place == axis else 1 for place in range(weights.data.ndim)]
     mirrored = middle.reshape(along) - weights.data.astype(np.int64)
     data = np.where((gain < 0).reshape(along), mirrored, weights.data).astype(weights.data.dtype)
-    zeros = np.where(gain < 0, middle - points, points)
     quant = Quant(
         tuple(np.asarray(scales, np.float32).astype(float).tolist()),
-        tuple(int(zero) for zero in zeros),
+        tuple(int(zero) for zero in np.where(gain < 0, middle - points, points)),
         axis,
     )
     return replace(weights, data=np.ascontiguousarray(data), quant=quant)
+
+
+def _middles(weights: Const, axis: int) -> np.ndarray:
+    """q becomes middle - q: about 0, or about the middle of the type's range for channels that
+    hold its smallest value, which has no negative."""
+    low, high = INTEGER_TYPES[weights.type].limits
+    channels = np.moveaxis(weights.data, axis, 0).reshape(weights.data.shape[axis], -1)
+    fits = (low < 0) & (channels.min(axis=1) > low)
+    return np.where(fits, 0, low + high)

@@ -121,13 +121,15 @@ def quant_type(
     return QuantType(INTEGER_TYPES[kind], Quant(scales, points, axis % rank if rank else axis))
 
 
+def _check_scales(data: Const, quant: Quant) -> None:
+    axis, shape = quant.axis, data.data.shape
+    if axis is not None and (axis >= len(shape) or shape[axis] != len(quant.scales)):
+        raise ModelError(f"{len(quant.scales)} scales for a {shape} constant")
+
+
 def dequantized(data: Const, type: QuantType) -> Const:
     """A constant behind a DequantizeLinear; nothing is computed yet."""
-    axis = type.quant.axis
-    if axis is not None and (
-        axis >= data.data.ndim or data.data.shape[axis] != len(type.quant.scales)
-    ):
-        raise ModelError(f"{len(type.quant.scales)} scales for a {data.data.shape} constant")
+    _check_scales(data, type.quant)
     if data.type == "uint4":
         shifted = data.data.astype(np.int8) - np.int8(_UINT4_SHIFT)
         return Const(shifted, "int4", type.quant, data.name)
@@ -138,6 +140,7 @@ def dequantized(data: Const, type: QuantType) -> Const:
 
 def quantized(data: Const, type: QuantType) -> Const:
     """A float constant behind a QuantizeLinear, rounded half to even and saturated."""
+    _check_scales(data, type.quant)
     rank = data.data.ndim
     scales = along_axis(type.quant.scales, np.float32, type.quant.axis, rank)
     points = along_axis(type.quant.zero_points, np.int32, type.quant.axis, rank)

@@ -153,30 +153,40 @@ def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
 
 def gather(task: Task) -> None:
     """Constant places along one axis keep the storage; a range of them is a cut."""
-    axis = task.node.integer("axis", 0)
     places = task.constant(1)
     if places is None or places.data.ndim > 1 or task.constant(0) is not None:
-        _gather_any(task, axis)
+        _gather_any(task)
         return
     x = task.value(0)
     shape = task.shape(x)
-    axis = checked_axis(axis, len(shape))
-    spans = [range(size) for size in shape]
+    axis = checked_axis(task.node.integer("axis", 0), len(shape))
     chosen = _inside(places, shape[axis])
-    span = _as_range(chosen)
-    if span is not None:
-        spans[axis] = span
-    if places.data.ndim == 0:
-        attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
-        one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
-        target = (*shape[:axis], *shape[axis + 1 :])
-        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
-    elif span is not None:
+    spans = [range(size) for size in shape]
+    even = _as_range(chosen)
+    if even is None:
+        _gather_some(task, x, axis, chosen)
+    elif places.data.ndim:
+        spans[axis] = even
         _emit_cut(task, x, spans)
     else:
-        stored = task.store(Const(np.array(chosen, np.int64), "int64"), (places.name, "places"))
-        attrs_ = GatherAttrs(x.layout.index(axis))
-        task.emit("Gather", (x.tensor, stored.name), attrs_, x.layout, x.via)
+        spans[axis] = even
+        _gather_one(task, x, axis, spans)
+
+
+def _gather_some(task: Task, x: Value, axis: int, chosen: list[int]) -> None:
+    data = Const(np.array(chosen, np.int64), "int64")
+    stored = task.store(data, (task.node.input(1), ("places", tuple(chosen))))
+    attrs = GatherAttrs(x.layout.index(axis))
+    task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
+
+
+def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None:
+    """The axis vanishes."""
+    attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
+    one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
+    shape = task.shape(x)
+    target = (*shape[:axis], *shape[axis + 1 :])
+    task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
 
 
 def _inside(places: Const, size: int) -> list[int]:
@@ -195,11 +205,11 @@ def _as_range(chosen: list[int]) -> range | None:
     return range(chosen[0], chosen[-1] + (1 if step > 0 else -1), step)
 
 
-def _gather_any(task: Task, axis: int) -> None:
+def _gather_any(task: Task) -> None:
     """Computed places, or a table of constants: in source order."""
     data, places = task.in_source_order(0), task.in_source_order(1)
     ranks = len(task.shape(data)), len(task.shape(places))
-    attrs = GatherAttrs(checked_axis(axis, ranks[0]))
+    attrs = GatherAttrs(checked_axis(task.node.integer("axis", 0), ranks[0]))
     inputs = (data.tensor, places.tensor)
     task.emit("Gather", inputs, attrs, plain(sum(ranks) - 1), (*data.via, *places.via))
 

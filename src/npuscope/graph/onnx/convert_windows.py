@@ -63,23 +63,29 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
     strides, dilations = (pair(node.integers(name), axes, 1) for name in ("strides", "dilations"))
     if min(*strides, *dilations, *size) < 1:
         raise ModelError(f"kernel {size}, strides {strides}, dilations {dilations}: must be >= 1")
-    extra = pair(node.integers("output_padding"), axes, 0)
-    extra = (0, extra[1]) if axes == 1 else extra
-    given = node.integers("output_shape")
-    mode = node.text("auto_pad", "NOTSET")
-    if given is None and not mode.startswith("SAME"):
+    more = pair(node.integers("output_padding"), axes, 0)
+    if node.integers("output_shape") or node.text("auto_pad", "NOTSET").startswith("SAME"):
+        reach = [(size[i] - 1) * dilations[i] + 1 + more[i] for i in (0, 1)]
+        pads = _cuts(node, shape, strides, (reach[0], reach[1]), axes)
+    else:
         pads = _pads(node, size, strides, dilations, shape, axes)
-        return TransposedWindow(strides, pads, dilations, extra)
-    wanted = pair(given[-axes:] if given else None, axes, 1)
+    return TransposedWindow(strides, pads, dilations, more)
+
+
+def _cuts(
+    node: Node, shape: Shape, strides: _Pair, reach: _Pair, axes: int
+) -> tuple[int, int, int, int]:
+    """What to cut to get the output's size; the odd one goes in front unless SAME_UPPER."""
+    given = node.integers("output_shape")
+    wanted = pair(given[-axes:], axes, 1) if given else None
+    upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
     before, after = [], []
     for axis in (0, 1):
-        target = wanted[axis] if given else shape[axis + 1] * strides[axis]
-        whole = (shape[axis + 1] - 1) * strides[axis] + (size[axis] - 1) * dilations[axis] + 1
-        total = max(whole + extra[axis] - target, 0)
-        small, large = total // 2, total - total // 2
-        before.append(small if mode == "SAME_UPPER" else large)
-        after.append(large if mode == "SAME_UPPER" else small)
-    return TransposedWindow(strides, (before[0], before[1], after[0], after[1]), dilations, extra)
+        target = wanted[axis] if wanted else shape[axis + 1] * strides[axis]
+        total = max((shape[axis + 1] - 1) * strides[axis] + reach[axis] - target, 0)
+        before.append(total // 2 if upper else total - total // 2)
+        after.append(total - before[-1])
+    return before[0], before[1], after[0], after[1]
 
 
 def _pads(

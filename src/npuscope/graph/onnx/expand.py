@@ -42,6 +42,7 @@ QLINEAR: dict[str, QLinear] = {
     "com.microsoft.QLinearAveragePool": QLinear("AveragePool", _ONE, (3, 4)),
     "com.microsoft.QLinearReduceMean": QLinear("ReduceMean", _ONE, (3, 4)),
     "com.microsoft.QLinearSigmoid": QLinear("Sigmoid", _ONE, (3, 4)),
+    "com.microsoft.QLinearLeakyRelu": QLinear("LeakyRelu", _ONE, (3, 4)),
     "com.microsoft.QLinearSoftmax": QLinear("Softmax", _ONE, (3, 4)),
     "com.microsoft.QGemm": QLinear("Gemm", _TWO, (7, 8), bias=6, weights_axis=1),
 }

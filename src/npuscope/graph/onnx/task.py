@@ -193,6 +193,13 @@ class Task(Parameters):
         else:
             self.finish_as(self.node.output, value)
 
+    def pass_on(self, value: Value) -> None:
+        """The node changes nothing, though a QuantizeLinear behind it may."""
+        if self.bound is None:
+            self.finish(value)
+        else:
+            self.emit("Quantize", (value.tensor,), Attrs(), value.layout, value.via)
+
     def finish_as(self, name: str, value: Value) -> None:
         """One output of a node that only moves values, or that stays real."""
         self.reader.shapes[name] = self.shape(value)

@@ -1,0 +1,189 @@
+"""explain, lint and rules on the command line: text, JSON, exit codes, hostile names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
+from models_tflite import TfliteWriter
+from npuscope.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+FINDING_KEYS = {
+    "rule",
+    "severity",
+    "title",
+    "epoch",
+    "ops",
+    "evidence",
+    "cause",
+    "fixes",
+    "confidence",
+    "since",
+    "until",
+    "docs",
+}
+FIX_KEYS = {"id", "title", "parameters", "automatic", "gain_ms"}
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A softmax at the end, and a zero point of -3 at the input."""
+    return save(tmp_path, "slow.tflite", to_tflite(mobilenet_like()))
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    net = Net((1, 32, 32, 3), input_scale=1 / 128, input_zero_point=0)
+    net.conv(16, stride=2)
+    net.conv(32, kernel=1)
+    net.conv(0, depthwise=True)
+    return save(tmp_path, "clean.tflite", to_tflite(net))
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_explain_answers_in_its_first_lines(slow: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "explain", slow)
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert lines[0].startswith("1 of ") and "epochs leave the NPU and take" in lines[0]
+    assert lines[1].startswith("time     NPU core ")
+    assert lines[2].startswith("changes  that pay most")
+    assert lines[3].startswith("  1. ")
+    assert "Softmax" in out or "SOFTMAX" in out
+    assert "see  docs/rules/" in out
+
+
+def test_explain_quiet_is_the_verdict(slow: Path, capsys: Capture) -> None:
+    _, out, _ = run(capsys, "explain", slow, "-q")
+    assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [(), ("--strict",)])
+def test_a_clean_network_takes_one_line(
+    words: tuple[str, ...], clean: Path, capsys: Capture
+) -> None:
+    code, out, _ = run(capsys, "explain", clean, *words)
+    assert code == 0
+    assert out.startswith("nothing to change: all 3 epochs run on the NPU, in ")
+    assert out.count("\n") == 1
+    code, out, _ = run(capsys, "explain", clean, "--json")
+    assert (code, json.loads(out)["findings"], json.loads(out)["changes"]) == (0, [], [])
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), 0), (("--strict",), 1)])
+def test_strict_sets_the_exit_code(
+    words: tuple[str, ...], expected: int, slow: Path, capsys: Capture
+) -> None:
+    assert run(capsys, "explain", slow, *words)[0] == expected
+
+
+def test_explain_as_json(slow: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "explain", slow, "--json")
+    found = json.loads(out)
+    assert (code, found["schema"]) == (0, "npuscope/explain/1")
+    assert {"verdict", "model", "machine", "total_ms", "time", "counts", "changes"} <= set(found)
+    assert all(set(finding) == FINDING_KEYS for finding in found["findings"])
+    assert all(set(fix) == FIX_KEYS for finding in found["findings"] for fix in finding["fixes"])
+    assert all({"value", "limit"} <= set(finding["evidence"]) for finding in found["findings"])
+    (softmax,) = (f for f in found["findings"] if f["evidence"].get("kind") == "SW")
+    assert softmax["rule"].startswith("NA-")
+    assert softmax["evidence"]["ms"] > 0
+    assert softmax["ops"] == ["SOFTMAX:#10"]
+
+
+def test_lint_exits_with_1_when_it_found_problems(slow: Path, clean: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "lint", slow)
+    assert code == 1
+    assert out.startswith("slow.tflite: 0 errors, 1 warnings, ")
+    assert "LINT-SOFTMAX" in out
+    code, out, _ = run(capsys, "lint", clean)
+    assert (code, out) == (0, "clean.tflite: no rule found anything (generation 4.0)\n")
+
+
+def test_lint_as_json(slow: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "lint", slow, "--json", "--generation", "2.2")
+    found = json.loads(out)
+    assert code == 1
+    assert (found["schema"], found["generation"]) == ("npuscope/lint/1", "2.2")
+    assert all(set(finding) == FINDING_KEYS for finding in found["findings"])
+    assert {finding["epoch"] for finding in found["findings"]} == {None}
+
+
+def test_lint_sees_the_file_too(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "net_OE_3_2_0.onnx", to_onnx(mobilenet_like(), opset=17))
+    code, out, _ = run(capsys, "lint", path, "--generation", "2.2")
+    assert code == 1
+    assert "LINT-OE-FILE" in out
+    assert "LINT-IR-VERSION" in out
+
+
+def test_lint_of_a_float_network_is_an_answer_not_an_error(tmp_path: Path, capsys: Capture) -> None:
+    import numpy as np
+
+    writer = OnnxWriter()
+    x = writer.input("x", (1, 3, 8, 8))
+    y = writer.node("Conv", x, writer.constant(np.ones((4, 3, 3, 3), np.float32)))
+    path = save(tmp_path, "float.onnx", writer.finish({y: (1, 4, 6, 6)}))
+    code, out, err = run(capsys, "lint", path)
+    assert (code, err) == (1, "")
+    assert "LINT-FLOAT-NETWORK" in out
+
+
+@pytest.mark.parametrize("verb", ["explain", "lint"])
+def test_a_bad_file_is_the_files_fault(verb: str, tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "cut.tflite", to_tflite(mobilenet_like())[:500])
+    code, out, err = run(capsys, verb, path)
+    assert (code, out) == (3, "")
+    assert "Traceback" not in err
+
+
+def test_rules_lists_all_and_shows_one(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "rules")
+    assert code == 0
+    assert " rules: " in out.splitlines()[0]
+    assert "NA-CONV-PRIME" in out
+    code, out, _ = run(capsys, "rules", "na-conv-prime")
+    assert code == 0
+    assert out.startswith("NA-CONV-PRIME: ")
+    assert "see docs/rules/NA-CONV-PRIME.md" in out
+    code, out, _ = run(capsys, "rules", "NA-CONV-PRIME", "--json")
+    (rule,) = json.loads(out)["rules"]
+    assert (rule["since"], rule["until"], rule["kind"]) == ("2.2", "2.2", "refuse")
+
+
+def test_an_unknown_rule(capsys: Capture) -> None:
+    code, _, err = run(capsys, "rules", "NA-CONV-PRIM")
+    assert code == 2
+    assert "did you mean NA-CONV-PRIME" in err
+
+
+def hostile() -> bytes:
+    """Names that would move the cursor, clear the screen or turn the text around."""
+    writer = TfliteWriter()
+    x = writer.tensor("in\x1b[2J\u202e", (1, 8), scale=0.1)
+    unused = writer.tensor("un\x1b[31mused\n", (1, 8), scale=0.05)
+    y = writer.tensor("out\r\x07", (1, 8), scale=1 / 256, zero_point=-128)
+    writer.op("SOFTMAX", [x], [y])
+    return writer.finish([x, unused], [y])
+
+
+@pytest.mark.parametrize("verb", ["explain", "lint"])
+def test_hostile_names_are_escaped(verb: str, tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "bad\x1b[2J.tflite", hostile())
+    _, out, err = run(capsys, verb, path)
+    assert "LINT-UNUSED-INPUT" in out
+    assert r"un\x1b[31mused\n" in out
+    text = (out + err).replace("\n", "")
+    assert text.isprintable()
+    _, out, _ = run(capsys, verb, path, "--json")
+    ops = [name for finding in json.loads(out)["findings"] for name in finding["ops"]]
+    assert "un\x1b[31mused\n" in ops

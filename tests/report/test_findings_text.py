@@ -1,0 +1,101 @@
+"""Findings as text: exact, short, and safe to print."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from golden_file import check_golden
+from npuscope.advice.explain import Explanation, best_changes
+from npuscope.report.json_findings import explain_json, finding_json
+from npuscope.report.text_explain import explain_text, lint_text
+from npuscope.report.text_findings import finding_lines
+from npuscope.rules.catalogue import make_finding, rule
+from npuscope.rules.finding import Finding, Hit, worst_first
+from sample_profile import sample_profile
+
+
+def finding(rule_id: str, hit: Hit) -> Finding:
+    info = rule(rule_id)
+    assert info is not None
+    return make_finding(info, hit)
+
+
+def prime(number: int) -> Finding:
+    evidence = {"ms": 0.25, "share": 0.1, "ms_known": True}
+    fixes = {"change-outputs": {"channels": 256}, "split-outputs": {"parts": "240+17"}}
+    gains = {"change-outputs": 0.2, "split-outputs": 0.1 * number}
+    return finding(
+        "NA-CONV-PRIME",
+        Hit(
+            (f"Conv:\x1b[31m{number}", "Relu"),
+            "257 output channels",
+            "255",
+            evidence,
+            fixes,
+            gains,
+            number,
+        ),
+    )
+
+
+def findings() -> tuple[Finding, ...]:
+    unknown = Hit(("Conv:9",), "weights are float32", None, {"ms": 0.1, "ms_known": False}, epoch=9)
+    found = (
+        *(prime(number) for number in range(1, 7)),
+        finding("NA-WEIGHTS", unknown),
+        finding("LINT-RANK", Hit(("Reshape:4",), "1x8x2x4x4", 4, {"tensors": 2})),
+        finding("ADV-LAUNCH", Hit((), "60% of the time", "below 40%")),
+    )
+    return tuple(sorted(found, key=worst_first))
+
+
+def explanation() -> Explanation:
+    found = findings()
+    return Explanation("the verdict", sample_profile(), best_changes(found, 1.0), found)
+
+
+def test_an_explanation_as_text() -> None:
+    text = explain_text(explanation())
+    check_golden("explain.txt", text)
+    assert text.replace("\n", "").isprintable()
+    assert max(map(len, text.splitlines())) <= 130
+
+
+def test_all_findings_on_request() -> None:
+    assert "and 2 more (--verbose lists all)" in explain_text(explanation())
+    assert "more (--verbose" not in explain_text(explanation(), every=True)
+
+
+def test_nothing_to_say_is_one_line() -> None:
+    empty = replace(explanation(), findings=(), changes=(), verdict="nothing")
+    assert explain_text(empty) == "nothing\n"
+    assert (
+        lint_text("a\x1b.onnx", (), "4.0")
+        == "a\\x1b.onnx: no rule found anything (generation 4.0)\n"
+    )
+
+
+def test_no_change_pays() -> None:
+    poor = replace(explanation(), changes=())
+    assert "changes  none is predicted to pay\n" in explain_text(poor)
+
+
+def test_one_fix_is_told_once_with_all_it_saves() -> None:
+    lines = finding_lines(prime(number) for number in (1, 2))
+    assert [line.strip() for line in lines if line.strip().startswith("fix")] == [
+        "fix  use 256 output channels (saves 0.400 ms in all)",
+        "fix  split the layer into 240+17 output channels and join the results (saves 0.300 ms in all)",
+    ]
+
+
+def test_json_keeps_names_and_rounds_times() -> None:
+    found = finding_json(prime(1))
+    assert found["ops"] == ["Conv:\x1b[31m1", "Relu"]
+    assert found["fixes"][0] == {
+        "id": "change-outputs",
+        "title": "use 256 output channels",
+        "parameters": {"channels": 256},
+        "automatic": False,
+        "gain_ms": 0.2,
+    }
+    assert explain_json(explanation())["changes"][0]["findings"] == 4
