@@ -15,8 +15,9 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     """Bytes by pool. Internal RAM is the sum of the bank marks, as the vendor reports it."""
     external = {m.name for m in machine.pools if m.cacheable and m.writable}
     read_only = {m.name for m in machine.pools if not m.writable}
-    real = [pool for pool in program.pools if not pool.virtual]
-    pools = tuple(_pool_use(pool, program) for pool in real if pool.size_bytes)
+    real = [pool for pool in program.pools if not pool.virtual and pool.size_bytes]
+    places = _places(program)
+    pools = tuple(_pool_use(pool, places) for pool in real)
     internal = [p for p in pools if p.name not in external | read_only]
     return MemoryUse(
         sum(p.activations_bytes for p in internal),
@@ -31,9 +32,21 @@ def _activations(program: Program) -> list[Buffer]:
     return [buffer for buffer in program.buffers if not (buffer.is_param or buffer.view_of)]
 
 
-def _pool_use(pool: Pool, program: Program) -> PoolUse:
-    parts = [_clip(b, pool, program) for b in program.buffers if not b.view_of]
-    inside = [(buffer, low, high) for buffer, low, high in parts if low < high]
+def _places(program: Program) -> list[tuple[Buffer, int]]:
+    """Buffers that own memory, with their physical address."""
+    pools = program.pool_map()
+    owners = (buffer for buffer in program.buffers if not buffer.view_of)
+    return [(buffer, pools[buffer.pool].address + buffer.offset) for buffer in owners]
+
+
+def _pool_use(pool: Pool, places: list[tuple[Buffer, int]]) -> PoolUse:
+    """What of the buffers lies in one physical pool."""
+    parts = [(b, start - pool.address, start - pool.address + b.size_bytes) for b, start in places]
+    inside = [
+        (buffer, max(0, low), min(pool.size_bytes, high))
+        for buffer, low, high in parts
+        if low < pool.size_bytes and high > 0
+    ]
     return PoolUse(
         pool.name,
         pool.used_bytes,
@@ -42,12 +55,6 @@ def _pool_use(pool: Pool, program: Program) -> PoolUse:
         max((high for b, _, high in inside if not b.is_param), default=0),
         _peak((b.first, b.last, high - low) for b, low, high in inside if not b.is_param),
     )
-
-
-def _clip(buffer: Buffer, pool: Pool, program: Program) -> tuple[Buffer, int, int]:
-    """The buffer's byte range inside a physical pool, relative to it."""
-    start = program.pool(buffer.pool).address + buffer.offset - pool.address
-    return buffer, max(0, start), min(pool.size_bytes, start + buffer.size_bytes)
 
 
 def _peak(spans: Iterable[tuple[int, int, int]]) -> int:

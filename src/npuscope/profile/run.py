@@ -27,6 +27,7 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.sim.counters import EpochCounters
 from npuscope.sim.epochs import count_epochs
 
+
 def estimate(program: Program, machine: Machine, graph: Graph | None = None) -> Profile:
     """Timing model alone: no data is run."""
     return _profile(program, machine, graph, Provenance.ESTIMATE, 1)
