@@ -84,7 +84,8 @@ def test_one_fix_is_told_once_with_all_it_saves() -> None:
     lines = finding_lines(prime(number) for number in (1, 2))
     assert [line.strip() for line in lines if line.strip().startswith("fix")] == [
         "fix  use 256 output channels (saves 0.400 ms in all)",
-        "fix  split the layer into 240+17 output channels and join the results (saves 0.300 ms in all)",
+        "fix  split the layer into 240+17 output channels and join the results "
+        "(saves 0.300 ms in all)",
     ]
 
 

@@ -74,6 +74,23 @@ def permuted(*permutations: tuple[int, ...], shape: tuple[int, ...] = IMAGE) -> 
     return net.graph()
 
 
+def twice(other: tuple[int, ...]) -> Graph:
+    """Two transposes of one tensor, added."""
+    net, x = image_net((1, 4, 4, 4))
+    one, two = net.transpose(x, (0, 3, 1, 2)), net.transpose(x, other)
+    net.add(one, two)
+    return net.graph()
+
+
+def root_mean_square() -> Graph:
+    """x / sqrt(x * x): a norm in pieces."""
+    net, x = image_net()
+    quant = per_tensor(0.05, 0)
+    root = net.op("Sqrt", (net.add(x, x, "Mul", (0.05, 0)),), Attrs(), IMAGE, quant)
+    net.op("Div", (x, root), BinaryAttrs(), IMAGE, quant)
+    return net.graph()
+
+
 def resize(mode: ResizeMode, rows: int = 8, out: int = 16) -> Graph:
     net, x = image_net((1, rows, rows, 4))
     attrs = ResizeAttrs((out, out), (out / rows, out / rows), mode)
@@ -204,6 +221,13 @@ CASES = [
         lambda: permuted((0, 3, 1, 2), (0, 3, 1, 2)),
     ),
     Case("LINT-RESIZE-LINEAR", "8x8x4 -> 16x16x4", lambda: resize(LINEAR), lambda: resize(NEAREST)),
+    Case(
+        "LINT-DUPLICATE",
+        "Transpose, 64 elements",
+        lambda: twice((0, 3, 1, 2)),
+        lambda: twice((0, 2, 1, 3)),
+    ),
+    Case("LINT-LAYERNORM", "Div, 256 elements", root_mean_square, lambda: binary("Div")),
     Case(
         "LINT-RESIZE-LINEAR", "8x8x4 -> 16x16x4", lambda: resize(LINEAR), lambda: resize(LINEAR, 1)
     ),

@@ -103,3 +103,16 @@ def test_requantization_between_integers_maps() -> None:
     net = Net()
     net.quantize(net.input(IMAGE, (0.02, 3)), (0.05, -4))
     assert [e.kind for e in compiled(net.graph(), "4.0").executed] == [EpochKind.HW]
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0", "open"])
+@pytest.mark.parametrize("count", [1, 8])
+def test_quantized_slopes_map(generation: str, count: int) -> None:
+    slopes = np.linspace(-40, 120, count).astype(np.int8).reshape(1, 1, count)
+    graph = one("PRelu", Attrs(), IMAGE, constant("slopes", slopes, per_tensor(0.004, 0)))
+    program = compiled(graph, generation)
+    assert {e.kind for e in program.executed} == {EpochKind.HW}
+    values = np.random.default_rng(6).integers(-128, 128, IMAGE).astype(np.int8)
+    found = execute(program, {"input0": values}).outputs[program.outputs[0]]
+    wanted = run(graph, {"input0": values})[graph.outputs[0]]
+    assert np.abs(found.astype(int) - wanted).max() <= 1

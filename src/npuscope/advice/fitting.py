@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from npuscope.program.model import Epoch, Program
+from npuscope.program.units import Streng
 
 
 def is_fitting(fix_id: str, epoch: Epoch, program: Program) -> bool:
@@ -14,11 +15,11 @@ def is_fitting(fix_id: str, epoch: Epoch, program: Program) -> bool:
 
 
 def _reads_input(epoch: Epoch, program: Program) -> bool:
-    return bool(epoch.call and set(epoch.call.inputs) & set(program.inputs))
+    return bool(_reads(epoch, program) & _roots(program.inputs, program))
 
 
 def _makes_output(epoch: Epoch, program: Program) -> bool:
-    return bool(epoch.call and set(epoch.call.outputs) & set(program.outputs))
+    return bool(_makes(epoch, program) & _roots(program.outputs, program))
 
 
 def _is_inside(epoch: Epoch, program: Program) -> bool:
@@ -27,14 +28,35 @@ def _is_inside(epoch: Epoch, program: Program) -> bool:
 
 def _is_last(epoch: Epoch, program: Program) -> bool:
     """Its result is an output, as it is or dequantized."""
-    if epoch.call is None or _makes_output(epoch, program):
-        return epoch.call is not None
-    made = set(epoch.call.outputs)
-    readers = [e for e in program.executed if e.call and made & set(e.call.inputs)]
+    if _makes_output(epoch, program):
+        return True
+    made = _makes(epoch, program)
+    readers = [e for e in program.executed if made & _reads(e, program)]
     return bool(readers) and all(
         e.call is not None and e.call.kernel == "Dequantize" and _makes_output(e, program)
         for e in readers
     )
+
+
+def _reads(epoch: Epoch, program: Program) -> set[str]:
+    engines = (u for u in epoch.units if isinstance(u, Streng) and not u.dir)
+    names = epoch.call.inputs if epoch.call else tuple(e.addr_base.buffer for e in engines)
+    return _roots(names, program)
+
+
+def _makes(epoch: Epoch, program: Program) -> set[str]:
+    return _roots(epoch.call.outputs if epoch.call else (), program)
+
+
+def _roots(names: Iterable[str], program: Program) -> set[str]:
+    """Buffers by the name of the one they lie in: a reshape is the same bytes."""
+    buffers = program.buffer_map()
+    found = set()
+    for name in names:
+        while name in buffers and buffers[name].view_of:
+            name = buffers[name].view_of
+        found.add(name)
+    return found
 
 
 _PLACES: dict[str, Callable[[Epoch, Program], bool]] = {

@@ -43,11 +43,13 @@ class Subject:
                 yield epoch, run
 
     def layers(self, share: float) -> Iterator[tuple[Epoch, EpochProfile, Op]]:
-        """Slow epochs with the dense layer of the network that they run."""
-        ops = self._layers_by_origin()
+        """Slow epochs with the layer of the network that they run; a layer in several epochs
+        is told with its first."""
+        ops, told = self._layers_by_origin(), set()
         for epoch, run in self.hardware(share):
             found = [ops[name] for name in epoch.origin if name in ops]
-            if found and convolutions(epoch):
+            if found and convolutions(epoch) and found[0].name not in told:
+                told.add(found[0].name)
                 yield epoch, run, found[0]
 
     def _layers_by_origin(self) -> dict[str, Op]:

@@ -152,8 +152,9 @@ class ArithStage(Stage):
     """
 
     multiply: bool = field(default=False, kw_only=True)
+    maximum: bool = field(default=False, kw_only=True)  # of x and C
     a: Array = field(kw_only=True, compare=False, repr=False)
-    b: int = field(default=0, kw_only=True)
+    b: int | Array = field(default=0, kw_only=True, compare=False, repr=False)
     c: Array = field(kw_only=True, compare=False, repr=False)
     shift: int = field(kw_only=True)
     ax_shift: int = field(default=0, kw_only=True)

@@ -92,6 +92,15 @@ RULES = (
         cases=("F14",),
     ),
     risk(
+        "LINT-DUPLICATE",
+        "The same op twice",
+        Severity.INFO,
+        Confidence.VERIFIED,
+        "Two ops of one kind read the same tensors and make the same: exporters repeat Transposes "
+        "and Reshapes for every reader.",
+        FixTemplate("share-result", "let both readers use one result", automatic=True),
+    ),
+    risk(
         "LINT-RESIZE-LINEAR",
         "Bilinear resize",
         Severity.WARNING,

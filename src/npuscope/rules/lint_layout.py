@@ -10,7 +10,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rules.finding import Hit
 from npuscope.rules.lint import lint
-from npuscope.rules.queries import hit, of_kind, shape_text, source
+from npuscope.rules.queries import hit, live_ops, of_kind, shape_text, source
 
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
@@ -36,6 +36,22 @@ def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if first is not None and first.kind == "Transpose" and _cancel(first, op):
             elements = graph.output_tensor(op).elements
             yield Hit((*source(first), *source(op)), f"{elements} elements moved twice", 0)
+
+
+@lint("LINT-DUPLICATE")
+def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """The same op works on the same inputs twice."""
+    known: dict[tuple[object, ...], Op] = {}
+    for op in live_ops(graph):
+        first = known.setdefault((op.kind, op.attrs, op.inputs, _formats(graph, op)), op)
+        if first is not op:
+            elements = graph.output_tensor(op).elements
+            yield Hit((*source(first), *source(op)), f"{op.kind}, {elements} elements", 1)
+
+
+def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
+    made = [graph.tensor(name) for name in op.outputs]
+    return tuple((tensor.shape, tensor.dtype, tensor.quant) for tensor in made)
 
 
 @lint("LINT-RESIZE-LINEAR")

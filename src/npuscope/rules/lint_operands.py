@@ -93,8 +93,11 @@ def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
 @lint("LINT-LAYERNORM")
 def values_are_normalised(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A normalisation over the values of a tensor (LayerNorm, RMSNorm), whole or in pieces."""
-    for op in of_kind(graph, "LayerNorm", "Rsqrt"):
-        yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", "BatchNorm")
+    makers = graph.producers()
+    for op in of_kind(graph, "LayerNorm", "Rsqrt", "Div"):
+        by_root = op.kind == "Div" and _behind(makers, op.inputs[1], "Sqrt") is not None
+        if op.kind != "Div" or by_root:
+            yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", "BatchNorm")
 
 
 @lint("LINT-ATTENTION")

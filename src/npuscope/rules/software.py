@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.rules.operands import is_npu_tensor
 from npuscope.rules.registry import Refusal, refuse
 
 
@@ -28,12 +29,17 @@ def stays_integer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 
 @refuse("NA-PRELU-SLOPE", "PRelu")
 def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """A PReLU maps only with quantized slopes, and its lowering to the ACTIV unit is not known
-    to us yet; the CPU computes it in float."""
+    """A PReLU maps only with constant, quantized slopes, at most one per channel; else the CPU
+    computes it in float."""
     slope, source = graph.tensor(op.inputs[1]), graph.first_input(op)
-    if slope.dtype is DType.FLOAT32:
-        return Refusal("slopes are float32")
-    return Refusal(f"{source.dtype.value} with quantized slopes")
+    if not slope.is_constant or slope.quant is None:
+        return Refusal(f"slopes are {slope.dtype.value}")
+    if not (is_npu_tensor(source) and is_npu_tensor(graph.output_tensor(op))):
+        return Refusal(f"'{source.name}' is {source.dtype.value}")
+    limit = machine.arith.max_vector
+    if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
+        return Refusal(f"{slope.elements} slopes for {source.shape[-1]} channels", str(limit))
+    return None
 
 
 @refuse("NA-MATMUL-DYNAMIC", "MatMul")

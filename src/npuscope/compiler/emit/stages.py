@@ -68,7 +68,7 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
     port = builder.add(
         Arith(
             id=unit_id,
-            operation=int(ArithOp.MUL if stage.multiply else ArithOp.AFFINE),
+            operation=int(_operation(stage)),
             fWidth=width,
             fHeight=height,
             fChannels=channels,
@@ -96,6 +96,12 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
     if y is not None:
         builder.connect(y, Port(port.unit, port.id, 1))
     return Source(port)
+
+
+def _operation(stage: ArithStage) -> ArithOp:
+    if stage.maximum:
+        return ArithOp.MAX
+    return ArithOp.MUL if stage.multiply else ArithOp.AFFINE
 
 
 def _second_operand(
@@ -147,6 +153,8 @@ def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Sourc
 
 def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, Any]:
     """Scalar or per-channel A and C; a single operand leaves B to widen C to 32 bits."""
+    if isinstance(stage.b, np.ndarray):
+        return _two_vectors(builder, stage, stage.b)
     if dual:
         vector = len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape
         held = vector and _held(builder, stage.inputs[1])
@@ -167,6 +175,18 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
             "C_scalar": low,
         }
     return {"bcast": int(Bcast.CHAN), "combinebc": 1, **_vectors(builder, stage)}
+
+
+def _two_vectors(builder: EpochBuilder, stage: ArithStage, b: np.ndarray) -> dict[str, Any]:
+    """A and B per channel for two streams; C is one number."""
+    a_buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
+    b_buffer = builder.buffers.coefficients(f"{stage.name}.B", b.astype("<i2"))
+    return {
+        "bcast": int(Bcast.CHAN),
+        "A_vector": Ref(a_buffer.name),
+        "B_vector": Ref(b_buffer.name),
+        "C_scalar": int(stage.c[0]),
+    }
 
 
 def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:

@@ -32,8 +32,8 @@ def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def all_outputs(graph: Graph, op: Op) -> Array:
     """What the op makes of every byte, -128 first."""
-    shape = (1, 256)
     source, target = graph.first_input(op), graph.output_tensor(op)
+    shape = (*(1 for _ in source.shape[1:]), 256)
     others = [graph.tensor(name) for name in op.inputs[1:] if name]
     tensors = [resized(source, shape), resized(target, shape), *others]
     alone = Graph(op.name, tensors, [op], (source.name,), (target.name,), graph.numerics)

@@ -45,7 +45,7 @@ def lower_add(context: Context, op: Op) -> None:
 def lower_with_constant(context: Context, op: Op) -> None:
     """A scalar or one value per channel: coefficients of a single AFFINE stage."""
     places = [context.graph.tensor(name).is_constant for name in op.inputs]
-    constant = _real_constant(context.graph.tensor(op.inputs[places.index(True)]))
+    constant = real_constant(context.graph.tensor(op.inputs[places.index(True)]))
     source = context.value(op.inputs[places.index(False)])
     gain, offset = _affine_terms(op.kind, constant, places[0])
     emit_affine(context, op, source, gain, offset)
@@ -53,7 +53,7 @@ def lower_with_constant(context: Context, op: Op) -> None:
 
 def lower_batch_norm(context: Context, op: Op) -> None:
     """One gain and one offset per channel."""
-    scale, bias, mean, variance = (_real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
+    scale, bias, mean, variance = (real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
     gain = scale / np.sqrt(variance + op.attrs_as(BatchNormAttrs).epsilon)
     source = context.value(op.inputs[0])
     emit_affine(context, op, source, gain, bias - mean * gain)
@@ -83,7 +83,7 @@ def emit_affine(
     context.define(op.outputs[0], context.emit(stage))
 
 
-def _real_constant(tensor: Tensor) -> np.ndarray:
+def real_constant(tensor: Tensor) -> np.ndarray:
     """The constant's real values, one or one per channel."""
     assert tensor.data is not None
     values = tensor.data.astype(np.float64).reshape(-1)

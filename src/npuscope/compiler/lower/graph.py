@@ -17,6 +17,7 @@ from npuscope.compiler.lower.elementwise import (
 from npuscope.compiler.lower.multiply import lower_mul
 from npuscope.compiler.lower.pad import lower_pad
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
+from npuscope.compiler.lower.prelu import lower_prelu
 from npuscope.compiler.lower.resize import lower_resize
 from npuscope.compiler.lower.shape import lower_transpose, lower_view
 from npuscope.compiler.lower.software import fall_back, lower_software
@@ -44,6 +45,7 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Slice": lower_slice,
     "Resize": lower_resize,
     "BatchNorm": lower_batch_norm,
+    "PRelu": lower_prelu,
     "Pad": lower_pad,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
