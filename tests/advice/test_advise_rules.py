@@ -259,6 +259,27 @@ def test_the_gain_of_the_controller_is_what_a_recompile_gives() -> None:
     assert found.gain_ms == pytest.approx(subject.profile.total_ms - clean().profile.total_ms)
 
 
+def test_a_copy_at_the_border_is_the_applications_layout() -> None:
+    net = Net()
+    x = net.transpose(net.input((1, 16, 32, 32)), (0, 2, 3, 1))
+    net.transpose(net.sigmoid(x), (0, 3, 1, 2))
+    found = findings("ADV-COPIES", run(net.graph()))
+    fixes = [f.fixes[0] for f in found]
+    assert [(fix.id, dict(fix.parameters)) for fix in fixes] == [
+        ("channel-last-border", {"side": "input"}),
+        ("channel-last-border", {"side": "output"}),
+    ]
+    joins = findings("ADV-COPIES", run(concat()))
+    assert {fix.id for f in joins for fix in f.fixes} == {"avoid-copy"}
+
+
+def test_a_layer_in_several_epochs_is_told_once() -> None:
+    subject = run(conv(3, 64, 32, 7))
+    epochs = [e for e, _ in subject.hardware() if "Conv" in e.operators]
+    assert len(epochs) > 1
+    assert len([*subject.layers(0.0)]) == 1
+
+
 @pytest.mark.parametrize("generation", ["2.2", "3.0", "4.0", "open"])
 def test_a_clean_run_has_no_findings(generation: str) -> None:
     subject = run(clean_network(), MACHINES[generation])

@@ -20,7 +20,12 @@ from graph.litert_ops import (
     reference,
 )
 
-QUANTS = [((0.1, 3), (0.1, 3)), ((0.0213, -128), (0.37, 17)), ((0.5, 0), (0.25, 0))]
+QUANTS = [
+    ((0.1, 3), (0.1, 3)),
+    ((0.0011, 3), (0.0011, 3)),
+    ((0.0213, -128), (0.37, 17)),
+    ((0.5, 0), (0.25, 0)),
+]
 EVERY = np.arange(-128, 128).astype(np.int8)
 PAIRS = [np.repeat(EVERY, 256).reshape(1, 256, 256), np.tile(EVERY, 256).reshape(1, 256, 256)]
 SHAPE = (1, 256, 256)

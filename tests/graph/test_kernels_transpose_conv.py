@@ -69,6 +69,19 @@ def test_one_scale_for_all_channels(tmp_path: Path) -> None:
     check(tmp_path, *build(CASES[1], 0, per_channel=False))
 
 
+def test_16_bit_activations(tmp_path: Path) -> None:
+    """Without a 32-bit bias the sums have 64 bits and round by another rule."""
+    rng = np.random.default_rng(9)
+    made = options("TransposeConvOptions", padding=SAME, strideH=2, strideW=2)
+    scales = np.array([0.01, 0.02], np.float32)
+    weights = constant(rng.integers(-127, 128, (2, 3, 3, 5)).astype(np.int8), scales)
+    bias = constant(rng.integers(-900, 900, 2).astype(np.int64), scales * 0.001)
+    x, y = q8((1, 4, 5, 5), 0.001, 0, "int16"), q8((1, 8, 10, 2), 0.01, 0, "int16")
+    sizes = constant(np.array(y.shape, np.int32))
+    model = one_op("TRANSPOSE_CONV", made, [sizes, weights, x, bias], y)
+    check(tmp_path, model, [random_values(rng, x)])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_float(case: tuple, tmp_path: Path) -> None:
     check_near(tmp_path, *build(case, 0, "float32"), 1e-4)

@@ -170,3 +170,11 @@ def test_layouts_survive_cuts_and_resizes(tmp_path: Path) -> None:
     graph = load(tmp_path, w, w.node("ConvTranspose", y, weights(w, 3, 2, 2, 2), strides=[2, 2]))
     turned = [op for op in graph.ops if op.kind == "Transpose"]
     assert [graph.ops.index(op) for op in turned] == [0, len(graph.ops) - 1]
+
+
+def test_an_identity_at_the_end_does_not_make_floats(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    y = w.qdq(w.node("Conv", image(w), weights(w, 4, 3, 1, 1)), 0.05)
+    w.node("Identity", y, output="y")
+    graph = load_model(save(tmp_path, "m.onnx", w.finish({"y": None})))
+    assert kinds(graph) == ["Conv2D int8"] and graph.tensor("y").dtype is DType.INT8

@@ -181,6 +181,8 @@ def test_case(name: str, tmp_path: Path) -> None:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     (wanted,) = session.run(None, {"x": values})
-    found = run(graph, {"x": values})["y"]
+    found, quant = run(graph, {"x": values})["y"], graph.tensors["y"].quant
+    if quant is not None:
+        found = (found.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

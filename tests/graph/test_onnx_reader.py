@@ -132,6 +132,7 @@ def test_a_clip_before_q_is_fused_if_it_is_an_activation(
     else:
         assert kinds(graph)[1:3] == ["Conv2D int8", "Clip int8"]
         assert graph.ops[2].attrs == ClipAttrs(low, high)
+        assert [op.origin[0].split(":")[0] for op in graph.ops[1:3]] == ["Conv", "Clip"]
         assert graph.output_tensor(graph.ops[1]).quant == graph.output_tensor(graph.ops[2]).quant
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from npuscope.advice.advise import advise
+from npuscope.advice.fitting import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
-from npuscope.rules.finding import Hit
+from npuscope.rules.finding import Hit, Value
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.03
@@ -25,9 +26,21 @@ def epoch_only_copies(subject: Subject) -> Iterator[Hit]:
         if epoch.units and all(isinstance(unit, Streng) for unit in epoch.units):
             moved = sum(e.total_bytes for e in epoch.units if isinstance(e, Streng) and e.dir)
             evidence = {"ms": round(run.ms, 6)}
-            gains = {"avoid-copy": run.ms}
-            text = f"{moved} bytes copied"
-            yield Hit(epoch.origin, text, 0, evidence, gains=gains, epoch=epoch.number)
+            gains = {"avoid-copy": run.ms, "channel-last-border": run.ms}
+            text, fixes = f"{moved} bytes copied", _border_fix(epoch, subject)
+            yield Hit(epoch.origin, text, 0, evidence, fixes, gains, epoch.number)
+
+
+def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Value]]:
+    """A change of layout at the border goes away where the application has the other one."""
+    if set(epoch.operators) != {"Identity"}:
+        return {}
+    touched = buffers_read(epoch), buffers_made(epoch)
+    borders = subject.program.inputs, subject.program.outputs
+    for side, names, border in zip(("input", "output"), touched, borders, strict=True):
+        if roots(names, subject.program) & roots(border, subject.program):
+            return {"channel-last-border": {"side": side}}
+    return {}
 
 
 @advise("ADV-BROADCAST")

@@ -15,11 +15,11 @@ def is_fitting(fix_id: str, epoch: Epoch, program: Program) -> bool:
 
 
 def _reads_input(epoch: Epoch, program: Program) -> bool:
-    return bool(_reads(epoch, program) & _roots(program.inputs, program))
+    return bool(_reads(epoch, program) & roots(program.inputs, program))
 
 
 def _makes_output(epoch: Epoch, program: Program) -> bool:
-    return bool(_makes(epoch, program) & _roots(program.outputs, program))
+    return bool(_makes(epoch, program) & roots(program.outputs, program))
 
 
 def _is_inside(epoch: Epoch, program: Program) -> bool:
@@ -39,16 +39,27 @@ def _is_last(epoch: Epoch, program: Program) -> bool:
 
 
 def _reads(epoch: Epoch, program: Program) -> set[str]:
-    engines = (u for u in epoch.units if isinstance(u, Streng) and not u.dir)
-    names = epoch.call.inputs if epoch.call else tuple(e.addr_base.buffer for e in engines)
-    return _roots(names, program)
+    return roots(buffers_read(epoch), program)
 
 
 def _makes(epoch: Epoch, program: Program) -> set[str]:
-    return _roots(epoch.call.outputs if epoch.call else (), program)
+    return roots(buffers_made(epoch), program)
 
 
-def _roots(names: Iterable[str], program: Program) -> set[str]:
+def buffers_read(epoch: Epoch) -> tuple[str, ...]:
+    return epoch.call.inputs if epoch.call else _engines(epoch, 0)
+
+
+def buffers_made(epoch: Epoch) -> tuple[str, ...]:
+    return epoch.call.outputs if epoch.call else _engines(epoch, 1)
+
+
+def _engines(epoch: Epoch, direction: int) -> tuple[str, ...]:
+    engines = (unit for unit in epoch.units if isinstance(unit, Streng))
+    return tuple(e.addr_base.buffer for e in engines if e.dir == direction)
+
+
+def roots(names: Iterable[str], program: Program) -> set[str]:
     """Buffers by the name of the one they lie in: a reshape is the same bytes."""
     buffers = program.buffer_map()
     found = set()

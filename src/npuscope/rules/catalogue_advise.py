@@ -120,6 +120,9 @@ RULES = (
         Severity.INFO,
         Confidence.VERIFIED,
         "The epoch computes nothing: it joins, cuts or reorders channels.",
+        FixTemplate(
+            "channel-last-border", "have the {side} channel-last (--{side}s-ch-position chlast)"
+        ),
         FixTemplate("avoid-copy", "let producers write into one tensor, or keep one layout"),
         cases=("F17", "F35"),
     ),

@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.graph.kernels.elementwise import centred
 from npuscope.graph.kernels.requantize import quantized_multipliers, scale_twice
-from npuscope.graph.kernels.step import Array, Maker, Step, quant_of
+from npuscope.graph.kernels.step import Array, Maker, Step, only_bytes, quant_of
 from npuscope.graph.kernels.tabulate import tabulated
 from npuscope.graph.model import Graph, Op
 
@@ -17,10 +17,11 @@ _FINER = 8  # bits that LiteRT adds before it brings both operands to real units
 
 
 def litert(compare: Compare) -> Maker:
-    """Both operands as fixed-point reals; different scales may make close values equal."""
+    """Both operands as fixed-point reals, which makes close values of small scales equal."""
 
     def make(graph: Graph, op: Op) -> Step:
         a, b = (graph.tensors[name] for name in op.inputs)
+        only_bytes(op, a, b)
         scale_a, scale_b = (quantized_multipliers(quant_of(t).scale) for t in (a, b))
 
         def step(inputs: Sequence[Array]) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npuscope.graph.attrs import ConvAttrs
+from npuscope.graph.attrs import Activation, ConvAttrs
 from npuscope.graph.kernels.double_rounding import Sums, rescale_twice
 from npuscope.graph.kernels.emit import Emit, ExactRescale, litert_target
 from npuscope.graph.kernels.gemm import exact_panels, sum_type
@@ -40,8 +40,13 @@ def litert_conv2d(graph: Graph, op: Op) -> Step:
 
 
 def _litert_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
+    return litert_rescale(graph, op, weights, op.attrs_as(ConvAttrs).activation)
+
+
+def litert_rescale(graph: Graph, op: Op, weights: IntegerWeights, activation: Activation) -> Emit:
+    """16-bit inputs have 64-bit sums and a rule of their own, unless the bias has 32 bits."""
     output = graph.output_tensor(op)
-    target = litert_target(output, op.attrs_as(ConvAttrs).activation)
+    target = litert_target(output, activation)
     bias = integer_bias(graph, op, weights)
     factors = output_factors(weights, output)
     if weights.input.dtype is DType.INT16 and not _has_int32_bias(graph, op):

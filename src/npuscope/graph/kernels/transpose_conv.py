@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.graph.attrs import TransposeConvAttrs
-from npuscope.graph.kernels.double_rounding import Sums, rescale_twice
-from npuscope.graph.kernels.emit import Emit, litert_target
+from npuscope.graph.kernels.conv import litert_rescale
+from npuscope.graph.kernels.emit import Emit
 from npuscope.graph.kernels.float_ops import activated
 from npuscope.graph.kernels.gemm import FLOAT32_EXACT
 from npuscope.graph.kernels.step import Array, Step, quant_of
-from npuscope.graph.kernels.weights import (
-    IntegerWeights,
-    integer_bias,
-    integer_weights,
-    output_factors,
-)
+from npuscope.graph.kernels.weights import IntegerWeights, integer_weights
 from npuscope.graph.model import Graph, Op
 
 EmitMaker = Callable[[Graph, Op, IntegerWeights], Emit]
@@ -70,10 +65,7 @@ def litert_transpose_conv(graph: Graph, op: Op) -> Step:
 
 
 def _litert_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
-    output = graph.output_tensor(op)
-    target = litert_target(output, op.attrs_as(TransposeConvAttrs).activation)
-    sums = Sums(integer_bias(graph, op, weights), weights.reach, output.shape[2])
-    return rescale_twice(output_factors(weights, output), sums, target)
+    return litert_rescale(graph, op, weights, op.attrs_as(TransposeConvAttrs).activation)
 
 
 def integer_transpose_conv(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:

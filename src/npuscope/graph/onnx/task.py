@@ -126,11 +126,18 @@ class Task(Parameters):
         It has the type that binding found, or `dtype`, or that of the input number `like`.
         """
         fused, rest = self._fuse(attrs)
+        if rest is None:
+            self.finish(self.make(kind, inputs, fused, layout, via, dtype, like=like))
+            return
+        origins, self.origins = self.origins, self.node.origins
         value = self.make(kind, inputs, fused, layout, via, dtype, like=like)
-        if rest is not None:
-            # the same scale on both sides: clamping the quantized values is exact
-            value = self.make("Clip", (value.tensor,), rest, layout)
-        self.finish(value)
+        self.origins = origins[len(self.node.origins) :]
+        self.finish(self._clipped(value, rest))
+
+    def _clipped(self, value: Value, attrs: ClipAttrs) -> Value:
+        """The same scale on both sides: clamping the quantized values is exact."""
+        name = self.bound.reals[-1] if self.bound else ""
+        return self.make("Clip", (value.tensor,), attrs, value.layout, name=name)
 
     def make(
         self,
