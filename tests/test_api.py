@@ -72,3 +72,9 @@ def test_validation_checks_the_reference_against_an_outside_runtime(model: Path)
     assert result.passed
     assert result.reference.name == "litert"
     assert result.reference.mismatches == 0
+
+
+def test_reasons_are_values_too(model: Path) -> None:
+    explained = npuscope.explain(model)
+    assert explained.findings
+    assert {f.rule for f in explained.findings} >= {f.rule for f in npuscope.lint(model)}

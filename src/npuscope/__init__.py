@@ -14,12 +14,22 @@ import npuscope.profile as _profile_package
 from npuscope.version import __version__
 
 if TYPE_CHECKING:
-    from npuscope.api import compile, estimate, load_machine, load_model, validate
+    from npuscope.api import (
+        compile,
+        estimate,
+        explain,
+        lint,
+        load_machine,
+        load_model,
+        validate,
+    )
 
 __all__ = [
     "__version__",
     "compile",
     "estimate",
+    "explain",
+    "lint",
     "load_machine",
     "load_model",
     "profile",

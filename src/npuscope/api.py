@@ -17,8 +17,10 @@ from npuscope.program.model import Program
 if TYPE_CHECKING:
     import numpy as np
 
+    from npuscope.advice.explain import Explanation
     from npuscope.profile.model import Profile
     from npuscope.profile.validate import Validation
+    from npuscope.rules.finding import Finding
 
 __all__ = [
     "Build",
@@ -27,6 +29,8 @@ __all__ = [
     "build",
     "compile",
     "estimate",
+    "explain",
+    "lint",
     "load_machine",
     "load_model",
     "machine_for",
@@ -107,16 +111,50 @@ def validate(
     )
 
 
+def explain(source: Source, **options: Unpack[Options]) -> Explanation:
+    """Why a network is slow or off the NPU, and what to change."""
+    made = build(source, options)
+    from npuscope.advice.explain import explain as run_explain
+    from npuscope.profile.run import estimate as run_estimate
+
+    profile = run_estimate(made.program, made.machine, made.graph)
+    return run_explain(made, profile, _file_findings(source, made.machine))
+
+
+def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
+    """Risks that the model alone shows, the gravest first."""
+    machine = machine_for(options)
+    graph = _read(source, options)
+    from npuscope.rules.lint import lint_graph
+
+    found = (*lint_graph(graph, machine), *_file_findings(source, machine))
+    return tuple(sorted(found, key=lambda finding: finding.severity.rank))
+
+
+def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
+    """What only the file itself shows, before a reader has smoothed it."""
+    if isinstance(source, Graph):
+        return ()
+    from npuscope.rules.lint_file import lint_model_file
+
+    return lint_model_file(source, machine)
+
+
+def _read(source: Source, options: Options) -> Graph:
+    """The graph with the data types at its border that the options ask for."""
+    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    from npuscope.compiler.passes.io_types import with_io_types
+
+    return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+
+
 def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
     # What the user may have mistyped is looked at before the heavy parts are loaded.
     machine = machine_for(options)
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    from npuscope.compiler.passes.io_types import with_io_types
+    graph = _read(source, options)
     from npuscope.compiler.pipeline import compile_graph
 
-    types = options.get("input_data_type"), options.get("output_data_type")
-    graph = with_io_types(graph, *types)
     program = compile_graph(graph, machine)
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))

@@ -207,7 +207,7 @@ def test_demo_writes_its_reports(
         "report.json",
         "report.txt",
     ]
-    assert (folder / "report.txt").read_text() == profile_text(PROFILE, full=True)
+    assert (folder / "report.txt").read_text().startswith(profile_text(PROFILE, full=True))
     assert json.loads((folder / "report.json").read_text()) == profile_json(PROFILE)
     assert capsys.readouterr().out.startswith("fits on chip with flash; ")
 

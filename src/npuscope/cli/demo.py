@@ -25,21 +25,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from npuscope import api
+    from npuscope.advice.explain import explain
     from npuscope.demo import demo_graph
     from npuscope.profile.run import profile as run_profile
     from npuscope.program.serialize import save
     from npuscope.report.json_report import profile_json
     from npuscope.report.text_estimate import estimate_text
+    from npuscope.report.text_explain import explain_text
     from npuscope.report.text_profile import profile_text
 
     with working(args, "compiling and running the built-in network"):
         made = api.build(demo_graph(), api_options(args))
         profile = run_profile(made.program, made.machine, made.graph)
+        reasons = explain_text(explain(made, profile))
         with new_folder(args.output) as folder:
             save(made.program, folder / "program")
-            text = profile_text(profile, full=True)
+            text = f"{profile_text(profile, full=True)}\n{reasons}"
             (folder / "report.txt").write_text(text, encoding="utf-8")
             (folder / "report.json").write_text(dump(profile_json(profile)), encoding="utf-8")
-    text = f"{estimate_text(profile)}\nreport.txt, report.json and program/ are in {args.output}"
+    where = f"report.txt, report.json and program/ are in {args.output}"
+    text = f"{estimate_text(profile)}\n{reasons}\n{where}"
     deliver(args, text, profile_json(profile))
     return 0

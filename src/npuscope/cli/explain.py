@@ -23,16 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     from npuscope import api
-    from npuscope.advice.explain import explain
-    from npuscope.profile.run import estimate
     from npuscope.report.json_findings import explain_json
     from npuscope.report.text_explain import explain_text
-    from npuscope.rules.lint_file import lint_model_file
 
     with working(args, "explaining"):
-        made = api.build(args.source, api_options(args))
-        profile = estimate(made.program, made.machine, made.graph)
-        file_findings = lint_model_file(args.source, made.machine)
-        result = explain(made, profile, file_findings)
+        result = api.explain(args.source, **api_options(args))
     deliver(args, explain_text(result, every=args.verbose), explain_json(result))
     return _FOUND if args.strict and result.has_problems else 0

@@ -20,21 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
-    options = api_options(args)
     from npuscope import api
-    from npuscope.compiler.passes.io_types import with_io_types
     from npuscope.report.json_findings import lint_json
     from npuscope.report.text_explain import lint_text
-    from npuscope.rules.lint import lint_graph
-    from npuscope.rules.lint_file import lint_model_file
 
     with working(args, "looking"):
-        machine = api.machine_for(options)
-        graph = api.load_model(args.source, options["shapes"])
-        graph = with_io_types(graph, args.input_data_type, args.output_data_type)
-        found = (*lint_graph(graph, machine), *lint_model_file(args.source, machine))
-    findings = tuple(sorted(found, key=lambda finding: finding.severity.rank))
-    name, generation = Path(args.source).name, machine.generation.name
+        findings = api.lint(args.source, **api_options(args))
+    name, generation = Path(args.source).name, args.generation
     text = lint_text(name, findings, generation, every=args.verbose)
     deliver(args, text, lint_json(name, findings, generation))
     return _FOUND if any(finding.is_problem for finding in findings) else 0
