@@ -76,5 +76,5 @@ def test_validation_checks_the_reference_against_an_outside_runtime(model: Path)
 
 def test_reasons_are_values_too(model: Path) -> None:
     explained = npuscope.explain(model)
-    assert explained.findings
-    assert {f.rule for f in explained.findings} >= {f.rule for f in npuscope.lint(model)}
+    assert "NA-SOFTMAX" in {finding.rule for finding in explained.findings}
+    assert "LINT-SOFTMAX" in {finding.rule for finding in npuscope.lint(model)}
