@@ -11,6 +11,7 @@ import pytest
 
 from npuscope.machine.load import load_machine
 from npuscope.program.claims import compute_cycles, max_cycles, operations, with_claims
+from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Epoch, EpochKind, Group, Pool
 from npuscope.program.modes import ArithOp, PoolOp, Simd
 from npuscope.program.units import Activ, Arith, Convacc, Link, Port, Ref, Streng
@@ -121,13 +122,13 @@ def convolution(frames=3, loop=1, kernels=8, **changes) -> Group:
 
 
 def test_a_copy_computes_nothing():
-    assert compute_cycles(copy_group(), MACHINE) == 0
-    assert operations(copy_group()) == 0
+    assert compute_cycles(Wiring(copy_group()), MACHINE) == 0
+    assert operations(Wiring(copy_group())) == 0
 
 
 def test_a_small_frame_that_repeats_is_counted_once():
     """512 bytes fit the feature buffer, so the output (256 words, three times) is longest."""
-    assert compute_cycles(convolution(), MACHINE) == 3 * 256
+    assert compute_cycles(Wiring(convolution()), MACHINE) == 3 * 256
 
 
 @pytest.mark.parametrize(
@@ -138,21 +139,21 @@ def test_a_frame_above_the_feature_buffer_is_counted_every_time(changes, frame_b
     group = convolution(**changes)
     for room, words in ((frame_bytes, 3 * 256), (frame_bytes - 1, 3 * 512)):
         stream = replace(MACHINE.stream, feature_buffer_bytes=room)
-        assert compute_cycles(group, replace(MACHINE, stream=stream)) == words
+        assert compute_cycles(Wiring(group), replace(MACHINE, stream=stream)) == words
 
 
 def test_frames_that_advance_are_all_counted():
-    assert compute_cycles(convolution(loop=0), MACHINE) == 3 * 512
+    assert compute_cycles(Wiring(convolution(loop=0)), MACHINE) == 3 * 512
 
 
 def test_the_output_may_be_longest():
-    assert compute_cycles(convolution(kernels=24), MACHINE) == 3 * 32 * 24
+    assert compute_cycles(Wiring(convolution(kernels=24)), MACHINE) == 3 * 32 * 24
 
 
 def test_kernels_may_be_longest():
     """A 3x3 kernel on few pixels: 24 * 16 * 9 weights in each of three sets."""
     group = convolution(kernels=24, kernelWidth=3, kernelHeight=3)
-    assert compute_cycles(group, MACHINE) == 3 * 24 * 16 * 9
+    assert compute_cycles(Wiring(group), MACHINE) == 3 * 24 * 16 * 9
 
 
 def test_operations_count_two_a_product_and_one_a_stage():
@@ -171,7 +172,7 @@ def test_operations_count_two_a_product_and_one_a_stage():
         Link(Port("POOL", 0), Port("STRENG", 2)),
     )
     group = Group((*base.units, *stages), links)
-    assert operations(group) == 2 * 256 * 16 + 256 + 256 + 256
+    assert operations(Wiring(group)) == 2 * 256 * 16 + 256 + 256 + 256
 
 
 def test_dropped_frames_reach_no_stage():
@@ -180,7 +181,7 @@ def test_dropped_frames_reach_no_stage():
     arith = Arith(id=0, operation=ArithOp.AFFINE, fWidth=8, fHeight=4, fChannels=8, batchDepth=8)
     drop = Link(Port("CONVACC", 0), Port("ARITH", 0), False, 2, True, 1)
     group = Group((*base.units, arith), (*base.links[:2], drop))
-    assert operations(group) == 2 * 3 * 256 * 16 + 256
+    assert operations(Wiring(group)) == 2 * 3 * 256 * 16 + 256
 
 
 # Claims of whole programs.

@@ -34,7 +34,7 @@ def fit_function(outputs: Array) -> FunctionTable:
     """A table for the bytes `outputs`, given for x = -128 .. 127."""
     x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
     y = outputs.astype(np.float64).reshape(-1, SEGMENT)
-    rows = np.array([_fit_segment(xs, ys) for xs, ys in zip(x, y, strict=True)])
+    rows = _fit_segments(x, y)
     for shift_o in _SHIFTS:
         table = _quantized(rows, shift_o)
         if table is not None:
@@ -42,12 +42,27 @@ def fit_function(outputs: Array) -> FunctionTable:
     raise ArithmeticError("no table holds the function")  # bytes always fit with few bits
 
 
-def _fit_segment(x: Array, y: Array) -> Array:
-    """A straight line where it is good enough, else a parabola; (A, B, C) in real numbers."""
-    line = np.polyfit(x, y, 1)
-    if np.abs(np.polyval(line, x) - y).max() < 0.5:
-        return np.array([0.0, *line])
-    return np.asarray(np.polyfit(x, y, 2))
+def _fit_segments(x: Array, y: Array) -> Array:
+    """(A, B, C) a segment: a straight line where it is good enough, else a parabola."""
+    lines = _least_squares(x, y, 1)
+    curves = _least_squares(x, y, 2)
+    error = np.abs(np.einsum("sp,sip->si", lines, _powers(x)) - y).max(axis=1, keepdims=True)
+    return np.asarray(np.where(error < 0.5, lines, curves))
+
+
+def _powers(x: Array) -> Array:
+    return np.stack([x * x, x, np.ones_like(x)], axis=-1)
+
+
+def _least_squares(x: Array, y: Array, degree: int) -> Array:
+    """Polynomials about the middle of each segment, written out in powers of x."""
+    middle = x.mean(axis=1, keepdims=True)
+    # All segments have the same distances from their middle: one small inverse serves all.
+    basis = _powers(x[:1] - middle[:1])[0][:, 2 - degree :]
+    local = y @ np.linalg.pinv(basis).T
+    a = local[:, :1] if degree == 2 else np.zeros_like(middle)
+    b, c = local[:, -2:-1], local[:, -1:]
+    return np.hstack([a, b - 2 * a * middle, a * middle**2 - b * middle + c])
 
 
 def _quantized(rows: Array, shift_o: int) -> FunctionTable | None:

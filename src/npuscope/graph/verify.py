@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK
 from npuscope.graph.model import DType, Graph, Op, Tensor
@@ -153,7 +155,8 @@ def _quant_problem(tensor: Tensor) -> str:
         return f"a {tensor.dtype.value} tensor carries a quantization"
     if not quant.scales or len(quant.scales) != len(quant.zero_points):
         return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
-    if not all(0.0 <= scale < float("inf") for scale in quant.scales):
+    scales = np.array(quant.scales)
+    if not (np.isfinite(scales) & (scales >= 0)).all():
         return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
     if quant.axis is None:
         return "" if len(quant.scales) == 1 else f"{len(quant.scales)} scales without an axis"

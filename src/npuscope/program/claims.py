@@ -43,10 +43,11 @@ def _claimed(
 ) -> Epoch:
     if not epoch.groups:
         return epoch
-    compute = max(compute_cycles(group, machine) for group in epoch.groups)
+    wirings = [Wiring(group) for group in epoch.groups]
+    compute = max(compute_cycles(wiring, machine) for wiring in wirings)
     accesses = _accesses(epoch.groups, pools, homes, machine)
     claims = Claims(
-        ops=sum(operations(group) for group in epoch.groups),
+        ops=sum(operations(wiring) for wiring in wirings),
         compute_cycles=compute,
         max_cycles=round(max_cycles(compute, accesses, pools)),
         accesses=accesses,
@@ -54,11 +55,10 @@ def _claimed(
     return replace(epoch, claims=claims)
 
 
-def compute_cycles(group: Group, machine: Machine) -> int:
+def compute_cycles(wiring: Wiring, machine: Machine) -> int:
     """Law 1: words on the longest link. A group that only moves data computes nothing."""
-    if all(isinstance(unit, Streng) for unit in group.units):
+    if not wiring.processors:
         return 0
-    wiring = Wiring(group)
     engines = (_engine_words(unit, wiring, machine) for unit in wiring.engines)
     return max([*engines, *(wiring.output_words(unit) for unit in wiring.processors)])
 
@@ -75,9 +75,8 @@ def _engine_words(engine: Streng, wiring: Wiring, machine: Machine) -> int:
     return engine.total_elements
 
 
-def operations(group: Group) -> int:
+def operations(wiring: Wiring) -> int:
     """Two per multiply-accumulate, one per element and arithmetic stage."""
-    wiring = Wiring(group)
     total = 0
     for unit in wiring.processors:
         words = wiring.output_words(unit)

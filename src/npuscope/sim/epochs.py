@@ -151,10 +151,9 @@ def _activity(
     groups: tuple[Group, ...], spans: list[Span], banks: Banks, machine: Machine
 ) -> tuple[EngineActivity, ...]:
     return tuple(
-        _engine_activity(engine, Wiring(group), span, banks, machine)
-        for group, span in zip(groups, spans, strict=True)
-        for engine in group.units
-        if isinstance(engine, Streng)
+        _engine_activity(engine, wiring, span, banks, machine)
+        for wiring, span in zip(map(Wiring, groups), spans, strict=True)
+        for engine in wiring.engines
     )
 
 
