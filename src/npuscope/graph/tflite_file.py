@@ -24,6 +24,7 @@ from npuscope.graph.limits import (
     check_count,
 )
 from npuscope.graph.model import Quant
+from npuscope.graph.quick_table import quick
 from npuscope.graph.tflite_options import Option, read_options
 from npuscope.text import safe_terminal
 
@@ -113,7 +114,7 @@ class _Parser:
     def _source(self) -> Source:
         import tflite
 
-        self.model = tflite.Model.GetRootAs(self.data, 0)
+        self.model = quick(tflite.Model.GetRootAs(self.data, 0))
         graphs = self._count(self.model.SubgraphsLength(), MAX_OPS, "subgraphs")
         if graphs != 1:
             raise ModelError(
@@ -121,7 +122,7 @@ class _Parser:
                 hint="control flow and several entry points are not supported; "
                 "export the network as one static graph",
             )
-        graph = self.model.Subgraphs(0)
+        graph = quick(self.model.Subgraphs(0))
         self.place = "the subgraph"
         tensor_count = self._count(graph.TensorsLength(), MAX_TENSORS, "tensors")
         op_count = self._count(graph.OperatorsLength(), MAX_OPS, "operators")
@@ -146,7 +147,7 @@ class _Parser:
         kinds = []
         for index in range(self._count(self.model.OperatorCodesLength(), MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
-            code = self.model.OperatorCodes(index)
+            code = quick(self.model.OperatorCodes(index))
             # the deprecated field is what old writers filled; new ones fill both
             number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
             kind = names.get(number, f"BUILTIN_{number}")
@@ -157,7 +158,7 @@ class _Parser:
         return f"CUSTOM {self._string(code._tab, _CUSTOM_CODE_SLOT)}"
 
     def _tensor(self, graph: Any, index: int) -> SourceTensor:
-        tensor = graph.Tensors(index)
+        tensor = quick(graph.Tensors(index))
         self.place = f"tensor #{index} at byte {tensor._tab.Pos}"
         shape = self._dims(tensor.ShapeLength(), tensor.ShapeAsNumpy)
         name = self._string(tensor._tab, _TENSOR_NAME_SLOT)
@@ -167,7 +168,7 @@ class _Parser:
             self.types.get(tensor.Type(), f"type {tensor.Type()}"),
             shape,
             self._dims(tensor.ShapeSignatureLength(), tensor.ShapeSignatureAsNumpy),
-            self._quant(tensor.Quantization(), shape, name),
+            self._quant(quick(tensor.Quantization()), shape, name),
             self._data(tensor.Buffer()),
             tensor.Sparsity() is not None,
             bool(tensor.IsVariable()),
@@ -212,14 +213,14 @@ class _Parser:
     def _data(self, index: int) -> np.ndarray | None:
         if index >= self.model.BuffersLength():
             raise IndexError
-        buffer = self.model.Buffers(index)
+        buffer = quick(self.model.Buffers(index))
         if buffer.Offset() > 1:  # models over 2 GB keep the data behind the flatbuffer
             view = memoryview(self.data)[buffer.Offset() :][: buffer.Size()]
             return np.frombuffer(view, np.uint8)
         return buffer.DataAsNumpy() if buffer.DataLength() else None
 
     def _op(self, graph: Any, index: int, kinds: list[str], tensors: int) -> SourceOp:
-        operator = graph.Operators(index)
+        operator = quick(graph.Operators(index))
         self.place = f"operator #{index} at byte {operator._tab.Pos}"
         kind = kinds[operator.OpcodeIndex()]
         return SourceOp(

@@ -69,9 +69,9 @@ def _profile(
 
 
 def _hash(program: Program) -> str:
-    """Fingerprint of what is executed; names of files and models do not count."""
-    parts = (program.pools, program.buffers, program.epochs)
-    return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+    """Fingerprint of what is executed and where; names of files and models do not count."""
+    places = [(b.name, b.pool, b.offset, b.size_bytes) for b in program.buffers]
+    return hashlib.sha256(orjson.dumps((places, program.epochs))).hexdigest()
 
 
 def _epoch(

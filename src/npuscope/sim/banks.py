@@ -29,6 +29,7 @@ class Banks:
         self._machine = machine
         self._buffers: Mapping[str, Buffer] = program.buffer_map()
         self._pools: Mapping[str, Pool] = program.pool_map()
+        self._memories = {memory.name: memory for memory in machine.pools}
         self._known: dict[str, Bank] = {}
 
     def address(self, engine: Streng) -> int:
@@ -46,8 +47,10 @@ class Banks:
 
     def _find(self, buffer: Buffer) -> Bank:
         pool = self._pools[buffer.pool]
-        start = pool.address + buffer.offset
-        memory = next((m for m in self._machine.pools if _holds(m, start)), None)
+        memory = self._memories.get(pool.name)
+        if memory is None:
+            start = pool.address + buffer.offset
+            memory = next((m for m in self._machine.pools if _holds(m, start)), None)
         if memory is None:
             # A pool that the machine does not know: go by the file's own figures.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)

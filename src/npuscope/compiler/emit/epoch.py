@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from npuscope.compiler.emit.buffers import BufferTable
 from npuscope.compiler.emit.engines import Walk
@@ -55,23 +55,21 @@ class EpochBuilder:
 
     def engine_in(self, buffer: Buffer, walk: Walk, **fields: int) -> Source:
         """A raster engine from memory."""
-        engine = Streng(
-            id=self._input_id(), dir=0, addr_base=Ref(buffer.name), **walk.fields(), **fields
-        )
-        return Source(self.add(self._cached(engine, buffer)))
+        return self._reader(buffer, {**walk.fields(), **fields})
 
     def raw_engine_in(self, buffer: Buffer, **fields: int) -> Source:
         """An engine that reads a buffer from end to end, frame after frame."""
-        engine = Streng(
-            id=self._input_id(),
-            dir=0,
-            addr_base=Ref(buffer.name),
-            raw=1,
-            continuous=1,
-            offset_end=buffer.size_bytes,
-            **fields,
+        return self._reader(
+            buffer, {"raw": 1, "continuous": 1, "offset_end": buffer.size_bytes, **fields}
         )
-        return Source(self.add(self._cached(engine, buffer)))
+
+    def _reader(self, buffer: Buffer, fields: dict[str, int]) -> Source:
+        # Constants come from external memory: cacheable, and not allocated, as they are read once.
+        cacheable = int(buffer.is_param)
+        engine = Streng(
+            id=self._input_id(), dir=0, addr_base=Ref(buffer.name), cacheable=cacheable, **fields
+        )
+        return Source(self.add(engine))
 
     def engine_out(self, source: Source, buffer: Buffer, walk: Walk, nbits: int) -> None:
         engine = Streng(
@@ -100,7 +98,3 @@ class EpochBuilder:
         self.take("STRENG")
         self.used["out"] += 1
         return self.machine.units["STRENG"] - self.used["out"]
-
-    def _cached(self, engine: Streng, buffer: Buffer) -> Streng:
-        # Constants come from external memory: cacheable, and not allocated, as they are read once.
-        return replace(engine, cacheable=1) if buffer.is_param else engine

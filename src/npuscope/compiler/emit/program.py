@@ -9,7 +9,7 @@ from npuscope.compiler.emit.buffers import BufferTable
 from npuscope.compiler.emit.epoch import EpochBuilder
 from npuscope.compiler.emit.stages import emit_stage, store
 from npuscope.compiler.schedule import StageGroup, root
-from npuscope.compiler.stages import CallStage, CopyStage, Lowered
+from npuscope.compiler.stages import CallStage, CopyStage, Lowered, Stage
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
@@ -67,19 +67,25 @@ def _emit_epoch(
     group: StageGroup, number: int, leaving: set[str], buffers: BufferTable, machine: Machine
 ) -> Epoch:
     stages = group.stages
-    epoch = Epoch(
+    first = stages[0]
+    call = _call(first, number, buffers) if isinstance(first, CallStage) else None
+    groups = () if call else (_emit_group(group, number, leaving, buffers, machine),)
+    return Epoch(
         number,
         number,
-        EpochKind.HW,
+        _kind(first),
         tuple(stage.operator for stage in stages),
         tuple(dict.fromkeys(name for stage in stages for name in stage.origin)),
+        groups=groups,
+        call=call,
         trail=tuple(refused for stage in stages for refused in stage.trail),
     )
-    if isinstance(stages[0], CallStage):
-        call = _call(stages[0], number, buffers)
-        kind = EpochKind.HYBRID if stages[0].hybrid else EpochKind.SW
-        return replace(epoch, kind=kind, call=call)
-    return replace(epoch, groups=(_emit_group(group, number, leaving, buffers, machine),))
+
+
+def _kind(stage: Stage) -> EpochKind:
+    if not isinstance(stage, CallStage):
+        return EpochKind.HW
+    return EpochKind.HYBRID if stage.hybrid else EpochKind.SW
 
 
 def _emit_group(
