@@ -152,6 +152,15 @@ def test_an_outside_runtime_checks_the_reference(tmp_path):
     assert reference.elements == 3 * graph.tensor(graph.outputs[0]).elements
 
 
+def test_an_outside_runtime_that_dies_costs_only_its_comparison(tmp_path, caplog):
+    pytest.importorskip("ai_edge_litert")
+    graph = load_model(save(tmp_path, "net.tflite", to_tflite(conv_net())))
+    broken = save(tmp_path, "broken.tflite", b"not a model")
+    found = validate(compile_graph(graph, MACHINE), graph, MACHINE, model=broken)
+    assert found.reference.name is None and found.passed
+    assert "litert failed on this model" in caplog.text
+
+
 def test_without_a_file_there_is_no_outside_runtime(tmp_path):
     graph = load_model(save(tmp_path, "net.tflite", to_tflite(conv_net())))
     found = validate(compile_graph(graph, MACHINE), graph, MACHINE)

@@ -1,9 +1,17 @@
 """Outside runtimes that check our reference executor, where they are installed (extra
-`reference`): LiteRT's reference kernels for .tflite, onnxruntime without optimisation for .onnx."""
+`reference`): LiteRT's reference kernels for .tflite, onnxruntime without optimisation for .onnx.
+
+They run in a process of their own: on some files LiteRT aborts, which must not take us along.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,74 +19,66 @@ import numpy as np
 from npuscope.graph.model import Graph, Numerics
 
 Arrays = Mapping[str, np.ndarray]
-Runtime = Callable[[Arrays], list[np.ndarray]]
+_PACKAGES = {Numerics.LITERT: ("litert", "ai_edge_litert"), Numerics.QDQ: ("onnxruntime",) * 2}
+_SECONDS_A_SAMPLE = 120
+_log = logging.getLogger(__name__)
 
 
-def outside_runtime(model: Path | None, graph: Graph) -> tuple[str, Runtime] | None:
-    """(name, function from inputs to outputs in graph order), or None."""
-    if model is None:
+def outside_outputs(
+    model: Path | None, graph: Graph, samples: Sequence[Arrays]
+) -> tuple[str, list[list[np.ndarray]]] | None:
+    """(runtime's name, outputs in graph order a sample), or None where there is none."""
+    name, package = _PACKAGES[graph.numerics]
+    if model is None or find_spec(package) is None:
         return None
+    with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
+        given, made = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+        rows = [[_as_given(sample[n], graph, n) for n in graph.inputs] for sample in samples]
+        np.savez(given, **_numbered(rows))  # type: ignore[arg-type]
+        if not _run_child(name, model, given, made, len(samples)):
+            return None
+        results = _listed(made, len(samples), len(graph.outputs))
+    pairs = [zip(row, graph.outputs, strict=True) for row in results]
+    return name, [[_quantized(value, graph, output) for value, output in row] for row in pairs]
+
+
+def _run_child(name: str, model: Path, given: Path, made: Path, samples: int) -> bool:
+    command = [sys.executable, "-m", "npuscope.profile.outside_child", name, str(model)]
     try:
-        if graph.numerics is Numerics.LITERT:
-            return "litert", _litert(model, graph)
-        return "onnxruntime", _onnxruntime(model, graph)
-    except ImportError:
-        return None
+        done = subprocess.run(
+            [*command, str(given), str(made)],
+            capture_output=True,
+            timeout=_SECONDS_A_SAMPLE * (samples + 1),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        _log.warning("%s did not finish: its comparison is left out", name)
+        return False
+    if done.returncode:
+        _log.warning("%s failed on this model: its comparison is left out", name)
+    return done.returncode == 0
 
 
-def _litert(model: Path, graph: Graph) -> Runtime:
-    from ai_edge_litert.interpreter import (
-        Interpreter,
-        OpResolverType,
-    )
-
-    interpreter = Interpreter(
-        model_path=str(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
-    details = interpreter.get_input_details()
-
-    def run(inputs: Arrays) -> list[np.ndarray]:
-        for name, detail in zip(graph.inputs, details, strict=True):
-            interpreter.set_tensor(detail["index"], inputs[name])
-        interpreter.invoke()
-        return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
-
-    return run
+def _numbered(rows: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+    places = ((r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
+    return {f"{row}_{column}": value for row, column, value in places}
 
 
-def _onnxruntime(model: Path, graph: Graph) -> Runtime:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-
-    def run(inputs: Arrays) -> list[np.ndarray]:
-        feeds = {
-            node.name: _as_type(inputs[name], graph, name, node.type)
-            for name, node in zip(graph.inputs, session.get_inputs(), strict=True)
-        }
-        results = session.run(None, feeds)
-        return [
-            _quantized(np.asarray(result), graph, name)
-            for name, result in zip(graph.outputs, results, strict=True)
-        ]
-
-    return run
+def _listed(path: Path, rows: int, columns: int) -> list[list[np.ndarray]]:
+    with np.load(path, allow_pickle=False) as file:
+        return [[file[f"{row}_{column}"] for column in range(columns)] for row in range(rows)]
 
 
-def _as_type(values: np.ndarray, graph: Graph, name: str, wanted: str) -> np.ndarray:
-    """The graph's border tensor is the integer behind a boundary Q: the model wants float."""
+def _as_given(values: np.ndarray, graph: Graph, name: str) -> np.ndarray:
+    """What the model wants: float where the graph's border is the integer behind a boundary Q."""
     quant = graph.tensor(name).quant
-    if wanted != "tensor(float)" or quant is None:
+    if graph.numerics is Numerics.LITERT or quant is None:
         return values
-    real = (values.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)
-    return np.asarray(real, np.float32)
+    return np.asarray((values.astype(np.float32) - quant.zero_point) * np.float32(quant.scale))
 
 
 def _quantized(values: np.ndarray, graph: Graph, name: str) -> np.ndarray:
+    """The graph's border tensor is the integer in front of a boundary DQ: the model gives float."""
     tensor = graph.tensor(name)
     if tensor.quant is None or values.dtype.kind != "f":
         return values

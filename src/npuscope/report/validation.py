@@ -38,9 +38,9 @@ def validation_text(validation: Validation) -> str:
 
 
 def _reference(reference: dict[str, Any]) -> str:
-    """Our reference executor against an outside runtime, when one is installed."""
+    """Our reference executor against an outside runtime, where one ran."""
     if not reference["name"]:
-        return "reference: our own executor; no outside runtime is installed"
+        return "reference: our own executor; no outside runtime was compared"
     return (
         f"reference: {reference['mismatches']} of {reference['elements']} elements differ from "
         f"{reference['name']}, by at most {reference['max_lsb']:g} LSB"
