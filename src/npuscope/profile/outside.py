@@ -43,7 +43,8 @@ def outside_outputs(
 
 
 def _run_child(name: str, model: Path, given: Path, made: Path, samples: int) -> bool:
-    command = [sys.executable, "-m", "npuscope.profile.outside_child", name, str(model)]
+    # -P: with -m alone, modules that lie in the working directory would be run.
+    command = [sys.executable, "-P", "-m", "npuscope.profile.outside_child", name, str(model)]
     try:
         done = subprocess.run(
             [*command, str(given), str(made)],
