@@ -125,10 +125,10 @@ def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
     """Risks that the model alone shows, the gravest first."""
     machine = machine_for(options)
     graph = _read(source, options)
+    from npuscope.rules.finding import gravest_first
     from npuscope.rules.lint import lint_graph
 
-    found = (*lint_graph(graph, machine), *_file_findings(source, machine))
-    return tuple(sorted(found, key=lambda finding: finding.severity.rank))
+    return gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
 
 
 def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:

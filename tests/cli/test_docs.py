@@ -47,7 +47,7 @@ def test_every_option_is_documented_and_every_documented_option_exists() -> None
 def test_what_if_examples_name_real_keys(line: str) -> None:
     words = shlex.split(line)[1:]
     parser, _ = build_parser(words[0])
-    machine_for(api_options(parser.parse_args(words)))
+    assert machine_for(api_options(parser.parse_args(words))).name
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"])

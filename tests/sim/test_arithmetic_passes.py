@@ -35,6 +35,10 @@ SERIES = (
 )
 
 
+# Partial sums go out and come back at one place.
+SAME_PLACE = {"frame_loop_cnt": 1, "loop_offset": 0, "frame_offset": 0}
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_series_pipe_shares_one_kernel_stream(rng, deep):
     """Two units, half of the channels each; only the last shifts and narrows."""
@@ -111,13 +115,12 @@ def test_passes_through_memory(rng, tiles):
         afilt_last=passes - 1,
     )
     frames = tiles * passes
-    same_place = {"frame_loop_cnt": 1, "loop_offset": 0, "frame_offset": 0}
     units = (
         feature_reader(0, source, depth, frames, frame_loop_cnt=passes),
         kernel_reader(1, weights, kernels * depth, frames),
         unit,
-        feature_reader(2, partial, kernels, frames, **same_place),
-        writer(3, partial, kernels, frames, **same_place),
+        feature_reader(2, partial, kernels, frames, **SAME_PLACE),
+        writer(3, partial, kernels, frames, **SAME_PLACE),
         writer(4, target, kernels, tiles),
     )
     links = (
@@ -131,21 +134,11 @@ def test_passes_through_memory(rng, tiles):
     np.testing.assert_array_equal(found, passes_expected(x, w, passes, depth, shift))
 
 
-def test_pipe_with_passes_and_a_requantising_tail(rng):
-    """Two units in series, three passes, two tiles; sums enter the first unit of the pipe."""
-    tiles, passes, depth, kernels, shift = 2, 3, 4, 3, 4
-    channels = passes * 2 * depth
-    x, w = bytes_of(rng, 4, 3, channels), bytes_of(rng, tiles * kernels, channels)
-    bench = Bench()
-    source = bench.buffer("x", (1, *x.shape))
-    partial = bench.buffer("partial", (1, 4, 3, kernels), 16)
-    target = bench.buffer("y", (1, 4, 3, tiles * kernels))
-    order = w.reshape(tiles, kernels, passes, 2, depth).transpose(0, 2, 3, 1, 4)
-    weights = bench.constant("w", order)
-    scales = rng.integers(1, 2000, tiles * kernels, dtype=np.int16)
-    shape = {"fWidth": 3, "fHeight": 4, "batchDepth": kernels}
+def pipe_of_two(passes, depth, kernels, shift):
+    """Sums in memory enter the first unit and leave the last; each has half of the kernels."""
     common = {
-        **shape,
+        "fWidth": 3,
+        "fHeight": 4,
         "kernelWidth": 1,
         "kernelHeight": 1,
         "nKernels": kernels,
@@ -166,28 +159,47 @@ def test_pipe_with_passes_and_a_requantising_tail(rng):
         **common,
     )
     last = Convacc(id=1, shift_o=shift, kfilt_first=kernels, kfilt_last=2 * kernels - 1, **common)
-    tail = Arith(
+    return first, last
+
+
+def scaling_tail(channels, kernels, scales):
+    """One scale a channel, a tile of `kernels` channels at a time."""
+    return Arith(
         id=0,
         operation=ArithOp.AFFINE,
-        fChannels=tiles * kernels,
+        fWidth=3,
+        fHeight=4,
+        batchDepth=kernels,
+        fChannels=channels,
         bcast=Bcast.CHAN,
-        A_vector=bench.constant("a", scales),
+        A_vector=scales,
         shift_o=16,
-        **shape,
     )
+
+
+def test_pipe_with_passes_and_a_requantising_tail(rng):
+    """Two units in series, three passes, two tiles; sums enter the first unit of the pipe."""
+    tiles, passes, depth, kernels, shift = 2, 3, 4, 3, 4
+    channels = passes * 2 * depth
+    x, w = bytes_of(rng, 4, 3, channels), bytes_of(rng, tiles * kernels, channels)
+    bench = Bench()
+    source = bench.buffer("x", (1, *x.shape))
+    partial = bench.buffer("partial", (1, 4, 3, kernels), 16)
+    target = bench.buffer("y", (1, 4, 3, tiles * kernels))
+    order = w.reshape(tiles, kernels, passes, 2, depth).transpose(0, 2, 3, 1, 4)
+    weights = bench.constant("w", order)
+    scales = rng.integers(1, 2000, tiles * kernels, dtype=np.int16)
     frames = tiles * passes
     loop = {"frame_offset": 2 * depth, "frame_loop_cnt": passes}
-    same_place = {"frame_loop_cnt": 1, "loop_offset": 0, "frame_offset": 0}
     units = (
         feature_reader(0, source, depth, frames, **loop),
         feature_reader(1, source, depth, frames, offset_start=depth, **loop),
         kernel_reader(2, weights, 2 * kernels * depth, frames),
-        feature_reader(3, partial, kernels, frames, **same_place),
-        writer(4, partial, kernels, frames, **same_place),
+        feature_reader(3, partial, kernels, frames, **SAME_PLACE),
+        writer(4, partial, kernels, frames, **SAME_PLACE),
         writer(5, target, kernels, tiles),
-        first,
-        last,
-        tail,
+        *pipe_of_two(passes, depth, kernels, shift),
+        scaling_tail(tiles * kernels, kernels, bench.constant("a", scales)),
     )
     last_pass = {"enable0": False, "frames0": passes - 1, "enable1": True, "frames1": 1}
     links = (

@@ -73,6 +73,16 @@ class TimeShares:
     software_ms: float
     hybrid_ms: float
 
+    @property
+    def by_work(self) -> tuple[tuple[str, float], ...]:
+        """(kind of work, milliseconds) in the order in which reports tell them."""
+        return (
+            ("NPU core", self.npu_core_ms),
+            ("control", self.control_ms),
+            ("software", self.software_ms),
+            ("hybrid", self.hybrid_ms),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:

@@ -31,16 +31,9 @@ def estimate_text(profile: Profile) -> str:
 
 
 def time_lines(profile: Profile) -> list[str]:
-    time = profile.time
-    rows = (
-        ("NPU core", time.npu_core_ms),
-        ("control", time.control_ms),
-        ("software", time.software_ms),
-        ("hybrid", time.hybrid_ms),
-    )
     total = profile.total_ms
     lines = [f"{'Time':<12} {'ms':>9} {'share':>7}"]
-    for name, value in rows:
+    for name, value in profile.time.by_work:
         share = percent(value, total)
         lines.append(f"  {name:<10} {ms(value):>9} {share:>7}  {bar(value, total)}".rstrip())
     lines.append(f"  {'total':<10} {ms(total):>9}")

@@ -36,14 +36,7 @@ def explain_text(explanation: Explanation, *, every: bool = False) -> str:
 
 
 def time_line(profile: Profile) -> str:
-    time = profile.time
-    parts = (
-        ("NPU core", time.npu_core_ms),
-        ("control", time.control_ms),
-        ("software", time.software_ms),
-        ("hybrid", time.hybrid_ms),
-    )
-    total = profile.total_ms
+    parts, total = profile.time.by_work, profile.total_ms
     text = ", ".join(f"{name} {percent(value, total)} ({ms(value)} ms)" for name, value in parts)
     return f"time     {text}"
 

@@ -118,14 +118,7 @@ def _target(profile: Profile) -> list[str]:
 
 
 def _shares(profile: Profile) -> str:
-    time = profile.time
-    parts = (
-        ("npu core", time.npu_core_ms),
-        ("control", time.control_ms),
-        ("software", time.software_ms),
-        ("hybrid", time.hybrid_ms),
-    )
-    return ", ".join(f"{name} {ms(value)}ms" for name, value in parts)
+    return ", ".join(f"{name.lower()} {ms(value)}ms" for name, value in profile.time.by_work)
 
 
 def _bandwidth(profile: Profile) -> list[str]:

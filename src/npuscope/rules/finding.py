@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -87,6 +87,11 @@ class Hit:
     gains: Mapping[str, float | None] = field(default_factory=dict)
     epoch: int | None = None
     severity: Severity | None = None
+
+
+def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By severity alone: nothing ran that could tell a gain."""
+    return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
 
 
 def worst_first(finding: Finding) -> tuple[float, int, float]:

@@ -10,7 +10,7 @@ from npuscope.errors import InternalError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.rules.catalogue import RuleInfo, make_finding, rule
-from npuscope.rules.finding import Finding, Hit
+from npuscope.rules.finding import Finding, Hit, gravest_first
 
 LintFunction = Callable[[Graph, Machine], Iterator[Hit]]
 _MODULES = (
@@ -69,5 +69,4 @@ def lints() -> dict[str, Lint]:
 
 def lint_graph(graph: Graph, machine: Machine) -> tuple[Finding, ...]:
     """What all rules find in a network, the worst first."""
-    found = [f for entry in lints().values() for f in entry.findings(graph, machine)]
-    return tuple(sorted(found, key=lambda finding: finding.severity.rank))
+    return gravest_first(f for entry in lints().values() for f in entry.findings(graph, machine))

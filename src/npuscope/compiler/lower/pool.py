@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
+from npuscope.compiler.lower.affine import affine_stage
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.numbers import average_multiplier, requantize_value
-from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
+from npuscope.compiler.stages import PoolKind, PoolStage, Value
 from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.model import Op
 from npuscope.rules import refusals
@@ -89,20 +90,8 @@ def _average(
         return
     numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
     output = target.named(target.name, shape=mean.shape)
-    context.emit(
-        ArithStage(
-            f"{op.outputs[0]}.requantize",
-            "Add",
-            (mean,),
-            output,
-            op.origin,
-            a=numbers.a,
-            c=numbers.c,
-            shift=numbers.shift,
-            ax_shift=numbers.ax_shift,
-            c_shift=numbers.c_shift,
-        )
-    )
+    name = f"{op.outputs[0]}.requantize"
+    context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin))
     context.define(op.outputs[0], output)
 
 

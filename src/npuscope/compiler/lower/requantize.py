@@ -7,6 +7,7 @@ from math import log2
 
 import numpy as np
 
+from npuscope.compiler.lower.affine import Clip, affine_stage
 from npuscope.compiler.lower.context import ZERO, Context
 from npuscope.compiler.numbers import (
     Affine,
@@ -19,7 +20,6 @@ from npuscope.compiler.numbers import (
 from npuscope.compiler.stages import ArithStage, Value
 
 Array = np.ndarray
-Clip = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ def requantize_sums(
         stages = requantize_two_stage(scaling, shift_o)
         return _two_stage(context, value, output, stages, clip, origin)
     affine = requantize_one_stage(scaling, shift_o)
-    return context.emit(_affine(f"{output.name}.bias", "Add", value, output, affine, clip, origin))
+    return context.emit(
+        affine_stage(f"{output.name}.bias", "Add", value, output, affine, origin, clip)
+    )
 
 
 def _two_stage(
@@ -60,31 +62,9 @@ def _two_stage(
 ) -> Value:
     scaled = sums.named(f"{output.name}.scaled")
     mul, add = stages
-    context.emit(_affine(f"{output.name}.mul", "Mul", sums, scaled, mul, None, origin))
-    return context.emit(_affine(f"{output.name}.bias", "Add", scaled, output, add, clip, origin))
-
-
-def _affine(
-    name: str,
-    operator: str,
-    source: Value,
-    output: Value,
-    numbers: Affine,
-    clip: Clip,
-    origin: tuple[str, ...],
-) -> ArithStage:
-    return ArithStage(
-        name,
-        operator,
-        (source,),
-        output,
-        origin,
-        a=numbers.a,
-        c=numbers.c,
-        shift=numbers.shift,
-        ax_shift=numbers.ax_shift,
-        c_shift=numbers.c_shift,
-        clip=clip,
+    context.emit(affine_stage(f"{output.name}.mul", "Mul", sums, scaled, mul, origin))
+    return context.emit(
+        affine_stage(f"{output.name}.bias", "Add", scaled, output, add, origin, clip)
     )
 
 
@@ -124,7 +104,7 @@ def _streamed_scale(
 ) -> ArithStage:
     """One scale for all channels stays in a register; many are streamed."""
     if len(mul.a) == 1:
-        return _affine(name, "Mul", sums, scaled, mul, None, origin)
+        return affine_stage(name, "Mul", sums, scaled, mul, origin)
     return ArithStage(
         name,
         "Mul",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from npuscope.compiler.lower.affine import Clip, affine_stage
 from npuscope.compiler.lower.context import SIGN_OFFSET, Context, quant_pair, tensor_value
 from npuscope.compiler.numbers import requantize_value
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.model import Op
-
-Clip = tuple[int, int] | None
 
 
 def rescale(
@@ -60,15 +59,4 @@ def _affine(
     name: str, source: Value, output: Value, origin: tuple[str, ...], clip: Clip
 ) -> ArithStage:
     numbers = requantize_value(quant_pair(source), quant_pair(output))
-    return ArithStage(
-        name,
-        "Add",
-        (source,),
-        output,
-        origin,
-        a=numbers.a,
-        c=numbers.c,
-        shift=numbers.shift,
-        c_shift=numbers.c_shift,
-        clip=clip,
-    )
+    return affine_stage(name, "Add", source, output, numbers, origin, clip)
