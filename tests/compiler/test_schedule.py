@@ -117,9 +117,12 @@ JOINS = [
     ("2.2", dense(16, LOWEST, activation=RELU), DEPTHWISE, True),
     # a 1x1 of 16 kernels makes frames of 16, the depthwise wants 8
     ("2.2", point(16), DEPTHWISE, False),
-    # later generations read single channels
-    ("4.0", dense(16), DEPTHWISE, False),
+    # later generations read single channels, but follow a convolution with a window
+    ("4.0", dense(16), DEPTHWISE, True),
+    ("4.0", dense(16, activation=RELU), DEPTHWISE, True),
     ("4.0", dense(16), STRIDED, False),
+    ("4.0", point(16), DEPTHWISE, False),
+    ("open", dense(16), DEPTHWISE, False),
     # 1x1 with one output tile takes all channels of its producer's frame
     ("2.2", dense(8), point(8), True),
     ("4.0", dense(8), point(8), True),
@@ -140,6 +143,30 @@ def test_a_convolution_joins_its_producer_only_if_its_depth_is_the_frame(
 ) -> None:
     groups = epochs(conv_then(first, second), generation)
     assert groups[0].count("Conv") == (2 if joins else 1)
+
+
+def test_a_depthwise_joins_from_level_one() -> None:
+    """The public 3.0 build without a level keeps them apart."""
+    graph = conv_then(dense(16), DEPTHWISE)
+    counts = [
+        [group.count("Conv") for group in operators(compiled(graph, "4.0", optimization=level))]
+        for level in (0, 1)
+    ]
+    assert counts == [[0, 1, 1], [0, 2]]
+
+
+def test_a_depthwise_does_not_join_behind_passes_through_memory() -> None:
+    net = Net()
+    net.conv(net.conv(net.input((1, 16, 16, 128)), 16), 0)
+    assert len(epochs(net.graph(), "4.0")) == 2
+
+
+@pytest.mark.parametrize(("generation", "joins"), [("2.2", True), ("4.0", False), ("open", True)])
+def test_a_padded_pool_behind_a_convolution(generation: str, joins: bool) -> None:
+    net = Net()
+    x = net.conv(net.input((1, 16, 16, 3)), 8)
+    net.max_pool(x, (3, 3), (2, 2), (1, 1, 1, 1))
+    assert len(epochs(net.graph(), generation)) == (1 if joins else 2)
 
 
 def test_sixteen_bit_depthwise_joins_four_kernels() -> None:

@@ -40,7 +40,6 @@ TIMING = replace(
     external_read_cycles=5.0,
     external_write_cycles=4.0,
     pair_cycles=1.3,
-    held_vector_cycles=2.0,
     accumulation_turn_cycles=0.0,
     overlap_weights=10_000,
 )

@@ -167,11 +167,18 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         once = (tiling.tiles == 1 or tiling.grouped) and tiling.passes == 1
         return once and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
-        return frame <= machine.pool.max_fused_channels
+        return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
     others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
     return all(other == frame for other in others)
+
+
+def _pool_joins(stage: PoolStage, group: StageGroup, machine: Machine) -> bool:
+    """Later compilers give a padded pool an epoch of its own behind a convolution."""
+    if machine.generation.joins_padded_pools or not any(stage.pads):
+        return True
+    return not any(isinstance(member, ConvStage) for member in group.stages)
 
 
 def _reconverges(stage: Stage, group: StageGroup, always: bool) -> bool:

@@ -51,9 +51,13 @@ def depthwise_tiling(
     simd: Simd,
     machine: Machine,
     width: int = 1,
+    frame: int = 0,
 ) -> Tiling:
-    """The tiling of one kernel per channel on lines of `width`, by the generation's habit."""
-    group = _depthwise_group(channels, window, strides, simd, machine)
+    """The tiling of one kernel per channel on lines of `width`, by the generation's habit.
+
+    `frame` is the number of channels that stream in from a convolution of the same epoch.
+    """
+    group = _depthwise_group(channels, window, strides, simd, machine, frame)
     while group > 1 and window[0] > 1 and group * width > machine.convacc.line_buffer_elements:
         group //= 2
     mode = ConvMode.DSS2 if machine.generation.depthwise == "single" and group == 2 else None
@@ -61,8 +65,15 @@ def depthwise_tiling(
 
 
 def _depthwise_group(
-    channels: int, window: tuple[int, int], strides: tuple[int, int], simd: Simd, machine: Machine
+    channels: int,
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    simd: Simd,
+    machine: Machine,
+    frame: int,
 ) -> int:
+    if frame and machine.generation.depthwise_joins and (window, strides) == ((3, 3), (1, 1)):
+        return frame
     if machine.generation.depthwise == "single":
         # Pairs of channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
         pairs = window == (3, 3) and strides == (2, 2) and simd is Simd.S8X8

@@ -116,7 +116,6 @@ class Timing:
     strided_read_cycles: float
     strided_write_cycles: float
     pair_cycles: float
-    held_vector_cycles: float
     accumulation_turn_cycles: float
     overlap_weights: int
     vector_cycles: float
@@ -171,8 +170,10 @@ class Generation:
     requantize: str
     deep_on_tie: bool
     shrink_tile_for_pool: bool
+    joins_padded_pools: bool
     depthwise: str
     depthwise_odd_copy: bool
+    depthwise_joins: bool
     free_uint8_input: bool
     counts_accesses: bool
     saturation_safe_shift: bool
@@ -182,6 +183,7 @@ class Generation:
     splits_odd_channels: bool
     hybrid_moves: bool
     cuts_reconvergence: bool
+    vector_product_cycles: float
     absorbs_qdq_pads: bool
     control: Control
 

@@ -261,8 +261,7 @@ def _moving(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: 
 
 def _held_vectors(chain: set[tuple[str, int]], wiring: Wiring, machine: Machine) -> list[Span]:
     """A unit that broadcasts a vector of its own needs longer for every element."""
-    timing = machine.timing
-    rate = timing.elementwise_cycles + timing.held_vector_cycles
+    rate = machine.generation.vector_product_cycles
     return [
         Span(wiring.output_words(unit) * rate, Bound.ARITH_VECTOR)
         for unit in wiring.processors

@@ -22,7 +22,14 @@ from npuscope.compiler.numbers import (
     safe_conv_shift,
     sums_that_matter,
 )
-from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
+from npuscope.compiler.stages import (
+    ArithStage,
+    ConvMode,
+    ConvStage,
+    PieceOrder,
+    Tiling,
+    Value,
+)
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.model import DType, Graph, Op
@@ -45,6 +52,7 @@ class Layer:
     output: Value
     scaling: Scaling
     max_kernels: int
+    frame: int  # channels that can stream in from a convolution just before; 0: from memory
 
     @property
     def depthwise(self) -> bool:
@@ -80,13 +88,33 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
-    layer = Layer(op, features, simd, fsub, weights, attrs, output, scaling, max_kernels)
+    frame = _streamed_frame(context, features)
+    layer = Layer(op, features, simd, fsub, weights, attrs, output, scaling, max_kernels, frame)
     if _reads_single_channels(context, layer):
         features = channel_first_copy(context, features, op.origin)
         layer = replace(layer, features=features)
     for part in _output_parts(context, layer):
         _emit_part(context, part)
     context.define(op.outputs[0], output)
+
+
+def _streamed_frame(context: Context, features: Value) -> int:
+    """Channels a frame of the convolution that makes the features, if the stages made last lead
+    from it to them: what follows may share its epoch. One with a window and without passes
+    through memory; others are not joined, nor is any in builds without an optimization level.
+    """
+    if context.optimization < 1:
+        return 0
+    for stage in reversed(context.result.stages):
+        if stage.output.name != features.name:
+            return 0
+        if isinstance(stage, ConvStage):
+            once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
+            return stage.tiling.kernels if once else 0
+        if not isinstance(stage, ArithStage):
+            return 0
+        features = stage.inputs[-1]
+    return 0
 
 
 def _emit_part(context: Context, layer: Layer) -> None:
@@ -272,6 +300,7 @@ def _tiling(context: Context, layer: Layer, weights: Array) -> Tiling:
             layer.simd,
             context.machine,
             layer.features.shape[1],
+            layer.frame,
         )
     shape = ConvShape(
         inputs,
