@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from compiler.nets import GENERATIONS, MACHINES, Net, compiled, per_tensor
+from compiler.nets import GENERATIONS, MACHINES, Net, compiled, per_tensor, sample
 from npuscope.graph.attrs import (
     Attrs,
     BinaryAttrs,
@@ -20,11 +20,13 @@ from npuscope.graph.attrs import (
 )
 from npuscope.graph.model import DType, Graph, Quant
 from npuscope.graph.ops import OPS
+from npuscope.graph.run import run
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 from npuscope.rules import RULES, Refusal, refusals
 from npuscope.rules.operands import FUNCTIONS
 from npuscope.rules.registry import Rule
+from npuscope.sim.run import execute
 
 IMAGE = (1, 8, 8, 4)
 MACHINE = MACHINES["4.0"]
@@ -298,7 +300,7 @@ MOVES = {
     "NA-RESIZE-MODE",
     "NA-RESIZE-HYBRID",
 }
-APART = {"NA-CONV-PRIME", "NA-CONV-STRIDE", *MOVES, *SOFTWARE}
+APART = {"NA-CONV-PRIME", "NA-CONV-COLUMNS", "NA-CONV-STRIDE", *MOVES, *SOFTWARE}
 
 
 def test_every_rule_has_its_networks() -> None:
@@ -324,6 +326,32 @@ def test_prime_output_counts(outputs: int, positions: int, generation: str, refu
     assert [r.rule for r in found] == (["NA-CONV-PRIME"] if refused else [])
     kind = EpochKind.SW if refused else EpochKind.HW
     assert compiled(graph, generation).executed[-1].kind is kind
+
+
+@pytest.mark.parametrize(
+    ("window", "channels", "generation", "kernels"),
+    [
+        ((7, 7), 0, "2.2", 9),  # three pieces: dequantize, convolve, cast
+        ((3, 7), 0, "2.2", 3),
+        ((7, 6), 0, "2.2", 0),
+        ((7, 7), 0, "4.0", 0),
+        ((7, 7), 8, "2.2", 0),  # dense kernels are cut, all pieces on the NPU
+    ],
+)
+def test_wide_depthwise_kernels(
+    window: tuple[int, int], channels: int, generation: str, kernels: int
+) -> None:
+    net = Net()
+    net.conv(net.input((1, 9, 9, 8)), channels, window)
+    graph = net.graph()
+    found = refusals(graph, graph.ops[-1], MACHINES[generation])
+    assert [r.rule for r in found] == (["NA-CONV-COLUMNS"] if kernels else [])
+    program = compiled(graph, generation)
+    assert program.count(EpochKind.SW) == kernels
+    assert program.count(EpochKind.HW) > 0
+    values = sample(graph, 5)
+    apart = execute(program, values).outputs[graph.outputs[0]].astype(int)
+    assert np.abs(apart - run(graph, values)[graph.outputs[0]]).max() <= 2
 
 
 def test_ids_are_unique_and_well_formed() -> None:

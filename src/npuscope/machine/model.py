@@ -174,6 +174,7 @@ class Generation:
     depthwise: str
     depthwise_odd_copy: bool
     depthwise_joins: bool
+    software_columns: bool
     free_uint8_input: bool
     counts_accesses: bool
     saturation_safe_shift: bool

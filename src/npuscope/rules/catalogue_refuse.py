@@ -64,6 +64,19 @@ RULES = (
         until="2.2",
     ),
     refusal(
+        "NA-CONV-COLUMNS",
+        "Depthwise kernel too wide for the unit",
+        "A unit takes six columns of a kernel at stride 1. The compilers of 2.x run the columns "
+        "beyond them in float on the CPU: three pieces of a 7x7 kernel, each with a conversion "
+        "before and after. Seen in one public build.",
+        FixTemplate(
+            "narrower-kernel", "use a depthwise kernel of at most six columns, or 3x3 ones"
+        ),
+        confidence=Confidence.VERIFIED,
+        since="2.2",
+        until="2.2",
+    ),
+    refusal(
         "NA-CONV-GROUPS",
         "Grouped convolution that is not depthwise",
         "The units know dense kernels and one kernel per channel; groups of several channels "

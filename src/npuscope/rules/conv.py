@@ -37,6 +37,19 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     return Refusal(f"width {width}", str(limit)) if rows > 1 and width > limit else None
 
 
+@refuse("NA-CONV-COLUMNS", "Conv2D")
+def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The kernel of a depthwise layer has more columns than the unit takes; this compiler
+    computes the others on the CPU."""
+    attrs, weights = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape
+    columns = (weights[2] - 1) * attrs.dilations[1] + 1
+    limit = machine.convacc.max_kernel_width
+    plain = attrs.strides[1] == 1 and attrs.groups > 1
+    if not (machine.generation.software_columns and plain) or columns <= limit:
+        return None
+    return Refusal(f"{columns} columns", str(limit))
+
+
 @refuse("NA-CONV-PRIME", "Conv2D", "FullyConnected")
 def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The output channels cannot be split over the kernel buffer: their count is prime, and

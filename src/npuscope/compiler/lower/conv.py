@@ -14,6 +14,7 @@ from npuscope.compiler.lower.pieces import Piece, cut, filled, tightened
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
+from npuscope.compiler.lower.software_piece import SoftwarePiece, emit_software_piece
 from npuscope.compiler.lower.split import good_parts
 from npuscope.compiler.lower.weights import pack_weights
 from npuscope.compiler.numbers import (
@@ -224,12 +225,19 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
     attrs = layer.attrs
     pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
     inputs = layer.weights.shape[3]
-    if layer.depthwise or not context.machine.generation.splits_odd_channels:
+    if layer.depthwise:
+        return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
+    if not context.machine.generation.splits_odd_channels:
         return pieces
     spans = good_parts(inputs, _tile_limit(context, layer).depth)
     if len(spans) == 1:
         return pieces
     return [replace(piece, channels=span) for span in spans for piece in pieces]
+
+
+def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
+    """Columns beyond the unit's width that this generation leaves to the CPU."""
+    return piece.columns[0] > 0 and layer.depthwise and context.machine.generation.software_columns
 
 
 def _shift(context: Context, layer: Layer) -> int:
@@ -255,7 +263,6 @@ def _piece(
 ) -> Value:
     """One window of the kernel as a convolution of its own."""
     weights = piece.of(layer.weights)
-    tiling = _tiling(context, layer, weights)
     features = layer.features
     if piece.channels is not None:
         name = f"{layer.op.name}.in{piece.channels[0]}.piece{number}"
@@ -270,6 +277,12 @@ def _piece(
         pitch=0,
         first=0,
     )
+    if _in_software(context, layer, piece):
+        part = SoftwarePiece(
+            layer.op, features, layer.fsub, weights, piece, layer.attrs, shift_o, sums
+        )
+        return emit_software_piece(context, part)
+    tiling = _tiling(context, layer, weights)
     stage = ConvStage(
         f"{layer.op.name}{suffix}",
         "Conv",

@@ -51,8 +51,8 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
 }
 
 
-# What a rule refuses here may still run half on the NPU: the lowering itself decides.
-_DECIDES_ITSELF = ("Resize",)
+# What these refuse may still run half on the NPU: the lowering itself decides.
+_DECIDED_BY_LOWERING = ("NA-RESIZE-MODE", "NA-RESIZE-HYBRID", "NA-CONV-COLUMNS")
 
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
@@ -71,7 +71,7 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
 def _lower(context: Context, op: Op) -> None:
     """By the op's row if no rule refuses it, else as software with the reasons."""
     trail = refusals(context.graph, op, context.machine)
-    if trail and op.kind not in _DECIDES_ITSELF:
+    if any(refused.rule not in _DECIDED_BY_LOWERING for refused in trail):
         fall_back(context, op, trail)
     else:
         LOWERINGS.get(op.kind, lower_software)(context, op)

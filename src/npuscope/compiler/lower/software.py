@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.compiler.lower.context import Context
 from npuscope.compiler.stages import CallStage, Value
-from npuscope.graph.attrs import Attrs
+from npuscope.graph.attrs import Attrs, PadAttrs
 from npuscope.graph.model import DType, Numerics, Op, Tensor
 from npuscope.program.model import Call, Refused
 
@@ -41,16 +41,23 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     hybrid = op.kind in MOVES and context.machine.generation.hybrid_moves
     stage = CallStage(
         op.name,
-        _OPERATORS.get(op.kind, op.kind),
+        _operator(op),
         tuple(sources),
         output,
         op.origin,
         trail,
-        call=Call(op.kind, op.inputs, op.outputs, _arguments(context.graph.numerics, op.attrs)),
+        call=Call(op.kind, op.inputs, op.outputs, arguments(context.graph.numerics, op.attrs)),
         hybrid=hybrid,
     )
     context.emit(stage)
     context.define(op.outputs[0], output)
+
+
+def _operator(op: Op) -> str:
+    """Zeros behind the channels are listed as a Concat with a tensor of zeros."""
+    if op.kind == "Pad" and not any(np.ravel(op.attrs_as(PadAttrs).pads[:-1])):
+        return "Concat"
+    return _OPERATORS.get(op.kind, op.kind)
 
 
 def call_stage(
@@ -61,11 +68,12 @@ def call_stage(
     source: Value,
     output: Value,
     trail: tuple[Refused, ...],
-    hybrid: bool,
+    hybrid: bool = False,
+    constants: tuple[str, ...] = (),
 ) -> CallStage:
-    """A kernel of one input that is not an op of the graph itself."""
-    arguments = _arguments(context.graph.numerics, attrs)
-    call = Call(kernel, (source.name,), (output.name,), arguments)
+    """A kernel that is not an op of the graph itself, of one value and maybe constants."""
+    inputs = (source.name, *constants)
+    call = Call(kernel, inputs, (output.name,), arguments(context.graph.numerics, attrs))
     only_moves = hybrid and context.machine.generation.hybrid_moves
     return CallStage(
         f"{op.name}.{kernel}",
@@ -85,12 +93,11 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     inputs = []
     for name in (name for name in op.inputs if name in context.values):
         source = context.operand(name, op.origin)
-        real = _real(source, f"{name}.{op.name}.real")
-        stage = call_stage(context, op, "Dequantize", Attrs(), source, real, trail, False)
+        real = real_value(source, f"{name}.{op.name}.real")
+        stage = call_stage(context, op, "Dequantize", Attrs(), source, real, trail)
         inputs.append(context.emit(replace(stage, name=f"{op.name}.dequantize.{name}")))
     output = context.new_value(context.graph.output_tensor(op))
-    real_out = _real(output, f"{output.name}.real")
-    arguments = _arguments(context.graph.numerics, op.attrs)
+    real_out = real_value(output, f"{output.name}.real")
     context.emit(
         CallStage(
             op.name,
@@ -99,14 +106,16 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
             real_out,
             op.origin,
             trail,
-            call=Call(op.kind, tuple(names), op.outputs, arguments),
+            call=Call(
+                op.kind, tuple(names), op.outputs, arguments(context.graph.numerics, op.attrs)
+            ),
         )
     )
-    context.emit(call_stage(context, op, "Quantize", Attrs(), real_out, output, trail, False))
+    context.emit(call_stage(context, op, "Quantize", Attrs(), real_out, output, trail))
     context.define(op.outputs[0], output)
 
 
-def _real(value: Value, name: str) -> Value:
+def real_value(value: Value, name: str) -> Value:
     return value.named(name, nbits=32, signed=True, is_float=True, quant=None)
 
 
@@ -127,7 +136,7 @@ def _real_constant(context: Context, name: str) -> str:
     return real_name
 
 
-def _arguments(
+def arguments(
     numerics: Numerics, attrs: Attrs
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
     """The attribute record as named arguments, enums by value; and whose rounding to follow."""

@@ -14,6 +14,7 @@ from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossResha
 from npuscope.compiler.passes.refuse_float import refuse_float_network
 from npuscope.compiler.passes.remove_moves import RemoveMoves
 from npuscope.compiler.passes.signed_bytes import SignedBytes
+from npuscope.compiler.passes.split_batch_norm import SplitBatchNorm
 from npuscope.compiler.passes.split_to_slices import SplitToSlices
 from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
 from npuscope.graph.model import Graph
@@ -27,6 +28,7 @@ PASSES: tuple[Pass, ...] = (
     ExpandTransposedConv(),
     DecomposePool(),
     FoldBatchNorm(),
+    SplitBatchNorm(),
     FuseActivation(),
     AbsorbPad(),
     QuantizeAcrossReshape(),

@@ -35,14 +35,14 @@ def _foldable(graph: Graph, op: Op) -> Op | None:
     if reader is None or reader.kind != "BatchNorm" or clamps:
         return None
     # -128 has no opposite among the bytes: such a kernel cannot change its sign.
-    weights, gain = graph.tensor(op.inputs[1]), _gain(graph, reader)[0]
+    weights, gain = graph.tensor(op.inputs[1]), gain_and_offset(graph, reader)[0]
     turned = np.asarray(weights.data)[gain < 0]
     return None if weights.quant is not None and (turned == -128).any() else reader
 
 
 def _fold(graph: Graph, op: Op, norm: Op) -> None:
     """y = gain * (conv + b) + offset."""
-    gain, offset = _gain(graph, norm)
+    gain, offset = gain_and_offset(graph, norm)
     weights = graph.tensor(op.inputs[1])
     graph.tensors[weights.name] = _scaled(weights, gain)
     bias = graph.add(_bias(graph, op, norm, gain, offset))
@@ -69,7 +69,8 @@ def _scaled(weights: Tensor, gain: Array) -> Tensor:
     return replace(weights, data=weights.data * signs, quant=quant)
 
 
-def _gain(graph: Graph, norm: Op) -> tuple[Array, Array]:
+def gain_and_offset(graph: Graph, norm: Op) -> tuple[Array, Array]:
+    """y = gain * x + offset, in real numbers per channel."""
     scale, offset, mean, variance = (_real(graph, name) for name in norm.inputs[1:5])
     gain = scale / np.sqrt(variance + cast(BatchNormAttrs, norm.attrs).epsilon)
     return gain, offset - mean * gain

@@ -48,8 +48,12 @@ def conv2d(graph: Graph, op: Op) -> Step:
 
 
 def _padded(images: Array, attrs: ConvAttrs) -> Array:
-    top, left, bottom, right = attrs.pads
-    return np.pad(images, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    """With zeros around; a negative pad leaves rows or columns out."""
+    top, left, bottom, right = (max(pad, 0) for pad in attrs.pads)
+    from_row, from_column, rows, columns = (max(-pad, 0) for pad in attrs.pads)
+    height, width = images.shape[1:3]
+    seen = images[:, from_row : height - rows, from_column : width - columns]
+    return np.pad(seen, ((0, 0), (top, bottom), (left, right), (0, 0)))
 
 
 def _dense_conv(images: Array, weights: Array, attrs: ConvAttrs) -> Array:
