@@ -9,13 +9,15 @@ import pytest
 
 from advice.runs import LATEST, run
 from compiler.nets import MACHINES, Net, per_tensor
+from npuscope.advice.fallen import deciding
 from npuscope.advice.fitting import is_fitting
-from npuscope.advice.refused import deciding, found_and_limit, refused_findings
+from npuscope.advice.refused import found_and_limit, refused_findings
 from npuscope.advice.subject import Subject
-from npuscope.graph.attrs import BinaryAttrs
+from npuscope.graph.attrs import Attrs, BinaryAttrs
 from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
-from npuscope.graph.model import Graph
+from npuscope.graph.model import DType, Graph
 from npuscope.program.model import Epoch, EpochKind, Refused
+from npuscope.report.text_findings import finding_lines
 from npuscope.rules import RULES
 from npuscope.rules.finding import Finding
 
@@ -53,6 +55,24 @@ def network(tail: str) -> Graph:
     elif tail == "inner softmax":
         net.sigmoid(net.softmax(net.reshape(x, (64, 8))))
     return net.graph()
+
+
+def float_island() -> Graph:
+    """int8 -> float PReLU between two conversions -> int8 -> float result."""
+    net = Net()
+    x = net.conv(net.input((1, 8, 8, 4)), 8)
+    slopes = net.constant(np.full((8,), 0.1, np.float32))
+    real = net.op("PRelu", (net.dequantize(x), slopes), Attrs(), (1, 8, 8, 8), None, DType.FLOAT32)
+    net.dequantize(net.conv(net.quantize(real, (0.05, 0)), 8))
+    return net.graph()
+
+
+def test_conversions_count_with_the_float_op_that_needs_them() -> None:
+    island, result = findings(run(float_island(), LATEST))
+    assert (island.rule, len(island.evidence["epochs"])) == ("NA-PRELU-SLOPE", 3)  # type: ignore[arg-type]
+    assert (result.rule, len(result.evidence["epochs"])) == ("NA-DEQUANTIZE-FLOAT", 1)  # type: ignore[arg-type]
+    lines = finding_lines([island, island, result])
+    assert any(line.startswith("    cost  3 of the 4 epochs off the NPU, ") for line in lines)
 
 
 TAILS = ("mean", "concat", "transpose", "resize", "broadcast", "softmax", "dequantize")

@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from npuscope.advice.bench import Change
+from npuscope.advice.fallen import Fallen, fallen_ops
 from npuscope.advice.fitting import is_fitting
 from npuscope.advice.subject import LAYERS, Subject
 from npuscope.graph.model import Op
-from npuscope.profile.model import EpochProfile
-from npuscope.program.model import Buffer, Epoch, EpochKind, Refused
+from npuscope.program.model import Buffer, Epoch, Refused
 from npuscope.rules import RULES
 from npuscope.rules.catalogue import Effect, FixTemplate, Kind, RuleInfo, make_finding, rule
 from npuscope.rules.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rules.streams import best_split, layer_shape, parallel_kernels
 
-_CONVERSIONS = ("Quantize", "Dequantize")
-_ALONE = "NPU"  # the way that needs no CPU
 _STEP = 8  # channel counts that every mode can cut
-
-
-@dataclass(frozen=True, slots=True)
-class Fallen:
-    """An op off the NPU: its kernel, and the conversions around it, with one reason."""
-
-    epochs: tuple[tuple[Epoch, EpochProfile], ...]
-    refused: Refused
-
-    @property
-    def main(self) -> Epoch:
-        """The epoch of the op itself."""
-        kernels = [e for e, _ in self.epochs if e.call and e.call.kernel not in _CONVERSIONS]
-        return kernels[0] if kernels else self.epochs[0][0]
-
-    @property
-    def ms(self) -> float:
-        return sum(run.ms for _, run in self.epochs)
 
 
 def refused_findings(subject: Subject) -> Iterator[Finding]:
@@ -45,25 +25,6 @@ def refused_findings(subject: Subject) -> Iterator[Finding]:
     for fallen in fallen_ops(subject):
         info = rule(fallen.refused.rule) or _unknown(fallen.refused)
         yield make_finding(_fitting(info, fallen, subject), _hit(info, fallen, subject))
-
-
-def fallen_ops(subject: Subject) -> list[Fallen]:
-    """Epochs of one source op and one reason belong together."""
-    groups: dict[tuple[tuple[str, ...], str], list[tuple[Epoch, EpochProfile]]] = {}
-    reasons: dict[tuple[tuple[str, ...], str], Refused] = {}
-    for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
-        if epoch.trail:
-            reason = deciding(epoch)
-            key = (epoch.origin, reason.rule)
-            groups.setdefault(key, []).append((epoch, run))
-            reasons[key] = reason
-    return [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]
-
-
-def deciding(epoch: Epoch) -> Refused:
-    """What has to change for the next better way: with the CPU's help, then without."""
-    helped = [refused for refused in epoch.trail if refused.way != _ALONE]
-    return helped[0] if helped and epoch.kind is EpochKind.SW else epoch.trail[0]
 
 
 def _unknown(refused: Refused) -> RuleInfo:

@@ -20,10 +20,17 @@ def finding_lines(findings: Iterable[Finding], *, every: bool = False) -> list[s
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.rule, []).append(finding)
-    return [line for group in groups.values() for line in _block(group, every)]
+    away = len(_epochs(finding for group in groups.values() for finding in group))
+    return [line for group in groups.values() for line in _block(group, every, away)]
 
 
-def _block(group: list[Finding], every: bool) -> list[str]:
+def _epochs(findings: Iterable[Finding]) -> set[Value]:
+    """Numbers of the epochs off the NPU that findings speak of."""
+    lists = (finding.evidence.get("epochs") for finding in findings)
+    return {number for numbers in lists if isinstance(numbers, list) for number in numbers}
+
+
+def _block(group: list[Finding], every: bool, away: int) -> list[str]:
     first = group[0]
     number = f" ({len(group)})" if len(group) > 1 else ""
     shown = group if every else group[:_SHOWN]
@@ -32,10 +39,27 @@ def _block(group: list[Finding], every: bool) -> list[str]:
         f"{first.severity.value:<8} {first.rule:<22} {first.title}{number}",
         *(_INDENT + _line(finding) for finding in shown),
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
+        *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
         *_fix_lines(group),
         f"{_INDENT}see  {first.docs} ({first.confidence.value})",
     ]
+
+
+def _cost_lines(group: list[Finding], away: int) -> list[str]:
+    """What several findings of a rule cost together."""
+    epochs = len(_epochs(group))
+    if len(group) < 2 or not epochs:
+        return []
+    known = [finding for finding in group if finding.evidence.get("ms_known") is not False]
+    times, shares = (_sum(known, key) for key in ("ms", "share"))
+    cost = f", {ms(times)} ms, {percent(shares, 1.0)}" if known else ""
+    return _wrapped("cost", f"{epochs} of the {away} epochs off the NPU{cost}")
+
+
+def _sum(findings: list[Finding], key: str) -> float:
+    values = (finding.evidence.get(key) for finding in findings)
+    return sum(value for value in values if isinstance(value, int | float))
 
 
 def _bounds(finding: Finding) -> str:
