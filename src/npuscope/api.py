@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explain import Explanation
+    from npuscope.machine.art_profile import ArtProfile
     from npuscope.profile.model import Profile
     from npuscope.profile.validate import Validation
     from npuscope.rules.finding import Finding
@@ -47,7 +48,9 @@ class Options(TypedDict, total=False):
     machine: str | Machine
     machine_file: str | Path | None
     generation: str
-    epoch_controller: bool
+    epoch_controller: bool | None
+    optimization: int | None
+    art_profile: str | None
     overrides: Mapping[str, object]
     mpool: str | Path | None
     shapes: Mapping[str, Sequence[int]]
@@ -111,14 +114,21 @@ def validate(
     )
 
 
-def explain(source: Source, **options: Unpack[Options]) -> Explanation:
-    """Why a network is slow or off the NPU, and what to change."""
+def explain(source: Source, *, batch: int = 0, **options: Unpack[Options]) -> Explanation:
+    """Why a network is slow or off the NPU, and what to change.
+
+    Without a `batch` it is estimated, with one it is run that many times.
+    """
     made = build(source, options)
     from npuscope.advice.explain import explain as run_explain
     from npuscope.profile.run import estimate as run_estimate
+    from npuscope.profile.run import profile as run_profile
 
-    profile = run_estimate(made.program, made.machine, made.graph)
-    return run_explain(made, profile, _file_findings(source, made.machine))
+    if batch:
+        found = run_profile(made.program, made.machine, made.graph, batch=batch)
+    else:
+        found = run_estimate(made.program, made.machine, made.graph)
+    return run_explain(made, found, _file_findings(source, made.machine))
 
 
 def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
@@ -153,9 +163,9 @@ def build(source: Source, options: Options) -> Build:
     # What the user may have mistyped is looked at before the heavy parts are loaded.
     machine = machine_for(options)
     graph = _read(source, options)
-    from npuscope.compiler.pipeline import compile_graph
+    from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
-    program = compile_graph(graph, machine)
+    program = compile_graph(graph, machine, CompileOptions(_optimization(options)))
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)
@@ -164,9 +174,14 @@ def build(source: Source, options: Options) -> Build:
 
 
 def machine_for(options: Options) -> Machine:
-    """The machine that the options name, with the pools of their .mpool file."""
+    """The machine that the options name, with the pools of their vendor files."""
+    profile = _art_profile(options)
     named = options.get("machine", DEFAULT_MACHINE)
-    machine = named if isinstance(named, Machine) else _load(named, options)
+    machine = named if isinstance(named, Machine) else _load(named, options, profile)
+    if profile is not None:
+        from npuscope.machine.art_profile import apply_art_profile
+
+        machine = apply_art_profile(machine, profile)
     mpool = options.get("mpool")
     if mpool is None:
         return machine
@@ -175,14 +190,33 @@ def machine_for(options: Options) -> Machine:
     return apply_mpool(machine, mpool)
 
 
-def _load(name: str, options: Options) -> Machine:
+def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
+    controller = options.get("epoch_controller")
+    if controller is None:
+        controller = profile.options.epoch_controller if profile else True
     return load_machine(
         name,
         generation=options.get("generation", DEFAULT_GENERATION),
-        epoch_controller=options.get("epoch_controller", True),
+        epoch_controller=controller,
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
+
+
+def _art_profile(options: Options) -> ArtProfile | None:
+    named = options.get("art_profile")
+    if named is None:
+        return None
+    from npuscope.machine.art_profile import read_art_profile
+
+    return read_art_profile(named)
+
+
+def _optimization(options: Options) -> int | None:
+    """The level asked for, else the profile's, else the generation's own."""
+    level = options.get("optimization")
+    profile = _art_profile(options) if level is None else None
+    return profile.options.optimization if profile else level
 
 
 def _md5(path: Path) -> str:

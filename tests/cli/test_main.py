@@ -31,6 +31,7 @@ def failing(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
             raise error
 
         monkeypatch.setattr(api, "estimate", fail)
+        monkeypatch.setattr(api, "explain", fail)  # what --json asks for
 
     return install
 

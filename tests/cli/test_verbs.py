@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from npuscope import api
+from npuscope.advice.explain import Explanation
 from npuscope.cli.main import main
 from npuscope.cli.output import MARKER
 from npuscope.machine.load import load_machine
@@ -18,9 +19,24 @@ from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.report.json_report import estimate_json, profile_json
 from npuscope.report.text_estimate import estimate_text
 from npuscope.report.text_profile import profile_text
+from npuscope.rules.finding import Confidence, Finding, Severity
 from sample_profile import sample_profile
 
 PROFILE = sample_profile()
+FINDING = Finding(
+    rule="NA-X",
+    severity=Severity.WARNING,
+    title="a title",
+    epoch=None,
+    ops=(),
+    evidence={"value": 1, "limit": None},
+    cause="a cause",
+    fixes=(),
+    confidence=Confidence.REPORTED,
+    since="",
+    until="",
+    docs="",
+)
 
 
 @dataclass
@@ -46,6 +62,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
     for verb in ("estimate", "profile"):
         monkeypatch.setattr(api, verb, found.answer(PROFILE))
+    monkeypatch.setattr(api, "explain", found.answer(Explanation("fine", PROFILE, (), (FINDING,))))
     monkeypatch.setattr(api, "compile", found.answer(program()))
     return found
 
@@ -91,7 +108,7 @@ def test_json_is_all_of_stdout(
 ) -> None:
     assert main(words) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == estimate_json(PROFILE)
+    assert json.loads(shown.out) == estimate_json(PROFILE, [FINDING])
     assert shown.err == ""
     assert calls.seen[0][0] == "net.tflite"
 
@@ -99,7 +116,7 @@ def test_json_is_all_of_stdout(
 def test_json_to_a_file(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "out.json"
     assert main(["profile", "net.tflite", "--json", str(path)]) == 0
-    assert json.loads(path.read_text(encoding="utf-8")) == profile_json(PROFILE)
+    assert json.loads(path.read_text(encoding="utf-8")) == profile_json(PROFILE, [FINDING])
     assert capsys.readouterr().out == profile_text(PROFILE)
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
 
@@ -123,7 +140,7 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "estimate net.onnx --machine stm32n6 --generation open --no-epoch-controller "
         "--mcu-mhz 600 --npu-mhz 800 --mpool my.mpool --input-data-type uint8 "
         "--output-data-type float32 --shape a=b=1,2,3 --set npu.clock_mhz=700 --set x.y=true "
-        "--set pools.a.file=AXI"
+        "--set pools.a.file=AXI -O3 --art-profile n6@art.json"
     )
     assert main(words.split()) == 0
     assert calls.options == {
@@ -131,6 +148,8 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "machine_file": None,
         "generation": "open",
         "epoch_controller": False,
+        "optimization": 3,
+        "art_profile": "n6@art.json",
         "overrides": {
             "clocks.mcu_mhz": 600.0,
             "clocks.npu_mhz": 800.0,

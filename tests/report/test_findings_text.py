@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from golden_file import check_golden
 from npuscope.advice.explain import Explanation, best_changes
-from npuscope.report.json_findings import explain_json, finding_json
+from npuscope.report.json_finding import finding_json
+from npuscope.report.json_findings import explain_json
 from npuscope.report.text_explain import explain_text, lint_text
 from npuscope.report.text_findings import finding_lines
 from npuscope.rules.catalogue import make_finding, rule

@@ -37,13 +37,14 @@ def run(args: argparse.Namespace) -> int:
     with working(args, "compiling and running the built-in network"):
         made = api.build(demo_graph(), api_options(args))
         profile = run_profile(made.program, made.machine, made.graph)
-        reasons = explain_text(explain(made, profile))
+        explanation = explain(made, profile)
+        reasons, result = explain_text(explanation), profile_json(profile, explanation.findings)
         with new_folder(args.output) as folder:
             save(made.program, folder / "program")
             text = f"{profile_text(profile, full=True)}\n{reasons}"
             (folder / "report.txt").write_text(text, encoding="utf-8")
-            (folder / "report.json").write_text(dump(profile_json(profile)), encoding="utf-8")
+            (folder / "report.json").write_text(dump(result), encoding="utf-8")
     where = f"report.txt, report.json and program/ are in {args.output}"
     text = f"{estimate_text(profile)}\n{reasons}\n{where}"
-    deliver(args, text, profile_json(profile))
+    deliver(args, text, result)
     return 0

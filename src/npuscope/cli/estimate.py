@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,9 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.text_estimate import estimate_text
 
     with working(args, "estimating"):
-        profile = api.estimate(args.source, **api_options(args))
-    deliver(args, estimate_text(profile), estimate_json(profile))
+        if args.json is None:
+            print_text(args, estimate_text(api.estimate(args.source, **api_options(args))))
+            return 0
+        found = api.explain(args.source, **api_options(args))
+    deliver(args, estimate_text(found.profile), estimate_json(found.profile, found.findings))
     return 0

@@ -39,8 +39,15 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--epoch-controller",
         action=argparse.BooleanOptionalAction,
-        default=True,
         help="epochs are started by the NPU's own controller (default) or by the CPU",
+    )
+    group.add_argument(
+        "--art-profile",
+        metavar="NAME@FILE",
+        help="pools and compiler options from a profile of the vendor's neural_art.json",
+    )
+    group.add_argument(
+        "-O", "--optimization", type=int, choices=range(4), metavar="LEVEL", help="0 to 3"
     )
     group.add_argument("--mcu-mhz", type=float, metavar="MHZ", help="CPU clock")
     group.add_argument("--npu-mhz", type=float, metavar="MHZ", help="NPU clock")
@@ -77,6 +84,8 @@ def api_options(args: argparse.Namespace) -> Options:
         "machine_file": args.machine_file,
         "generation": args.generation,
         "epoch_controller": args.epoch_controller,
+        "optimization": args.optimization,
+        "art_profile": args.art_profile,
         "overrides": overrides(args),
         "mpool": args.mpool,
         "shapes": dict(_shape(text) for text in args.shape),

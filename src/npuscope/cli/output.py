@@ -26,6 +26,10 @@ def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> N
         return
     if args.json is not None:
         write_file(args.json, dump(result))
+    print_text(args, text)
+
+
+def print_text(args: argparse.Namespace, text: str) -> None:
     print(text.partition("\n")[0] if args.quiet else text.rstrip("\n"))
 
 

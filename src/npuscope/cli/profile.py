@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
 from npuscope.errors import UsageError
 
 DEVICES = ("simulated",)
@@ -40,9 +40,13 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.text_profile import profile_text
 
     with working(args, "running"):
-        profile = api.profile(args.source, batch=args.batch, **api_options(args))
-    text = profile_text(profile, full=args.full, epochs=epochs)
-    deliver(args, text, profile_json(profile))
+        if args.json is None:
+            profile = api.profile(args.source, batch=args.batch, **api_options(args))
+            print_text(args, profile_text(profile, full=args.full, epochs=epochs))
+            return 0
+        found = api.explain(args.source, batch=args.batch, **api_options(args))
+    text = profile_text(found.profile, full=args.full, epochs=epochs)
+    deliver(args, text, profile_json(found.profile, found.findings))
     return 0
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from npuscope.report.json_finding import finding_json, fix_json, gain
 from npuscope.report.json_report import estimate_json
 from npuscope.rules.catalogue import RuleInfo
-from npuscope.rules.finding import Finding, Fix
+from npuscope.rules.finding import Finding
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Change, Explanation
@@ -16,33 +17,6 @@ EXPLAIN_SCHEMA = "npuscope/explain/1"
 LINT_SCHEMA = "npuscope/lint/1"
 RULES_SCHEMA = "npuscope/rules/1"
 _OF_PROFILE = ("model", "machine", "total_ms", "interval_ms", "model_error", "time", "counts")
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "title": finding.title,
-        "epoch": finding.epoch,
-        "ops": list(finding.ops),
-        "evidence": dict(finding.evidence),
-        "cause": finding.cause,
-        "fixes": [_fix(fix) for fix in finding.fixes],
-        "confidence": finding.confidence.value,
-        "since": finding.since,
-        "until": finding.until,
-        "docs": finding.docs,
-    }
-
-
-def _fix(fix: Fix) -> dict[str, Any]:
-    return {
-        "id": fix.id,
-        "title": fix.title,
-        "parameters": dict(fix.parameters),
-        "automatic": fix.automatic,
-        "gain_ms": _ms(fix.gain_ms),
-    }
 
 
 def explain_json(explanation: Explanation) -> dict[str, Any]:
@@ -61,10 +35,10 @@ def explain_json(explanation: Explanation) -> dict[str, Any]:
 def _change(change: Change) -> dict[str, Any]:
     return {
         "rule": change.rule,
-        "fix": _fix(change.fix),
+        "fix": fix_json(change.fix),
         "ops": list(change.ops),
         "findings": change.count,
-        "gain_ms": _ms(change.gain_ms),
+        "gain_ms": gain(change.gain_ms),
     }
 
 
@@ -103,7 +77,3 @@ def _rule(info: RuleInfo, sentence: str) -> dict[str, Any]:
         "until": info.until,
         "docs": info.docs,
     }
-
-
-def _ms(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

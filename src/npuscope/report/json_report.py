@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -15,25 +16,31 @@ from npuscope.profile.model import (
     TensorInfo,
 )
 from npuscope.report.figures import clocks_of, phases
+from npuscope.report.json_finding import finding_json
+from npuscope.rules.finding import Finding
 from npuscope.sim.counters import BusTraffic, CacheCounts
 
 ESTIMATE_SCHEMA = "npuscope/estimate/1"
 PROFILE_SCHEMA = "npuscope/profile/1"
 
 
-def estimate_json(profile: Profile) -> dict[str, Any]:
+def estimate_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:
     """The object of `npuscope estimate --json`."""
-    return _shared(profile, ESTIMATE_SCHEMA, [_epoch(epoch) for epoch in profile.epochs])
+    epochs = [_epoch(epoch) for epoch in profile.epochs]
+    return _shared(profile, ESTIMATE_SCHEMA, epochs, findings)
 
 
-def profile_json(profile: Profile) -> dict[str, Any]:
+def profile_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:
     """The object of `npuscope profile --json`: the estimate's keys, runs and counters."""
     clocks = clocks_of(profile)
     epochs = [_epoch(epoch) | _counted(epoch, clocks) for epoch in profile.epochs]
-    return _shared(profile, PROFILE_SCHEMA, epochs) | {"runs": [_run(r) for r in profile.runs]}
+    shared = _shared(profile, PROFILE_SCHEMA, epochs, findings)
+    return shared | {"runs": [_run(r) for r in profile.runs]}
 
 
-def _shared(profile: Profile, schema: str, epochs: list[dict[str, Any]]) -> dict[str, Any]:
+def _shared(
+    profile: Profile, schema: str, epochs: list[dict[str, Any]], findings: Iterable[Finding]
+) -> dict[str, Any]:
     return {
         "schema": schema,
         "model": _model(profile),
@@ -47,7 +54,7 @@ def _shared(profile: Profile, schema: str, epochs: list[dict[str, Any]]) -> dict
         "fit": asdict(profile.fit),
         "counts": dict(profile.counts),
         "epochs": epochs,
-        "findings": [],
+        "findings": [finding_json(finding) for finding in findings],
         "notes": list(profile.notes),
     }
 

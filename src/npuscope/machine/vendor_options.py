@@ -1,0 +1,138 @@
+"""The vendor compiler's options: what each means here, or why it means nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from npuscope.errors import UsageError
+from npuscope.machine.model import Machine
+
+_LEVELS = range(4)
+
+# Options without an influence on what is modelled, with the number of values they take.
+_NEUTRAL = {
+    "--all-buffers-info": 0,
+    "--cache-maintenance": 0,
+    "--continue-on-errors": 0,
+    "--csv-file": 1,
+    "--ec-single-epoch": 0,
+    "--generate-stai": 0,
+    "--load-cdesc": 1,
+    "--mvei": 0,
+    "--native-float": 0,
+    "--Oalt-sched": 0,
+    "--Oauto-sched": 0,
+    "--Ocache-opt": 0,
+    "--Os": 0,
+    "--Oshuffle-dma": 0,
+    "--output-info-file": 1,
+    "-g": 1,
+    "--json-quant-file": 1,
+    "--network-name": 1,
+    "--out-dir-prefix": 1,
+    "--save-mpool-file": 1,
+    "-i": 1,
+}
+# Options that change a build in a way that is not known well enough to follow.
+_NOT_MODELLED = {
+    "--Oauto": "the level that the vendor's compiler would choose is not known",
+    "--force-8bits-scale-offset": "its effect on scales is not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VendorOptions:
+    """An option string, understood."""
+
+    optimization: int | None = None
+    epoch_controller: bool = False
+    virtual_pools: bool = False
+    max_pipe: int | None = None
+    mpool: str | None = None
+    mdesc: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def parse_options(text: str, where: str) -> VendorOptions:
+    """An option string as profiles and reports hold it."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the options cannot be read: {error}", where=where) from None
+    found = VendorOptions()
+    while words:
+        found = _take(found, words, where)
+    return found
+
+
+def _take(found: VendorOptions, words: list[str], where: str) -> VendorOptions:
+    """One option off the front, with its values."""
+    name, _, glued = words.pop(0).partition("=")
+    if glued:
+        words.insert(0, glued)
+    if name == "--enable-epoch-controller":
+        return replace(found, epoch_controller=True)
+    if name == "--enable-virtual-mem-pools":
+        return replace(found, virtual_pools=True)
+    if name == "--optimization":
+        return replace(found, optimization=_level(_value(name, words, where), where))
+    if name.startswith("-O") and name[2:].isdecimal():
+        return replace(found, optimization=_level(name[2:], where))
+    if name == "--Omax-ca-pipe":
+        return replace(found, max_pipe=_whole(name, _value(name, words, where), where))
+    if name == "--load-mpool":
+        return replace(found, mpool=_value(name, words, where))
+    if name == "--load-mdesc":
+        return replace(found, mdesc=_value(name, words, where))
+    return _without_effect(found, name, words, where)
+
+
+def _without_effect(found: VendorOptions, name: str, words: list[str], where: str) -> VendorOptions:
+    if name in _NEUTRAL:
+        for _ in range(_NEUTRAL[name]):
+            _value(name, words, where)
+        return found
+    reason = _NOT_MODELLED.get(name, "it is not known here")
+    if name not in _NOT_MODELLED and words and not words[0].startswith("-"):
+        words.pop(0)
+    return replace(found, notes=(*found.notes, f"{where}: option {name} is ignored: {reason}"))
+
+
+def _value(name: str, words: list[str], where: str) -> str:
+    if not words:
+        raise UsageError(f"option {name} needs a value", where=where)
+    return words.pop(0)
+
+
+def _level(text: str, where: str) -> int:
+    level = _whole("--optimization", text, where)
+    if level not in _LEVELS:
+        raise UsageError(f"optimization level {level} is not one of 0 to 3", where=where)
+    return level
+
+
+def _whole(name: str, text: str, where: str) -> int:
+    if not text.isdecimal() or len(text) > 3:
+        raise UsageError(f"option {name} needs a number, found '{text}'", where=where)
+    return int(text)
+
+
+def with_vendor_options(machine: Machine, options: VendorOptions) -> Machine:
+    """The machine as a build with these options uses it."""
+    placement = machine.placement
+    if not options.virtual_pools:
+        placement = replace(placement, virtual_pool=())
+    convacc = machine.convacc
+    if options.max_pipe is not None:
+        most = machine.units["CONVACC"]
+        convacc = replace(convacc, max_pipe=max(1, min(options.max_pipe, most)))
+    return replace(machine, placement=placement, convacc=convacc)
+
+
+def unknown_keys(keys: Sequence[str], known: Sequence[str], place: str) -> tuple[str, ...]:
+    """The vendor's own warning for keys of a profile that mean nothing (any more)."""
+    odd = [key for key in keys if key not in known]
+    renamed = "; 'memory_desc' was renamed, use 'machine_desc'" if "memory_desc" in odd else ""
+    return (f"{place}: keys {', '.join(odd)} are ignored{renamed}",) if odd else ()
