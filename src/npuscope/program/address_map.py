@@ -1,0 +1,79 @@
+"""From physical addresses, as foreign files hold them, to buffers of a Program."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from npuscope.errors import FileError
+from npuscope.program.model import Buffer, Pool
+from npuscope.program.units import Ref
+
+
+class AddressMap:
+    """Finds the buffer at an address; what no buffer covers belongs to the pool as a whole.
+
+    Memory is used again and again: of several buffers at an address the one alive in the
+    epoch asked for is meant, and of those the one that starts nearest below the address.
+    """
+
+    def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
+        self._pools = sorted((p for p in pools if p.size_bytes), key=lambda p: p.address)
+        self._bases = [pool.address for pool in self._pools]
+        addresses = {pool.name: pool.address for pool in self._pools}
+        placed = [b for b in buffers if b.pool in addresses and not b.view_of]
+        self._buffers = sorted(
+            ((addresses[b.pool] + b.offset, b) for b in placed), key=lambda pair: pair[0]
+        )
+        self._names = {b.name: (start, b) for start, b in self._buffers}
+        self._whole: dict[str, Buffer] = {}
+
+    def ref(self, address: int, epoch: int | None = None, name: str = "") -> Ref:
+        """The place of an address. `name` is the buffer that the file itself names there."""
+        if name in self._names:
+            start, buffer = self._names[name]
+            if start <= address <= start + buffer.size_bytes:
+                return Ref(name, address - start)
+        best: tuple[int, Buffer] | None = None
+        for start, buffer in self._buffers:
+            if start > address:
+                break
+            alive = epoch is None or buffer.is_param or buffer.first <= epoch <= buffer.last
+            if address < start + buffer.size_bytes and alive:
+                best = (start, buffer)
+        if best is not None:
+            return Ref(best[1].name, address - best[0])
+        pool = self._pool(address)
+        self._whole.setdefault(pool.name, _whole(pool))
+        return Ref(_whole_name(pool), address - pool.address)
+
+    def _pool(self, address: int) -> Pool:
+        """The real pool at an address; a virtual one lies over real ones."""
+        for index in range(bisect_right(self._bases, address) - 1, -1, -1):
+            pool = self._pools[index]
+            if not pool.virtual and address < pool.address + pool.size_bytes:
+                return pool
+        raise FileError(f"address {address:#x} lies in no pool")
+
+    @property
+    def whole_pools(self) -> tuple[Buffer, ...]:
+        """Buffers for the pools that were referred to as a whole, to be added to the Program."""
+        return tuple(self._whole.values())
+
+
+def _whole_name(pool: Pool) -> str:
+    return f"@{pool.name}"
+
+
+def _whole(pool: Pool) -> Buffer:
+    """A pool's bytes as one buffer, from the first epoch to the last."""
+    return Buffer(
+        _whole_name(pool),
+        pool.size_bytes,
+        (pool.size_bytes,),
+        8,
+        pool.size_bytes,
+        pool=pool.name,
+        last=1 << 15,
+        is_param=not pool.writable,
+    )
