@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.graph.run import trace
 from npuscope.machine.model import Machine
 from npuscope.profile.agreement import Agreement, Tally
+from npuscope.profile.bridge import Bridge, OwnBridge
+from npuscope.profile.foreign import foreign_bridge
 from npuscope.profile.outside import outside_outputs
-from npuscope.program.model import Buffer, Epoch, Program
+from npuscope.program.model import Epoch, Program
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 
@@ -67,18 +69,26 @@ def validate(
 ) -> Validation:
     """Run the same samples through both, and through an outside runtime where there is one."""
     samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
-    collected = _Collected(program, graph)
+    collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
     for sample in samples:
         collected.add(sample)
     collected.check_reference(outside_outputs(model, graph, samples))
     return collected.result(len(samples))
 
 
+def _bridge(program: Program, graph: Graph, sample: dict[str, Array]) -> Bridge:
+    """A program of ours knows the network's names, another's has to be matched with it."""
+    if program.source == "npuscope":
+        return OwnBridge(program, graph)
+    return foreign_bridge(program, graph, sample)
+
+
 class _Collected:
     """Agreement over all samples."""
 
-    def __init__(self, program: Program, graph: Graph) -> None:
+    def __init__(self, program: Program, graph: Graph, bridge: Bridge) -> None:
         self.program = program
+        self.bridge = bridge
         self.graph = graph
         self.runtime: str | None = None
         self.expected: list[dict[str, Array]] = []
@@ -90,10 +100,11 @@ class _Collected:
     def add(self, sample: dict[str, Array]) -> None:
         expected = trace(self.graph, sample)
         self.expected.append({name: expected[name] for name in self.graph.outputs})
-        run = execute(self.program, sample)
+        run = execute(self.program, self.bridge.inputs(sample))
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
+        found = self.bridge.outputs(run.outputs)
         for name, tally in self.outputs.items():
-            tally.add(run.outputs[name], expected[name])
+            tally.add(found[name], expected[name])
         self._check_layers(sample, expected)
 
     def check_reference(self, outside: tuple[str, list[list[Array]]] | None) -> None:
@@ -108,18 +119,22 @@ class _Collected:
 
     def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
-        known = dict(_forced(self.program.buffers, expected))
+        known = self.bridge.forced(expected)
         integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
         # A buffer that several epochs fill is whole only behind the last of them.
         done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
 
         def compare(epoch: Epoch, memory: Memory) -> None:
             for name in written(epoch):
-                if name in integers and epoch.call is None and done[name] == epoch.number:
+                if name not in integers or done[name] != epoch.number:
+                    continue
+                if epoch.call is None:
                     tally = self.layers.setdefault(epoch.number, Tally(1.0))
                     tally.add(memory.read(name), integers[name])
+                # Whoever reads these bytes under another name starts from the reference too.
+                memory.write(name, integers[name])
 
-        execute(self.program, sample, observe=compare, force=known)
+        execute(self.program, self.bridge.inputs(sample), observe=compare, force=known)
 
     def result(self, samples: int) -> Validation:
         epochs = {epoch.number: epoch for epoch in self.program.epochs}
@@ -156,19 +171,6 @@ def _layer(epoch: Epoch, tally: Tally) -> LayerAgreement:
         found.within_1_lsb_share,
         found.max_lsb,
     )
-
-
-def _forced(buffers: Iterable[Buffer], expected: dict[str, Array]) -> Iterator[tuple[str, Array]]:
-    """Reference values for all buffers that carry a tensor of the graph, or its bytes with the
-    zero point shifted out."""
-    for buffer in buffers:
-        shifted = buffer.name.endswith(".sub") and not buffer.signed
-        value = expected.get(buffer.name.removesuffix(".sub") if shifted else buffer.tensor)
-        if value is None or buffer.is_param or value.size * value.itemsize != buffer.size_bytes:
-            continue
-        if shifted:
-            value = (value.astype(np.int16) + 128).astype(np.uint8)
-        yield buffer.name, value.reshape(buffer.shape)
 
 
 def _lsb(graph: Graph, name: str) -> float:

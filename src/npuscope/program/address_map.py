@@ -13,8 +13,8 @@ from npuscope.program.units import Ref
 class AddressMap:
     """Finds the buffer at an address; what no buffer covers belongs to the pool as a whole.
 
-    Memory is used again and again: of several buffers at an address the one alive in the
-    epoch asked for is meant, and of those the one that starts nearest below the address.
+    Memory is used again and again: of several buffers at an address one alive in the epoch
+    asked for is meant, of those the youngest, then the one that starts nearest below.
     """
 
     def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
@@ -28,32 +28,45 @@ class AddressMap:
         self._names = {b.name: (start, b) for start, b in self._buffers}
         self._whole: dict[str, Buffer] = {}
 
+    def add(self, buffer: Buffer) -> None:
+        """A buffer that the file's tables do not hold."""
+        start = next(p.address for p in self._pools if p.name == buffer.pool) + buffer.offset
+        self._buffers.append((start, buffer))
+        self._names[buffer.name] = (start, buffer)
+
     def ref(self, address: int, epoch: int | None = None, name: str = "") -> Ref:
         """The place of an address. `name` is the buffer that the file itself names there."""
         if name in self._names:
             start, buffer = self._names[name]
-            if start <= address <= start + buffer.size_bytes:
+            if start <= address < start + max(1, buffer.size_bytes):
                 return Ref(name, address - start)
-        best: tuple[int, Buffer] | None = None
-        for start, buffer in self._buffers:
-            if start > address:
-                break
-            alive = epoch is None or buffer.is_param or buffer.first <= epoch <= buffer.last
-            if address < start + buffer.size_bytes and alive:
-                best = (start, buffer)
-        if best is not None:
-            return Ref(best[1].name, address - best[0])
-        pool = self._pool(address)
+        found = [
+            (buffer.first, start, buffer)
+            for start, buffer in self._buffers
+            if start <= address < start + buffer.size_bytes
+            and (epoch is None or buffer.is_param or buffer.first <= epoch <= buffer.last)
+        ]
+        if found:
+            _, start, buffer = max(found, key=lambda entry: entry[:2])
+            return Ref(buffer.name, address - start)
+        pool = self.pool_at(address)
         self._whole.setdefault(pool.name, _whole(pool))
         return Ref(_whole_name(pool), address - pool.address)
 
-    def _pool(self, address: int) -> Pool:
+    def pool_at(self, address: int) -> Pool:
         """The real pool at an address; a virtual one lies over real ones."""
         for index in range(bisect_right(self._bases, address) - 1, -1, -1):
             pool = self._pools[index]
             if not pool.virtual and address < pool.address + pool.size_bytes:
                 return pool
         raise FileError(f"address {address:#x} lies in no pool")
+
+    def knows(self, name: str) -> bool:
+        return name in self._names
+
+    def size_of(self, name: str) -> int:
+        found = self._names.get(name)
+        return found[1].size_bytes if found else self._whole[name[1:]].size_bytes
 
     @property
     def whole_pools(self) -> tuple[Buffer, ...]:

@@ -45,7 +45,7 @@ def _claimed(
         return epoch
     wirings = [Wiring(group) for group in epoch.groups]
     compute = max(compute_cycles(wiring, machine) for wiring in wirings)
-    accesses = _accesses(epoch.groups, pools, homes, machine)
+    accesses = _accesses(wirings, pools, homes, machine)
     claims = Claims(
         ops=sum(operations(wiring) for wiring in wirings),
         compute_cycles=compute,
@@ -91,17 +91,18 @@ def operations(wiring: Wiring) -> int:
 
 
 def _accesses(
-    groups: Iterable[Group],
+    wirings: Iterable[Wiring],
     pools: Mapping[str, Pool],
     homes: Mapping[str, str],
     machine: Machine,
 ) -> tuple[Access, ...]:
     """Bytes by pool, and from 3.0 on the cycles of engines that move single bytes."""
     found: dict[str, Access] = {}
-    for engine in (unit for group in groups for unit in group.units if isinstance(unit, Streng)):
+    for wiring, engine in ((w, engine) for w in wirings for engine in w.engines):
         name = homes[engine.addr_base.buffer]
         access = found.setdefault(name, Access(name))
-        moved, cycles = engine.total_bytes, _access_cycles(engine, pools[name], machine)
+        moved = _moved_bytes(engine, wiring, machine)
+        cycles = _access_cycles(engine, moved, wiring, pools[name], machine)
         if engine.dir:
             found[name] = replace(
                 access, writes=access.writes + moved, write_cycles=max(access.write_cycles, cycles)
@@ -113,11 +114,26 @@ def _accesses(
     return tuple(found.values())
 
 
-def _access_cycles(engine: Streng, pool: Pool, machine: Machine) -> float:
+def _moved_bytes(engine: Streng, wiring: Wiring, machine: Machine) -> int:
+    """What an engine moves; the filling bytes of deep kernel sets are not counted."""
+    kernels = [unit for unit, port in wiring.readers(engine) if port == 1]
+    deep = [unit for unit in kernels if isinstance(unit, Convacc) and unit.deepmode]
+    if deep:
+        padded = -(-deep[0].kernel_elements // DEEP_PACK) * DEEP_PACK
+        return engine.total_bytes * deep[0].kernel_elements // padded
+    return engine.total_bytes
+
+
+def _access_cycles(
+    engine: Streng, moved: int, wiring: Wiring, pool: Pool, machine: Machine
+) -> float:
     """Inferred: later generations charge one access per element where bytes do not adjoin."""
     if not machine.generation.counts_accesses:
         return 0.0
     adjoin = engine.raw or engine.batch_offset == engine.batch_depth * engine.element_bytes
-    run_bytes = pool.byte_width if adjoin else engine.batch_depth * engine.element_bytes
+    conv = wiring.feature_reader(engine)
+    # A pair of channels is one word on the link and two bytes to the compiler.
+    element = 1 if conv is not None and conv.dss2mode else engine.element_bytes
+    run_bytes = pool.byte_width if adjoin else engine.batch_depth * element
     per_access = min(run_bytes, pool.byte_width)
-    return engine.total_bytes / per_access * pool.freq_ratio
+    return moved / per_access * pool.freq_ratio

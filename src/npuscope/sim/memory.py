@@ -148,6 +148,17 @@ def stored_shape(buffer: Buffer) -> tuple[int, int, int, int]:
     return buffer.shape[0], channels // max(1, batch), pixels, batch
 
 
+def to_stored(buffer: Buffer, values: np.ndarray) -> np.ndarray:
+    """Values in logical order as they follow each other in memory."""
+    n, groups, pixels, batch = stored_shape(buffer)
+    return values.reshape(n, pixels, groups, batch).transpose(_SWAP).reshape(-1)
+
+
+def from_stored(buffer: Buffer, stored: np.ndarray) -> np.ndarray:
+    """Values in the order of memory as the logical tensor."""
+    return stored.reshape(stored_shape(buffer)).transpose(_SWAP).reshape(buffer.shape)
+
+
 def element_type(buffer: Buffer) -> np.dtype[np.generic]:
     """The array type of a buffer's elements, little endian."""
     if buffer.nbits not in (8, 16, 32, 64):

@@ -1,6 +1,7 @@
 """Runs a software kernel: the reference kernel of the same op, on buffers.
 
-The call is made into a graph of one op, so there is one implementation of each kernel.
+The call is made into a graph of one op, so there is one implementation of each kernel. Calls of
+foreign programs that only move data hold their copies themselves.
 """
 
 from __future__ import annotations
@@ -15,17 +16,36 @@ from npuscope.graph.attrs import Activation, Attrs
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
 from npuscope.graph.ops import OPS
 from npuscope.program.model import Buffer, Call
+from npuscope.program.units import Ref
 from npuscope.sim.memory import Memory, element_type
 
 
 def run_call(call: Call, memory: Memory) -> None:
     """Read the inputs, run the kernel, store the outputs."""
+    copies = [args for name, args in call.args if name.startswith("copy")]
+    if copies:
+        for copy in copies:
+            _copy(call, copy, memory)
+        return
     from npuscope.graph.run import run
 
     graph = _one_op_graph(call, memory)
     results = run(graph, {name: memory.read(name) for name in graph.inputs})
     for name in call.outputs:
         memory.write(name, results[name])
+
+
+def _copy(call: Call, numbers: object, memory: Memory) -> None:
+    """(input, start in, start out, element bytes, rank, shape, steps in, steps out)."""
+    if not isinstance(numbers, tuple) or len(numbers) < 5 or len(numbers) != 5 + 3 * numbers[4]:
+        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
+    source, start_in, start_out, element, rank = numbers[:5]
+    shape, steps_in, steps_out = (numbers[5 + rank * n : 5 + rank * (n + 1)] for n in range(3))
+    kind = np.dtype(f"<u{element}")
+    read = memory.address(Ref(call.inputs[source])) + start_in
+    write = memory.address(Ref(call.outputs[0])) + start_out
+    values = memory.window(read, shape, steps_in, kind).copy()
+    memory.window(write, shape, steps_out, kind)[...] = values
 
 
 def _one_op_graph(call: Call, memory: Memory) -> Graph:

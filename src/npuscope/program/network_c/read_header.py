@@ -1,0 +1,82 @@
+"""The comments in front of network.c: who made it, with which options, on which pools."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from npuscope.program.model import Pool
+
+_OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
+_FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
+_POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
+_NUMBERS = {
+    "size": re.compile(r"\bsize=(\d+)"),
+    "width": re.compile(r"\bbyte width=(\d+)"),
+    "ratio": re.compile(r"\bfreq ratio=([\d.]+)"),
+    "score": re.compile(r"\bscore=(-?\d+)"),
+}
+_NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the file says of itself."""
+
+    tool: str
+    options: tuple[tuple[str, str], ...]
+    pools: tuple[Pool, ...]
+
+    @property
+    def generation(self) -> str:
+        """atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
+
+
+def read_header(comments: list[str]) -> Header:
+    tool = next((found[1] for text in comments if (found := _FIELD.search(text))), "")
+    head = next((text for text in comments if "Command Line options" in text), "")
+    options = tuple((name, value) for name, value in _OPTION.findall(head))
+    pools = [pool for text in comments if (pool := _pool(text)) is not None]
+    return Header(tool, options, _with_subpools(pools))
+
+
+def _pool(text: str) -> Pool | None:
+    found = _POOL.match(text)
+    if found is None:
+        return None
+    _, file_name, name, offset = found.groups()
+    numbers = {key: _number(pattern, text) for key, pattern in _NUMBERS.items()}
+    relative = not offset.lower().startswith("0x")
+    return Pool(
+        name,
+        0 if relative else int(offset, 16),
+        int(numbers["size"]),
+        max(1, int(numbers["width"])),
+        numbers["ratio"] or 1.0,
+        writable="READ_ONLY" not in text,
+        cacheable="cacheable=ON" in text,
+        score=int(numbers["score"]),
+        subpools=("?",) if " vpool " in text else (),
+        file_name=file_name,
+    )
+
+
+def _number(pattern: re.Pattern[str], text: str) -> float:
+    found = pattern.search(text)
+    return float(found[1]) if found else 0.0
+
+
+def _with_subpools(pools: list[Pool]) -> tuple[Pool, ...]:
+    """A virtual pool is made of the real ones in its range."""
+    return tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
+
+
+def _inside(pool: Pool, pools: list[Pool]) -> tuple[str, ...]:
+    if not pool.subpools:
+        return ()
+    end = pool.address + pool.size_bytes
+    real = (p for p in pools if not p.subpools and p.size_bytes)
+    return tuple(
+        p.name for p in sorted(real, key=lambda p: p.address) if pool.address <= p.address < end
+    )

@@ -1,0 +1,201 @@
+"""Library calls of network.c that move data by driven DMA (`LL_ATON_LIB_*`), as copies.
+
+All of them are strided copies: the call keeps the operator's name, its arguments hold for each
+copy (input, offsets, element bytes, shape, byte steps in and out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from npuscope.errors import FileError
+from npuscope.program.address_map import AddressMap
+from npuscope.program.model import Buffer, Call
+from npuscope.program.network_c.parse_source import CallLine, Function
+from npuscope.program.network_c.parse_values import Struct, Value
+from npuscope.program.network_c.read_buffers import Pools, address_of, read_buffer, tables_of
+from npuscope.program.network_c.read_software import AXES
+
+LIBRARY = "LL_ATON_LIB_"
+_NOT_OPERATORS = {"LL_ATON_LIB_UNUSED"}
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One strided copy between two buffers."""
+
+    source: int  # number of the call's input
+    start_in: int
+    start_out: int
+    element_bytes: int
+    shape: tuple[int, ...]
+    steps_in: tuple[int, ...]
+    steps_out: tuple[int, ...]
+
+    def numbers(self) -> tuple[int, ...]:
+        head = (self.source, self.start_in, self.start_out, self.element_bytes, len(self.shape))
+        return (*head, *self.shape, *self.steps_in, *self.steps_out)
+
+
+@dataclass(slots=True)
+class LibraryReader:
+    function: Function
+    places: AddressMap
+    pools: Pools
+    epoch: int
+
+    def read(self) -> Call | None:
+        """The function's library call; None where it has none."""
+        for statement in self.function.statements:
+            if isinstance(statement, CallLine) and _is_operator(statement.name):
+                return self._call(statement)
+        return None
+
+    def _call(self, line: CallLine) -> Call:
+        name = line.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
+        make = OPERATORS.get(name)
+        return make(self, line) if make else Call(line.name, (), ())
+
+    def table(self, value: Value) -> list[Buffer]:
+        """Buffers of the table that an argument names."""
+        for name, rows in tables_of(self.function):
+            if name == value:
+                return [read_buffer(row, self.function, self.pools) for row in rows]
+        raise self._missing(value)
+
+    def _missing(self, value: Value) -> FileError:
+        return FileError(f"'{str(value)[:60]}' is missing", where=f"epoch {self.epoch}")
+
+    def array(self, value: Value) -> list[int]:
+        """Numbers of the array that an argument names, maybe through an array of pointers."""
+        found = self.function.declared().get(str(value))
+        content = found.value if found else None
+        if isinstance(content, list) and content and isinstance(content[0], str):
+            return self.array(content[0])
+        if not isinstance(content, list):
+            raise self._missing(value)
+        return [int(n) for n in content if isinstance(n, int | float)]
+
+    def first_row(self, value: Value) -> Struct:
+        found = self.function.declared().get(str(value))
+        content = found.value if found else None
+        row = content[0] if isinstance(content, list) and content else content
+        if not isinstance(row, Struct):
+            raise self._missing(value)
+        return row
+
+    def known(self, buffer: Buffer) -> tuple[str, int]:
+        """The program's own buffer at that place, and the offset into it."""
+        pool = next(pool for pool in self.pools.pools if pool.name == buffer.pool)
+        place = self.places.ref(pool.address + buffer.offset, self.epoch, buffer.name)
+        return place.buffer, place.offset
+
+
+def _is_operator(name: str) -> bool:
+    return name.startswith(LIBRARY) and name not in _NOT_OPERATORS
+
+
+Maker = Callable[[LibraryReader, CallLine], Call]
+
+
+def _arguments(copies: Sequence[Copy]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((f"copy{number}", copy.numbers()) for number, copy in enumerate(copies))
+
+
+def _concat(reader: LibraryReader, line: CallLine) -> Call:
+    parts, outputs = reader.table(line.arguments[0]), reader.table(line.arguments[2])
+    axis = AXES.get(line.arguments[3] if isinstance(line.arguments[3], int) else 1, 3)
+    target, base = reader.known(outputs[0])
+    copies, names, first = [], [], 0
+    for number, part in enumerate(parts):
+        name, offset = reader.known(part)
+        names.append(name)
+        shape, steps_in = _walk(part, part.shape)
+        steps_out, start = _steps_at(outputs[0], part.shape, axis, first)
+        element = part.nbits // 8
+        copies.append(Copy(number, offset, base + start, element, shape, steps_in, steps_out))
+        first += part.shape[axis]
+    return Call("Concat", tuple(names), (target,), _arguments(copies))
+
+
+def _walk(buffer: Buffer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(H, W, C) with the byte steps of a buffer that stores all or single channels together."""
+    _, height, width, channels = _four(shape)
+    element = buffer.nbits // 8
+    if buffer.batch == channels or channels == 1:
+        steps = (width * channels * element, channels * element, element)
+    elif buffer.batch == 1:
+        steps = (width * element, element, height * width * element)
+    else:
+        raise FileError(f"buffer '{buffer.name}': channel blocks of {buffer.batch} in a copy")
+    return (height, width, channels), steps
+
+
+def _steps_at(
+    buffer: Buffer, part: tuple[int, ...], axis: int, first: int
+) -> tuple[tuple[int, ...], int]:
+    """Steps of the whole, and the byte where a part begins that starts at `first` on `axis`."""
+    _, steps = _walk(buffer, buffer.shape)
+    return steps, first * steps[axis - 1]
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * (4 - len(shape)) + shape
+
+
+def _transpose(reader: LibraryReader, line: CallLine) -> Call:
+    source, target = reader.first_row(line.arguments[0]), reader.first_row(line.arguments[2])
+    shape = reader.array(source.fields["shape"])
+    steps_in, steps_out = reader.array(line.arguments[1]), reader.array(line.arguments[3])
+    position = reader.array(line.arguments[4])
+    if not len(shape) == len(steps_in) == len(steps_out) == len(position):
+        raise FileError("a transpose has ranks that differ", where=f"epoch {reader.epoch}")
+    moved = tuple(steps_out[axis] for axis in position)
+    names, starts = zip(*(_place(reader, row) for row in (source, target)), strict=True)
+    nbits = source.fields.get("nbits", 8)
+    element = nbits // 8 if isinstance(nbits, int) else 1
+    copy = Copy(0, starts[0], starts[1], element, tuple(shape), tuple(steps_in), moved)
+    return Call("Transpose", (names[0],), (names[1],), _arguments([copy]))
+
+
+def _place(reader: LibraryReader, row: Struct) -> tuple[str, int]:
+    start = row.fields.get("offset_start", 0)
+    address = address_of(row.fields["addr_base"]) + (start if isinstance(start, int) else 0)
+    place = reader.places.ref(address, reader.epoch)
+    return place.buffer, place.offset
+
+
+def _depth_to_space(reader: LibraryReader, line: CallLine) -> Call:
+    """Channels are (row of block, column of block, channel)."""
+    source, target = reader.table(line.arguments[0])[0], reader.table(line.arguments[2])[0]
+    block = line.arguments[3] if isinstance(line.arguments[3], int) else 2
+    (height, width, channels), steps = _depth_steps(source, block)
+    rows, columns, elements = _walk(target, target.shape)[1]
+    steps_out = (block * rows, block * columns, rows, columns, elements)
+    (name, start), (target_name, start_out) = reader.known(source), reader.known(target)
+    shape = (height, width, block, block, channels)
+    copy = Copy(0, start, start_out, source.nbits // 8, shape, steps, steps_out)
+    return Call("DepthToSpace", (name,), (target_name,), _arguments([copy]))
+
+
+def _depth_steps(source: Buffer, block: int) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """(H, W, C) of the result's channels; steps for (h, w, block row, block column, c)."""
+    _, height, width, deep = _four(source.shape)
+    channels, element = deep // (block * block), source.nbits // 8
+    if source.batch == deep:
+        pixel = deep * element
+        steps = (width * pixel, pixel, block * channels * element, channels * element, element)
+    elif source.batch == channels:
+        plane = height * width * channels * element
+        steps = (width * channels * element, channels * element, block * plane, plane, element)
+    else:
+        raise FileError(f"depth to space from channel blocks of {source.batch} is not known")
+    return (height, width, channels), steps
+
+
+OPERATORS: dict[str, Maker] = {
+    "Concat": _concat,
+    "Transpose": _transpose,
+    "DepthToSpace": _depth_to_space,
+}

@@ -1,0 +1,243 @@
+"""Software kernels of network.c (`ll_sw_forward_*`) as Calls on views of buffers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from npuscope.errors import FileError
+from npuscope.graph.model import Quant
+from npuscope.program.address_map import AddressMap
+from npuscope.program.model import Buffer, Call
+from npuscope.program.network_c.parse_values import Struct, Value
+from npuscope.program.network_c.read_buffers import Pools, address_of
+
+Arg = float | int | str | tuple[int, ...]
+# Axes of an ONNX tensor (N, C, H, W) -> of ours (N, H, W, C).
+AXES = {0: 0, 1: 3, 2: 1, 3: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Bytes of the pools that hold parameters, by pool name."""
+
+    pools: Pools
+    data: Mapping[str, bytes]
+
+    def read(self, address: int, count: int) -> bytes | None:
+        pool = self.pools.locate(address)
+        offset = address - pool.address
+        found = self.data.get(pool.name, b"")[offset : offset + count]
+        return found if len(found) == count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand: dimensions and byte steps in the order (N, H, W, C)."""
+
+    shape: tuple[int, int, int, int]
+    steps: tuple[int, int, int, int]
+    address: int
+    signed: bool
+
+
+def tensor(info: Struct, prefix: str) -> Tensor | None:
+    """The fields below a prefix such as `general.input`."""
+    found = info.fields.get(f"{prefix}.mem.start_offset")
+    address = address_of(found) if found is not None else 0
+    if not address:
+        return None
+    shape = tuple(_int(info, f"{prefix}.dim.tensor_{axis}") or 1 for axis in "bhwc")
+    steps = tuple(_int(info, f"{prefix}.stride.{axis}") for axis in "bhwc")
+    signed = bool(_int(info, f"{prefix}.format.is_signed"))
+    if prod(shape) < (count := _int(info, f"{prefix}.dim.num_elem")):
+        shape = (1, 1, 1, count)
+    return Tensor(shape, steps, address, signed)  # type: ignore[arg-type]
+
+
+def _int(info: Struct, name: str) -> int:
+    value = info.fields.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+@dataclass(slots=True)
+class SoftwareReader:
+    """Makes the call of one epoch, and the views it works on."""
+
+    places: AddressMap
+    pools: Pools
+    images: Images
+    epoch: int
+    views: list[Buffer] = field(default_factory=list)
+
+    def read(self, function: str, info: Struct) -> Call:
+        """A kernel that is not known keeps its name: it is refused when it is executed."""
+        name = function.removeprefix("ll_sw_forward_")
+        make = KERNELS.get(name)
+        if make is None:
+            return self._unknown(name, info)
+        return make(self, info)
+
+    def _unknown(self, name: str, info: Struct) -> Call:
+        sides = [tensor(info, f"general.{side}") for side in ("input", "output")]
+        names = [self.view(side, 8, False, None, n) if side else "" for n, side in enumerate(sides)]
+        return Call(name, (names[0],), (names[1],))
+
+    def view(self, of: Tensor, nbits: int, is_float: bool, quant: Quant | None, number: int) -> str:
+        """A buffer that sees the operand as the kernel does; it owns no memory."""
+        pool = self.pools.locate(of.address)
+        name = f"epoch_{self.epoch}.{number}"
+        size = prod(of.shape) * nbits // 8
+        self.views.append(
+            Buffer(
+                name,
+                size,
+                of.shape,
+                nbits,
+                _batch(of, nbits // 8),
+                pool=pool.name,
+                offset=of.address - pool.address,
+                first=self.epoch,
+                last=self.epoch,
+                is_float=is_float,
+                signed=of.signed or is_float,
+                quant=quant,
+                view_of=self.places.ref(of.address, self.epoch).buffer,
+                is_param=not pool.writable,
+            )
+        )
+        return name
+
+    def operand(self, info: Struct, prefix: str, number: int, quant: Quant | None = None) -> str:
+        found = tensor(info, prefix)
+        if found is None:
+            raise FileError(f"the operand '{prefix}' has no address", where=f"epoch {self.epoch}")
+        is_float = quant is None
+        return self.view(found, 32 if is_float else 8, is_float, quant, number)
+
+    def quant(self, info: Struct, scale: str, zero: str) -> Quant:
+        """Scale and zero point lie in the parameter image."""
+        scales, zeros = tensor(info, scale), tensor(info, zero)
+        if scales is None or zeros is None:
+            raise FileError(f"'{scale}' or '{zero}' is missing", where=f"epoch {self.epoch}")
+        raw_scale, raw_zero = (
+            self.images.read(scales.address, 4),
+            self.images.read(zeros.address, 1),
+        )
+        if raw_scale is None or raw_zero is None:
+            return Quant((1.0,), (0,))  # without the image; execution needs it anyway
+        code = "b" if zeros.signed else "B"
+        return Quant((struct.unpack("<f", raw_scale)[0],), (struct.unpack(code, raw_zero)[0],))
+
+
+def _batch(of: Tensor, element: int) -> int:
+    """Channels stored together, from the byte steps."""
+    _, height, width, channels = of.shape
+    if channels == 1 or height * width == 1 or not any(of.steps):
+        return channels
+    if of.steps[3] == element and of.steps[2] == channels * element:
+        return channels
+    if of.steps[3] == height * width * element:
+        return 1
+    raise FileError(f"operand with byte steps {of.steps} for shape {of.shape}: layout not known")
+
+
+Maker = Callable[[SoftwareReader, Struct], Call]
+_LITERT: tuple[tuple[str, Arg], ...] = (("numerics", "litert"),)
+
+
+def _quantize(reader: SoftwareReader, info: Struct) -> Call:
+    source = reader.operand(info, "general.input", 0)
+    target = reader.operand(info, "general.output", 1, reader.quant(info, "os", "ozp"))
+    return Call("Quantize", (source,), (target,), (("numerics", "qdq"),))
+
+
+def _dequantize(reader: SoftwareReader, info: Struct) -> Call:
+    source = reader.operand(info, "general.input", 0, reader.quant(info, "is", "izp"))
+    target = reader.operand(info, "general.output", 1)
+    return Call("Dequantize", (source,), (target,), (("numerics", "qdq"),))
+
+
+def _softmax(reader: SoftwareReader, info: Struct, integer: bool) -> Call:
+    quants = [reader.quant(info, f"{side}s", f"{side}zp") for side in "io"] if integer else []
+    source = reader.operand(info, "general.input", 0, quants[0] if quants else None)
+    target = reader.operand(info, "general.output", 1, quants[1] if quants else None)
+    axis = AXES.get(_int(info, "axis"), 3)
+    return Call("Softmax", (source,), (target,), (("axis", axis), ("beta", 1.0), *_LITERT))
+
+
+# Kinds of `general.type` -> our op of one operand.
+_FUNCTIONS = {
+    "LL_SW_SIGMOID": "Sigmoid",
+    "LL_SW_TANH": "Tanh",
+    "LL_SW_HARDSWISH": "HardSwish",
+    "LL_SW_SQRT": "Sqrt",
+    "LL_SW_EXP": "Exp",
+    "LL_SW_LOG": "Log",
+    "LL_SW_ABS": "Abs",
+    "LL_SW_NEG": "Neg",
+    "LL_SW_RECIPROCAL": "Reciprocal",
+    "LL_SW_ERF": "Erf",
+    "LL_SW_FLOOR": "Floor",
+    "LL_SW_CEIL": "Ceil",
+    "LL_SW_SOFTPLUS": "Softplus",
+}
+_BINARY = {
+    "LL_SW_ARITHADD": "Add",
+    "LL_SW_ARITHSUM": "Add",
+    "LL_SW_ARITHSUB": "Sub",
+    "LL_SW_ARITHMUL": "Mul",
+    "LL_SW_ARITHDIV": "Div",
+    "LL_SW_MIN": "Min",
+    "LL_SW_MAX": "Max",
+    "LL_SW_POW": "Pow",
+}
+_HIGHEST = 3.4028234663852886e38
+
+
+def _activ(reader: SoftwareReader, info: Struct) -> Call:
+    kind = str(info.fields.get("general.type", ""))
+    source = reader.operand(info, "general.input", 0)
+    target = reader.operand(info, "general.output", 1)
+    args: tuple[tuple[str, Arg], ...] = _LITERT
+    if kind == "LL_SW_RELU":
+        args = (("low", 0.0), ("high", _HIGHEST), *args)
+        return Call("Clip", (source,), (target,), args)
+    if kind == "LL_SW_CLIP":
+        args = (("low", _float(info, "min")), ("high", _float(info, "max")), *args)
+        return Call("Clip", (source,), (target,), args)
+    if kind == "LL_SW_PRELU":
+        return Call("PRelu", (source, reader.operand(info, "operand", 2)), (target,), args)
+    return Call(_FUNCTIONS.get(kind, kind), (source,), (target,), args)
+
+
+def _arith(reader: SoftwareReader, info: Struct) -> Call:
+    kind = str(info.fields.get("general.type", ""))
+    operands = ("general.input", "operand") if tensor(info, "operand") else ("general.input",)
+    sources = tuple(reader.operand(info, name, n) for n, name in enumerate(operands))
+    target = reader.operand(info, "general.output", 9)
+    return Call(_BINARY.get(kind, kind), sources, (target,), _LITERT)
+
+
+def _global_pool(reader: SoftwareReader, info: Struct) -> Call:
+    source = reader.operand(info, "general.input", 0)
+    target = reader.operand(info, "general.output", 1)
+    return Call("Mean", (source,), (target,), (("axes", (1, 2)), ("keep_dims", True), *_LITERT))
+
+
+def _float(info: Struct, name: str) -> float:
+    value: Value = info.fields.get(name, 0.0)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+KERNELS: dict[str, Maker] = {
+    "quantizelinear": _quantize,
+    "dequantizelinear": _dequantize,
+    "softmax_integer": lambda reader, info: _softmax(reader, info, True),
+    "softmax": lambda reader, info: _softmax(reader, info, False),
+    "activ": _activ,
+    "arith": _arith,
+    "global_pool": _global_pool,
+}

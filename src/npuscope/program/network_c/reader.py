@@ -1,0 +1,292 @@
+"""network.c to a Program: pools and tables first, then the epochs in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from npuscope.errors import FileError
+from npuscope.program.address_map import AddressMap
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
+from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
+from npuscope.program.network_c.parse_source import (
+    CallLine,
+    Comment,
+    Function,
+    Source,
+    parse_source,
+)
+from npuscope.program.network_c.parse_values import Struct, Sum, Value
+from npuscope.program.network_c.read_buffers import Pools, read_buffer, tables_of
+from npuscope.program.network_c.read_header import Header, read_header
+from npuscope.program.network_c.read_library import LibraryReader
+from npuscope.program.network_c.read_software import Images, SoftwareReader
+from npuscope.program.network_c.read_units import UnitReader, engines
+
+_TABLES = ("Input", "Output", "Internal")
+# Far beyond the largest network seen (some MB): a file above it is no network.c.
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row of the epoch-block array."""
+
+    number: int
+    last: int
+    flags: int
+    start: str
+    end: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkC:
+    """The file, understood. Blobs are named in items; their code lies in another file."""
+
+    header: Header
+    program: Program
+    items: tuple[Item, ...]
+
+
+def read_network_c(
+    path: str | Path, images: Mapping[str, bytes] | None = None, name: str = ""
+) -> NetworkC:
+    """`images` are the bytes of parameter pools, by pool name or by the pool's file postfix."""
+    path = Path(path)
+    source = parse_source(_text(path), str(path))
+    header = read_header(source.comments)
+    if not header.pools or not any(name.startswith("LL_ATON_") for name in source.functions):
+        raise FileError(
+            "is no network.c of a Neural-ART compiler",
+            where=str(path),
+            hint="give the file that holds the LL_ATON functions and the pool comments",
+        )
+    try:
+        return _Reader(source, header, images or {}, name or path.stem).read()
+    except FileError as error:
+        raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise FileError(f"a part of it cannot be understood ({error})", where=str(path)) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise FileError("is too large for a network.c", where=str(path))
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: Source
+    header: Header
+    images: Mapping[str, bytes]
+    name: str
+    notes: list[str] = field(default_factory=list)
+    views: list[Buffer] = field(default_factory=list)
+    scratch: list[Buffer] = field(default_factory=list)
+
+    def read(self) -> NetworkC:
+        pools = Pools(self.header.pools)
+        data = self._image_by_pool()
+        tables = {kind: self._table(kind, pools) for kind in _TABLES}
+        buffers = _unique([buffer for rows in tables.values() for buffer in rows])
+        places = AddressMap(pools.pools, buffers)
+        items = self._items()
+        images = Images(pools, data)
+        epochs = [self._epoch(item, places, pools, images) for item in items]
+        outputs = [b.name for b in tables["Output"] if not b.is_param]
+        living = _with_lives([*buffers, *self.scratch, *places.whole_pools], epochs, outputs)
+        living = _aliases(living)
+        program = Program(
+            self.name,
+            "stm32n6",
+            self.header.generation,
+            any(item.blob for item in items),
+            pools.pools,
+            (*living, *self.views),
+            tuple(epoch for epoch in epochs if epoch is not None),
+            tuple(b.name for b in tables["Input"] if not b.is_param),
+            tuple(outputs),
+            constants=_constants(living, data),
+            source="network.c",
+            notes=tuple(self.notes),
+        )
+        return NetworkC(self.header, program, items)
+
+    def _image_by_pool(self) -> dict[str, bytes]:
+        found = {}
+        for pool in self.header.pools:
+            image = self.images.get(pool.name) or self.images.get(pool.file_name)
+            if image and not pool.virtual:
+                found[pool.name] = bytes(image)
+        return found
+
+    def _function(self, prefix: str) -> Function | None:
+        names = (name for name in self.source.functions if name.startswith(prefix))
+        return next((self.source.functions[name] for name in names), None)
+
+    def _table(self, kind: str, pools: Pools) -> list[Buffer]:
+        function = self._function(f"LL_ATON_{kind}_Buffers_Info_")
+        if function is None:
+            return []
+        rows = [row for _, rows in tables_of(function) for row in rows]
+        return [read_buffer(row, function, pools) for row in rows]
+
+    def _items(self) -> tuple[Item, ...]:
+        function = self._function("LL_ATON_EpochBlockItems_")
+        found = function.declared().get(EPOCH_ARRAY) if function else None
+        if found is None or not isinstance(found.value, list):
+            raise FileError(f"the array '{EPOCH_ARRAY}' is missing")
+        items = [_item(row) for row in found.value if isinstance(row, Struct)]
+        return tuple(item for item in items if not item.flags & Flag.last_eb)
+
+    def _epoch(self, item: Item, places: AddressMap, pools: Pools, images: Images) -> Epoch:
+        start = self.source.functions.get(item.start)
+        end = self.source.functions.get(item.end)
+        kind = _kind(item.flags)
+        operators, origin = _nodes([f for f in (start, end) if f])
+        epoch = Epoch(item.number, item.last, kind, operators, origin)
+        if item.blob:
+            return replace(epoch, groups=None)
+        if kind is EpochKind.HW:
+            return self._hardware(epoch, start, places)
+        call = self._call(epoch, end or start, places, pools, images)
+        return replace(epoch, call=call)
+
+    def _hardware(self, epoch: Epoch, start: Function | None, places: AddressMap) -> Epoch:
+        if start is None:
+            return replace(epoch, groups=None)
+        reader = UnitReader(start, places, epoch.number)
+        groups = reader.read()
+        self.scratch += reader.found
+        self.notes += [f"{epoch.name}: {field} is not known" for field in reader.unknown]
+        return replace(epoch, groups=None if reader.unknown else groups)
+
+    def _call(
+        self,
+        epoch: Epoch,
+        function: Function | None,
+        places: AddressMap,
+        pools: Pools,
+        images: Images,
+    ) -> Call | None:
+        if function is None:
+            return None
+        declared = function.declared()
+        for line in function.statements:
+            if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
+                info = declared[str(line.arguments[0])].value
+                reader = SoftwareReader(places, pools, images, epoch.number)
+                call = reader.read(line.name, info if isinstance(info, Struct) else Struct())
+                self.views += reader.views
+                return call
+        return LibraryReader(function, places, pools, epoch.number).read()
+
+
+def _item(row: Struct) -> Item:
+    number = _number(row.fields.get("epoch_num", 0))
+    start, end = (_word(row.fields.get(f"{side}_epoch_block")) for side in ("start", "end"))
+    number = number or _number_in(end) or _number_in(start)
+    blob = row.fields.get("blob_address", "NULL")
+    return Item(
+        number,
+        _number(row.fields.get("last_epoch_num", 0)) or number,
+        _flags(row.fields.get("flags", 0)),
+        start,
+        end,
+        "" if blob in ("NULL", 0) else _word(blob),
+    )
+
+
+def _number(value: Value) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _word(value: Value | None) -> str:
+    if isinstance(value, Sum):
+        return value.symbols[0]
+    return value if isinstance(value, str) and value != "NULL" else ""
+
+
+def _number_in(name: str) -> int:
+    tail = name.rpartition("_")[2]
+    return int(tail) if tail.isdecimal() and len(tail) < 9 else 0
+
+
+def _flags(value: Value) -> int:
+    words = value.symbols if isinstance(value, Sum) else (value,)
+    return sum(FLAG_VALUES.get(str(word), 0) for word in words)
+
+
+def _kind(flags: int) -> EpochKind:
+    if flags & Flag.pure_sw:
+        return EpochKind.SW
+    return EpochKind.HYBRID if flags & Flag.hybrid else EpochKind.HW
+
+
+def _nodes(functions: Iterable[Function]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Kinds and names of the nodes that the comments tell of."""
+    kinds, names = [], []
+    for function in functions:
+        for statement in function.statements:
+            if isinstance(statement, Comment) and statement.text.startswith("kind="):
+                kind, _, node = statement.text.removeprefix("kind=").partition(" node=")
+                kinds.append(kind.strip())
+                names.append(node.strip())
+    return tuple(kinds), tuple(dict.fromkeys(names))
+
+
+def _unique(buffers: list[Buffer]) -> list[Buffer]:
+    """Each name once; a table may repeat what another holds."""
+    return list({buffer.name: buffer for buffer in reversed(buffers)}.values())[::-1]
+
+
+def _with_lives(
+    buffers: list[Buffer], epochs: list[Epoch], outputs: Iterable[str]
+) -> tuple[Buffer, ...]:
+    """From the epoch that makes a buffer to the last one that uses it; outputs to the end."""
+    last: dict[str, int] = {}
+    for epoch in epochs:
+        names = {engine.addr_base.buffer for engine in engines(epoch.groups or ())}
+        names |= {*epoch.call.inputs, *epoch.call.outputs} if epoch.call else set()
+        last |= dict.fromkeys(names, epoch.last_number)
+    final = max((epoch.last_number for epoch in epochs), default=0)
+    last |= dict.fromkeys(outputs, final)
+    last |= {b.name: final for b in buffers if b.is_param}
+    return tuple(replace(b, last=max(b.first, last.get(b.name, 0))) for b in buffers)
+
+
+def _aliases(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """Another name for bytes of a buffer that is alive owns no memory of its own."""
+    owners: dict[str, list[Buffer]] = {}
+    found = []
+    for buffer in sorted(buffers, key=lambda b: (b.first, -b.size_bytes)):
+        owner = next((o for o in owners.get(buffer.pool, ()) if _holds(o, buffer)), None)
+        if owner is None:
+            owners.setdefault(buffer.pool, []).append(buffer)
+        found.append(replace(buffer, view_of=owner.name) if owner else buffer)
+    return tuple(found)
+
+
+def _holds(owner: Buffer, other: Buffer) -> bool:
+    inside = owner.offset <= other.offset
+    inside &= other.offset + other.size_bytes <= owner.offset + owner.size_bytes
+    return inside and owner.first <= other.first <= owner.last
+
+
+def _constants(buffers: Iterable[Buffer], data: Mapping[str, bytes]) -> dict[str, np.ndarray]:
+    """Bytes of the parameters that the images hold."""
+    found = {}
+    for buffer in buffers:
+        image = data.get(buffer.pool)
+        if image is not None and buffer.is_param:
+            part = image[buffer.offset : buffer.offset + buffer.size_bytes]
+            found[buffer.name] = np.frombuffer(part, np.uint8)
+    return found
