@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from npuscope.errors import UsageError
 from npuscope.graph.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
@@ -47,7 +48,7 @@ class Options(TypedDict, total=False):
 
     machine: str | Machine
     machine_file: str | Path | None
-    generation: str
+    generation: str | None
     epoch_controller: bool | None
     optimization: int | None
     art_profile: str | None
@@ -60,9 +61,9 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A network with the machine it was compiled for."""
+    """A network with the machine it was compiled for; a foreign program may come without it."""
 
-    graph: Graph
+    graph: Graph | None
     machine: Machine
     program: Program
 
@@ -100,26 +101,43 @@ def validate(
     *,
     inputs: Sequence[np.ndarray] | None = None,
     seeds: int = 1,
+    model: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Validation:
-    """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds."""
+    """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
+
+    A compiled program is compared with the `model` it was made from.
+    """
     made = build(source, options)
     from npuscope.profile.validate import validate as run_validation
 
+    original = model if made.graph is None else source
+    if original is None:
+        raise UsageError(
+            "a compiled program is validated against its model",
+            where="--model",
+            hint="give the .tflite or .onnx file it was compiled from",
+        )
+    graph = made.graph or _read(original, options)
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.
-    model = None if converted or isinstance(source, Graph) else Path(source)
-    return run_validation(
-        made.program, made.graph, made.machine, inputs=inputs, seeds=seeds, model=model
-    )
+    file = None if converted or isinstance(original, Graph) else Path(original)
+    return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
 
 
-def explain(source: Source, *, batch: int = 0, **options: Unpack[Options]) -> Explanation:
+def explain(
+    source: Source,
+    *,
+    batch: int = 0,
+    model: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Explanation:
     """Why a network is slow or off the NPU, and what to change.
 
-    Without a `batch` it is estimated, with one it is run that many times.
+    Without a `batch` it is estimated, with one it is run that many times. The reasons of a
+    compiled program come from its `model`, which is looked for beside it.
     """
-    made = build(source, options)
+    made = _with_model(build(source, options), source, model, options)
     from npuscope.advice.explain import explain as run_explain
     from npuscope.profile.run import estimate as run_estimate
     from npuscope.profile.run import profile as run_profile
@@ -143,7 +161,7 @@ def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
 
 def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
     """What only the file itself shows, before a reader has smoothed it."""
-    if isinstance(source, Graph):
+    if isinstance(source, Graph) or _is_program(source):
         return ()
     from npuscope.rules.lint_file import lint_model_file
 
@@ -158,8 +176,55 @@ def _read(source: Source, options: Options) -> Graph:
     return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
 
 
+def _is_program(source: Source) -> bool:
+    """A compiled program, ours or a vendor's; a missing file is looked at as a model."""
+    if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
+        return False
+    return Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json")
+
+
+def _compiled(path: str | Path, options: Options) -> Build:
+    """A program as it was compiled, on the machine of its generation."""
+    from npuscope.program.claims import with_claims
+    from npuscope.program.sources import read_program
+
+    program = read_program(path)
+    known: Options = {**options, "generation": options.get("generation") or program.generation}
+    if options.get("epoch_controller") is None:
+        known["epoch_controller"] = program.epoch_controller
+    machine = machine_for(known)
+    if not any(epoch.claims.max_cycles for epoch in program.epochs):
+        program = with_claims(program, machine)
+    return Build(None, machine, program)
+
+
+def _with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
+    """A compiled program with the network it came from, if that is given or found."""
+    if made.graph is not None or isinstance(source, Graph):
+        return made
+    found = model or _model_beside(Path(source), made.program)
+    if found is None:
+        return made
+    from npuscope.advice.reasons import with_reasons
+
+    graph = _read(found, options)
+    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
+
+
+def _model_beside(path: Path, program: Program) -> Path | None:
+    """The model file whose fingerprint the program names, in its folder or the one above."""
+    folder = path if path.is_dir() else path.parent
+    if not program.model_md5:
+        return None
+    files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
+    models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
+    return next((f for f in models if _md5(f) == program.model_md5), None)
+
+
 def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
+    if not isinstance(source, Graph) and _is_program(source):
+        return _compiled(source, options)
     # What the user may have mistyped is looked at before the heavy parts are loaded.
     machine = machine_for(options)
     graph = _read(source, options)
@@ -196,7 +261,7 @@ def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
         controller = profile.options.epoch_controller if profile else True
     return load_machine(
         name,
-        generation=options.get("generation", DEFAULT_GENERATION),
+        generation=options.get("generation") or DEFAULT_GENERATION,
         epoch_controller=controller,
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),

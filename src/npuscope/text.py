@@ -16,3 +16,53 @@ def safe_terminal(name: str) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def c_identifier(name: str) -> str:
+    """A C name: letters, digits and underscores, neither empty nor starting with a digit.
+
+    Different names may give the same: callers add a number where names must differ.
+    """
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)[:_IDENTIFIER_LENGTH]
+    return plain if plain and not plain[0].isdigit() else f"_{plain}"
+
+
+def c_comment(name: str) -> str:
+    """Text inside /* */: one line of ASCII that neither ends nor opens a comment."""
+    line = "".join(c if " " <= c <= "~" else _escape(c) for c in name)
+    # A backslash would join lines if it came last; a question mark may start a trigraph for one.
+    line = line.replace("??", "?\\x3f")
+    return line.replace("*/", "\\x2a/").replace("/*", "/\\x2a")
+
+
+def c_string(name: str) -> str:
+    """A C string literal, quotes included, of the name's UTF-8 bytes.
+
+    Octal escapes end after three digits, so that a digit behind one stays a digit; a question
+    mark is escaped because two of them start a trigraph.
+    """
+    data = name.encode("utf-8", "backslashreplace")
+    return '"' + "".join(_c_byte(byte) for byte in data) + '"'
+
+
+def _c_byte(byte: int) -> str:
+    char = chr(byte)
+    if char in '"\\?':
+        return f"\\{char}"
+    return char if " " <= char <= "~" else f"\\{byte:03o}"
+
+
+def dot_string(name: str) -> str:
+    """A Graphviz string, quotes included; `\\n` of the name is shown, not obeyed."""
+    line = safe_terminal(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{line}"'
+
+
+def file_name(name: str) -> str:
+    """A plain file name without folders: other characters become underscores."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    return plain if plain.strip("._-") else f"_{plain}"
+
+
+# Compilers tell apart at least 63 characters of a name; callers add prefixes.
+_IDENTIFIER_LENGTH = 40

@@ -50,7 +50,8 @@ def fallen_ops(subject: Subject) -> list[Fallen]:
     for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
         if epoch.trail:
             reason = deciding(epoch)
-            key = (epoch.origin, reason.rule)
+            # Without a source op an epoch stands for itself.
+            key = (epoch.origin or (epoch.name,), reason.rule)
             groups.setdefault(key, []).append((epoch, run))
             reasons[key] = reason
     found = [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
 
 _FOUND = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a model: .tflite or QDQ .onnx")
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument(
         "--strict", action="store_true", help="exit code 1 when there are errors or warnings"
+    )
+    parser.add_argument(
+        "--model", metavar="M", help="the model that a compiled program was made from"
     )
     add_target(parser)
     add_model(parser)
@@ -27,6 +30,6 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.text_explain import explain_text
 
     with working(args, "explaining"):
-        result = api.explain(args.source, **api_options(args))
+        result = api.explain(args.source, model=args.model, **api_options(args))
     deliver(args, explain_text(result, every=args.verbose), explain_json(result))
     return _FOUND if args.strict and result.has_problems else 0

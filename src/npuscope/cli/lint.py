@@ -21,12 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     from npuscope import api
+    from npuscope.machine.load import DEFAULT_GENERATION
     from npuscope.report.json_findings import lint_json
     from npuscope.report.text_explain import lint_text
 
     with working(args, "looking"):
         findings = api.lint(args.source, **api_options(args))
-    name, generation = Path(args.source).name, args.generation
+    name, generation = Path(args.source).name, args.generation or DEFAULT_GENERATION
     text = lint_text(name, findings, generation, every=args.verbose)
     deliver(args, text, lint_json(name, findings, generation))
     return _FOUND if any(finding.is_problem for finding in findings) else 0

@@ -11,6 +11,9 @@ from npuscope.errors import UsageError
 if TYPE_CHECKING:
     from npuscope.api import Options
 
+SOURCE_HELP = (
+    "a model (.tflite, QDQ .onnx), or what a compiler made: folder, network.c, c_info.json"
+)
 _DATA_TYPES = ("float32", "int8", "uint8")
 
 
@@ -34,7 +37,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--machine", default="stm32n6", metavar="NAME", help="see `machines`")
     group.add_argument("--machine-file", metavar="FILE", help="a machine of your own (TOML)")
     group.add_argument(
-        "--generation", default="4.0", metavar="NAME", help="compiler generation (default 4.0)"
+        "--generation", metavar="NAME", help="compiler generation (default 4.0, or the program's)"
     )
     group.add_argument(
         "--epoch-controller",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
 from npuscope.errors import UsageError
 
@@ -14,7 +14,7 @@ _MOST_EPOCHS = 100_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a model: .tflite or QDQ .onnx")
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument(
         "--connect",
         default="simulated",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import FileError, UsageError
 
@@ -17,7 +17,10 @@ _FAILED = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a model: .tflite or QDQ .onnx")
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--model", metavar="M", help="the model that a compiled program was made from"
+    )
     data = parser.add_mutually_exclusive_group()
     data.add_argument(
         "--inputs",
@@ -40,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.validation import validation_json, validation_text
 
     with working(args, "validating"):
-        result = api.validate(args.source, inputs=inputs, seeds=args.seeds, **api_options(args))
+        result = api.validate(
+            args.source, inputs=inputs, seeds=args.seeds, model=args.model, **api_options(args)
+        )
     deliver(args, validation_text(result), validation_json(result))
     return 0 if result.passed else _FAILED
 

@@ -43,6 +43,8 @@ def read_json(path: str | Path) -> LenientJson:
             notes.append(f"{path}:{error.lineno}: {what}; read as if mended")
         except RecursionError:
             raise FileError("is not valid JSON: nested too deeply", where=str(path)) from None
+        except ValueError:
+            raise FileError("is not valid JSON: a number is too long", where=str(path)) from None
 
 
 def _mend(text: str, pos: int) -> tuple[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from npuscope.errors import FileError
@@ -19,7 +18,6 @@ class AddressMap:
 
     def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
         self._pools = sorted((p for p in pools if p.size_bytes), key=lambda p: p.address)
-        self._bases = [pool.address for pool in self._pools]
         addresses = {pool.name: pool.address for pool in self._pools}
         placed = [b for b in buffers if b.pool in addresses and not b.view_of]
         self._buffers = sorted(
@@ -53,13 +51,13 @@ class AddressMap:
         self._whole.setdefault(pool.name, _whole(pool))
         return Ref(_whole_name(pool), address - pool.address)
 
-    def pool_at(self, address: int) -> Pool:
-        """The real pool at an address; a virtual one lies over real ones."""
-        for index in range(bisect_right(self._bases, address) - 1, -1, -1):
-            pool = self._pools[index]
-            if not pool.virtual and address < pool.address + pool.size_bytes:
+    def pool_at(self, address: int, size_bytes: int = 1) -> Pool:
+        """The pool that holds some bytes: a real one, else a virtual one over several."""
+        end = address + max(1, size_bytes)
+        for pool in sorted(self._pools, key=lambda pool: pool.virtual):
+            if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"address {address:#x} lies in no pool")
+        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool")
 
     def knows(self, name: str) -> bool:
         return name in self._names
@@ -79,7 +77,7 @@ def _whole_name(pool: Pool) -> str:
 
 
 def _whole(pool: Pool) -> Buffer:
-    """A pool's bytes as one buffer, from the first epoch to the last."""
+    """A pool's bytes as one buffer, from the first epoch to the last; it owns none of them."""
     return Buffer(
         _whole_name(pool),
         pool.size_bytes,
@@ -89,4 +87,5 @@ def _whole(pool: Pool) -> Buffer:
         pool=pool.name,
         last=1 << 15,
         is_param=not pool.writable,
+        view_of=_whole_name(pool),
     )

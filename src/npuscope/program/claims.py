@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
-from npuscope.program.model import Access, Claims, Epoch, Group, Pool, Program
+from npuscope.program.model import Access, Claims, Epoch, Pool, Program
 from npuscope.program.units import Activ, Arith, Convacc, Streng
 from npuscope.program.units import Pool as PoolUnit
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from math import prod
 
 from npuscope.machine.model import Machine
+from npuscope.program.copies import copies_of
 from npuscope.program.links import Wiring
-from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Convacc, Streng
 from npuscope.sim.banks import Banks
 from npuscope.sim.bursts import Bursts, Runs, count_bursts, engine_runs, lines_touched
@@ -125,8 +126,13 @@ def _kernel_cycles(epoch: Epoch, machine: Machine, buffers: dict[str, Buffer]) -
     call = epoch.call
     if call is None:
         return machine.software_cost("default").fixed
+    copies = copies_of(call)
+    if copies:
+        return machine.software_cost(call.kernel).cycles(sum(copy.elements for copy in copies))
     names = [name for name in (*call.inputs, *call.outputs) if name]
     shapes = [buffers[name].shape for name in names if not buffers[name].is_param]
+    if not shapes:
+        return machine.software_cost(call.kernel).fixed
     elements = max(prod(shape) for shape in shapes)
     rows = elements // shapes[0][-1]
     kernel = "SoftmaxRows" if call.kernel == "Softmax" and rows > 1 else call.kernel
@@ -139,11 +145,22 @@ def _call_traffic(
     call = epoch.call
     if call is None:
         return ()
+    if copies_of(call):
+        return _copied(call, banks)
     reads = [name for name in call.inputs if name]
     found: dict[str, list[int]] = {}
     for names, slot in ((reads, 0), (call.outputs, 1)):
         for name in names:
             found.setdefault(banks.of_buffer(name).name, [0, 0])[slot] += buffers[name].size_bytes
+    return tuple(PoolTraffic(pool, r, w) for pool, (r, w) in found.items())
+
+
+def _copied(call: Call, banks: Banks) -> tuple[PoolTraffic, ...]:
+    found: dict[str, list[int]] = {}
+    for copy in copies_of(call):
+        moved = copy.elements * copy.element_bytes
+        for name, slot in ((call.inputs[copy.source], 0), (call.outputs[0], 1)):
+            found.setdefault(banks.of_buffer(name).name, [0, 0])[slot] += moved
     return tuple(PoolTraffic(pool, r, w) for pool, (r, w) in found.items())
 
 

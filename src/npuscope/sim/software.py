@@ -15,6 +15,7 @@ from npuscope.errors import TargetError
 from npuscope.graph.attrs import Activation, Attrs
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
 from npuscope.graph.ops import OPS
+from npuscope.program.copies import Copy, copies_of
 from npuscope.program.model import Buffer, Call
 from npuscope.program.units import Ref
 from npuscope.sim.memory import Memory, element_type
@@ -22,7 +23,7 @@ from npuscope.sim.memory import Memory, element_type
 
 def run_call(call: Call, memory: Memory) -> None:
     """Read the inputs, run the kernel, store the outputs."""
-    copies = [args for name, args in call.args if name.startswith("copy")]
+    copies = copies_of(call)
     if copies:
         for copy in copies:
             _copy(call, copy, memory)
@@ -35,17 +36,12 @@ def run_call(call: Call, memory: Memory) -> None:
         memory.write(name, results[name])
 
 
-def _copy(call: Call, numbers: object, memory: Memory) -> None:
-    """(input, start in, start out, element bytes, rank, shape, steps in, steps out)."""
-    if not isinstance(numbers, tuple) or len(numbers) < 5 or len(numbers) != 5 + 3 * numbers[4]:
-        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
-    source, start_in, start_out, element, rank = numbers[:5]
-    shape, steps_in, steps_out = (numbers[5 + rank * n : 5 + rank * (n + 1)] for n in range(3))
-    kind = np.dtype(f"<u{element}")
-    read = memory.address(Ref(call.inputs[source])) + start_in
-    write = memory.address(Ref(call.outputs[0])) + start_out
-    values = memory.window(read, shape, steps_in, kind).copy()
-    memory.window(write, shape, steps_out, kind)[...] = values
+def _copy(call: Call, copy: Copy, memory: Memory) -> None:
+    kind = np.dtype(f"<u{copy.element_bytes}")
+    read = memory.address(Ref(call.inputs[copy.source])) + copy.start_in
+    write = memory.address(Ref(call.outputs[0])) + copy.start_out
+    values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
+    memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
 
 
 def _one_op_graph(call: Call, memory: Memory) -> Graph:

@@ -12,16 +12,7 @@ from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.attrs import Attrs, PadAttrs
 from npuscope.graph.model import DType, Numerics, Op, Tensor
 from npuscope.program.model import Call, Refused
-
-# Names under which the vendor's reports list the same kernels.
-_OPERATORS = {
-    "Quantize": "QuantizeLinear",
-    "Dequantize": "DequantizeLinear",
-    "Mean": "GlobalAveragePool",
-    "Conv2D": "Conv",
-    "FullyConnected": "Gemm",
-}
-
+from npuscope.program.operators import listed_name
 
 # Kernels that only move data: later compilers run them as driven DMA.
 MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")
@@ -57,7 +48,7 @@ def _operator(op: Op) -> str:
     """Zeros behind the channels are listed as a Concat with a tensor of zeros."""
     if op.kind == "Pad" and not any(np.ravel(op.attrs_as(PadAttrs).pads[:-1])):
         return "Concat"
-    return _OPERATORS.get(op.kind, op.kind)
+    return listed_name(op.kind)
 
 
 def call_stage(
@@ -77,7 +68,7 @@ def call_stage(
     only_moves = hybrid and context.machine.generation.hybrid_moves
     return CallStage(
         f"{op.name}.{kernel}",
-        _OPERATORS.get(kernel, kernel),
+        listed_name(kernel),
         (source,),
         output,
         op.origin,
@@ -101,7 +92,7 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     context.emit(
         CallStage(
             op.name,
-            _OPERATORS.get(op.kind, op.kind),
+            listed_name(op.kind),
             tuple(inputs),
             real_out,
             op.origin,

@@ -23,13 +23,13 @@ class Pools:
 
     pools: tuple[Pool, ...]
 
-    def locate(self, address: int) -> Pool:
-        """The real pool that holds an address."""
-        for pool in self.pools:
-            inside = pool.address <= address < pool.address + pool.size_bytes
-            if inside and not pool.virtual:
+    def locate(self, address: int, size_bytes: int = 1) -> Pool:
+        """The pool that holds some bytes: a real one, else a virtual one over several."""
+        end = address + max(1, size_bytes)
+        for pool in sorted(self.pools, key=lambda pool: pool.virtual):
+            if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"address {address:#x} lies in no pool of the file")
+        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool of the file")
 
 
 def address_of(value: Value) -> int:
@@ -70,7 +70,7 @@ def read_buffer(row: Struct, function: Function, pools: Pools) -> Buffer:
     arrays = function.declared()
     start = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_start")
     end = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_end")
-    pool = pools.locate(start)
+    pool = pools.locate(start, end - start)
     kind, _ = DATA_TYPE_KINDS.get(str(row.fields.get("type", "")), ("signed", 8))
     shape = _shape(row, arrays)
     quant = _quant(row, arrays, shape)

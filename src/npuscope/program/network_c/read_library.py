@@ -6,11 +6,12 @@ copy (input, offsets, element bytes, shape, byte steps in and out).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
+from npuscope.program.copies import Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.parse_values import Struct, Value
@@ -19,23 +20,6 @@ from npuscope.program.network_c.read_software import AXES
 
 LIBRARY = "LL_ATON_LIB_"
 _NOT_OPERATORS = {"LL_ATON_LIB_UNUSED"}
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """One strided copy between two buffers."""
-
-    source: int  # number of the call's input
-    start_in: int
-    start_out: int
-    element_bytes: int
-    shape: tuple[int, ...]
-    steps_in: tuple[int, ...]
-    steps_out: tuple[int, ...]
-
-    def numbers(self) -> tuple[int, ...]:
-        head = (self.source, self.start_in, self.start_out, self.element_bytes, len(self.shape))
-        return (*head, *self.shape, *self.steps_in, *self.steps_out)
 
 
 @dataclass(slots=True)
@@ -99,10 +83,6 @@ def _is_operator(name: str) -> bool:
 Maker = Callable[[LibraryReader, CallLine], Call]
 
 
-def _arguments(copies: Sequence[Copy]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((f"copy{number}", copy.numbers()) for number, copy in enumerate(copies))
-
-
 def _concat(reader: LibraryReader, line: CallLine) -> Call:
     parts, outputs = reader.table(line.arguments[0]), reader.table(line.arguments[2])
     axis = AXES.get(line.arguments[3] if isinstance(line.arguments[3], int) else 1, 3)
@@ -116,7 +96,7 @@ def _concat(reader: LibraryReader, line: CallLine) -> Call:
         element = part.nbits // 8
         copies.append(Copy(number, offset, base + start, element, shape, steps_in, steps_out))
         first += part.shape[axis]
-    return Call("Concat", tuple(names), (target,), _arguments(copies))
+    return Call("Concat", tuple(names), (target,), as_arguments(copies))
 
 
 def _walk(buffer: Buffer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -156,7 +136,7 @@ def _transpose(reader: LibraryReader, line: CallLine) -> Call:
     nbits = source.fields.get("nbits", 8)
     element = nbits // 8 if isinstance(nbits, int) else 1
     copy = Copy(0, starts[0], starts[1], element, tuple(shape), tuple(steps_in), moved)
-    return Call("Transpose", (names[0],), (names[1],), _arguments([copy]))
+    return Call("Transpose", (names[0],), (names[1],), as_arguments([copy]))
 
 
 def _place(reader: LibraryReader, row: Struct) -> tuple[str, int]:
@@ -176,7 +156,7 @@ def _depth_to_space(reader: LibraryReader, line: CallLine) -> Call:
     (name, start), (target_name, start_out) = reader.known(source), reader.known(target)
     shape = (height, width, block, block, channels)
     copy = Copy(0, start, start_out, source.nbits // 8, shape, steps, steps_out)
-    return Call("DepthToSpace", (name,), (target_name,), _arguments([copy]))
+    return Call("DepthToSpace", (name,), (target_name,), as_arguments([copy]))
 
 
 def _depth_steps(source: Buffer, block: int) -> tuple[tuple[int, int, int], tuple[int, ...]]:

@@ -11,6 +11,7 @@ from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.program.address_map import AddressMap
 from npuscope.program.model import Buffer, Call
+from npuscope.program.network_c.parse_source import Declaration
 from npuscope.program.network_c.parse_values import Struct, Value
 from npuscope.program.network_c.read_buffers import Pools, address_of
 
@@ -70,6 +71,7 @@ class SoftwareReader:
     pools: Pools
     images: Images
     epoch: int
+    arrays: dict[str, Declaration]  # of the function the kernel is called in
     views: list[Buffer] = field(default_factory=list)
 
     def read(self, function: str, info: Struct) -> Call:
@@ -87,9 +89,9 @@ class SoftwareReader:
 
     def view(self, of: Tensor, nbits: int, is_float: bool, quant: Quant | None, number: int) -> str:
         """A buffer that sees the operand as the kernel does; it owns no memory."""
-        pool = self.pools.locate(of.address)
-        name = f"epoch_{self.epoch}.{number}"
         size = prod(of.shape) * nbits // 8
+        pool = self.pools.locate(of.address, size)
+        name = f"epoch_{self.epoch}.{number}"
         self.views.append(
             Buffer(
                 name,
@@ -118,18 +120,23 @@ class SoftwareReader:
         return self.view(found, 32 if is_float else 8, is_float, quant, number)
 
     def quant(self, info: Struct, scale: str, zero: str) -> Quant:
-        """Scale and zero point lie in the parameter image."""
-        scales, zeros = tensor(info, scale), tensor(info, zero)
-        if scales is None or zeros is None:
-            raise FileError(f"'{scale}' or '{zero}' is missing", where=f"epoch {self.epoch}")
-        raw_scale, raw_zero = (
-            self.images.read(scales.address, 4),
-            self.images.read(zeros.address, 1),
-        )
-        if raw_scale is None or raw_zero is None:
-            return Quant((1.0,), (0,))  # without the image; execution needs it anyway
-        code = "b" if zeros.signed else "B"
-        return Quant((struct.unpack("<f", raw_scale)[0],), (struct.unpack(code, raw_zero)[0],))
+        """Scale and zero point: in the parameter image, or in arrays beside the call."""
+        scales, zeros = self._numbers(info, scale, "<f"), self._numbers(info, zero, "b")
+        return Quant((float(scales),), (int(zeros),))
+
+    def _numbers(self, info: Struct, name: str, code: str) -> float:
+        value = info.fields.get(f"{name}.mem.start_offset")
+        if isinstance(value, str) and value in self.arrays:
+            content = self.arrays[value].value
+            first = content[0] if isinstance(content, list) and content else None
+            return first if isinstance(first, int | float) else 0.0
+        found = tensor(info, name)
+        if found is None:
+            raise FileError(f"'{name}' is missing", where=f"epoch {self.epoch}")
+        code = code if code == "<f" or found.signed else "B"
+        raw = self.images.read(found.address, struct.calcsize(code))
+        # Without the image there is nothing to execute, so the numbers do not matter.
+        return float(struct.unpack(code, raw)[0]) if raw else float(code == "<f")
 
 
 def _batch(of: Tensor, element: int) -> int:

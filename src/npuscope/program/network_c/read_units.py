@@ -18,7 +18,7 @@ from npuscope.program.network_c.layout import (
 )
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.parse_values import Macro, Struct, Value
-from npuscope.program.network_c.read_buffers import address_of
+from npuscope.program.network_c.read_buffers import FOR_EVER, address_of
 from npuscope.program.units import UNIT_TYPES, Link, Port, Ref, Streng, Unit
 
 _ENABLE = "LL_ATON_EnableUnits_Init"
@@ -131,7 +131,7 @@ class UnitReader:
         return Ref(place.buffer, place.offset + back)
 
     def _new(self, name: str, address: int, size_bytes: int, struct: Struct) -> str:
-        pool = self.places.pool_at(address)
+        pool = self.places.pool_at(address, size_bytes)
         self.found.append(_scratch(name, pool, address, size_bytes, struct, self.epoch))
         self.places.add(self.found[-1])
         return name
@@ -164,7 +164,7 @@ def _scratch(
         pool=pool.name,
         offset=address - pool.address,
         first=epoch,
-        last=epoch,
+        last=FOR_EVER,
         is_param=not pool.writable,
     )
 

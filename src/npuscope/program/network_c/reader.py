@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
 from npuscope.program.network_c.parse_source import (
     CallLine,
@@ -20,7 +20,7 @@ from npuscope.program.network_c.parse_source import (
     parse_source,
 )
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
-from npuscope.program.network_c.read_buffers import Pools, read_buffer, tables_of
+from npuscope.program.network_c.read_buffers import FOR_EVER, Pools, read_buffer, tables_of
 from npuscope.program.network_c.read_header import Header, read_header
 from npuscope.program.network_c.read_library import LibraryReader
 from npuscope.program.network_c.read_software import Images, SoftwareReader
@@ -52,10 +52,16 @@ class NetworkC:
     items: tuple[Item, ...]
 
 
+FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
+
+
 def read_network_c(
-    path: str | Path, images: Mapping[str, bytes] | None = None, name: str = ""
+    path: str | Path,
+    images: Mapping[str, bytes] | FindImages | None = None,
+    known: Iterable[Buffer] = (),
 ) -> NetworkC:
-    """`images` are the bytes of parameter pools, by pool name or by the pool's file postfix."""
+    """`images` are the bytes of parameter pools by pool name, or what finds them; `known` are
+    buffers that another file tells of, with their lives."""
     path = Path(path)
     source = parse_source(_text(path), str(path))
     header = read_header(source.comments)
@@ -65,8 +71,9 @@ def read_network_c(
             where=str(path),
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
+    found = images(header.pools) if callable(images) else images or {}
     try:
-        return _Reader(source, header, images or {}, name or path.stem).read()
+        return _Reader(source, header, found, path.stem, tuple(known)).read()
     except FileError as error:
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -88,6 +95,7 @@ class _Reader:
     header: Header
     images: Mapping[str, bytes]
     name: str
+    known: tuple[Buffer, ...] = ()
     notes: list[str] = field(default_factory=list)
     views: list[Buffer] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
@@ -96,7 +104,8 @@ class _Reader:
         pools = Pools(self.header.pools)
         data = self._image_by_pool()
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
-        buffers = _unique([buffer for rows in tables.values() for buffer in rows])
+        rows = [buffer for rows in tables.values() for buffer in rows]
+        buffers = _unique([*self._placed(pools), *rows])
         places = AddressMap(pools.pools, buffers)
         items = self._items()
         images = Images(pools, data)
@@ -123,10 +132,14 @@ class _Reader:
     def _image_by_pool(self) -> dict[str, bytes]:
         found = {}
         for pool in self.header.pools:
-            image = self.images.get(pool.name) or self.images.get(pool.file_name)
+            image = self.images.get(pool.name)
             if image and not pool.virtual:
                 found[pool.name] = bytes(image)
         return found
+
+    def _placed(self, pools: Pools) -> list[Buffer]:
+        names = {pool.name for pool in pools.pools}
+        return [buffer for buffer in self.known if buffer.pool in names]
 
     def _function(self, prefix: str) -> Function | None:
         names = (name for name in self.source.functions if name.startswith(prefix))
@@ -183,7 +196,7 @@ class _Reader:
         for line in function.statements:
             if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
                 info = declared[str(line.arguments[0])].value
-                reader = SoftwareReader(places, pools, images, epoch.number)
+                reader = SoftwareReader(places, pools, images, epoch.number, declared)
                 call = reader.read(line.name, info if isinstance(info, Struct) else Struct())
                 self.views += reader.views
                 return call
@@ -260,7 +273,10 @@ def _with_lives(
     final = max((epoch.last_number for epoch in epochs), default=0)
     last |= dict.fromkeys(outputs, final)
     last |= {b.name: final for b in buffers if b.is_param}
-    return tuple(replace(b, last=max(b.first, last.get(b.name, 0))) for b in buffers)
+    return tuple(
+        replace(b, last=max(b.first, last.get(b.name, 0))) if b.last >= FOR_EVER else b
+        for b in buffers
+    )
 
 
 def _aliases(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
@@ -268,6 +284,9 @@ def _aliases(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
     owners: dict[str, list[Buffer]] = {}
     found = []
     for buffer in sorted(buffers, key=lambda b: (b.first, -b.size_bytes)):
+        if buffer.view_of:
+            found.append(buffer)
+            continue
         owner = next((o for o in owners.get(buffer.pool, ()) if _holds(o, buffer)), None)
         if owner is None:
             owners.setdefault(buffer.pool, []).append(buffer)

@@ -1,0 +1,64 @@
+"""Why a vendor's program leaves the NPU: the reasons that our own lowering of its model gives.
+
+Vendor files say that an epoch is software, not why. The model is lowered by the rules of the same
+generation; what it says about a source op holds for the epoch that came from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from npuscope.compiler.pipeline import compile_graph
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.program.model import Epoch, EpochKind, Program, Refused
+from npuscope.rules import RULES
+
+_USUAL = {"QuantizeLinear": "NA-QUANTIZE-FLOAT", "DequantizeLinear": "NA-DEQUANTIZE-FLOAT"}
+_OFF = (EpochKind.SW, EpochKind.HYBRID)
+
+
+def with_reasons(program: Program, graph: Graph, machine: Machine) -> Program:
+    """The program with a trail on every epoch off the NPU that our lowering explains."""
+    ours = compile_graph(graph, machine)
+    reasons = _reasons(epoch for epoch in ours.epochs if epoch.trail)
+    return replace(program, epochs=tuple(_explained(epoch, reasons) for epoch in program.epochs))
+
+
+def _reasons(epochs: Iterable[Epoch]) -> dict[str, list[Epoch]]:
+    found: dict[str, list[Epoch]] = {}
+    for epoch in epochs:
+        made = epoch.call.outputs if epoch.call else ()
+        for name in (*epoch.origin, *made):
+            found.setdefault(plain(name), []).append(epoch)
+    return found
+
+
+def _explained(epoch: Epoch, reasons: dict[str, list[Epoch]]) -> Epoch:
+    if epoch.kind not in _OFF or epoch.trail:
+        return epoch
+    known = [other for name in epoch.origin for other in reasons.get(plain(name), ())]
+    return replace(epoch, trail=_trail(epoch, known) or _usual(epoch))
+
+
+def _trail(epoch: Epoch, known: list[Epoch]) -> tuple[Refused, ...]:
+    """Of the same operator if there is one; a source op may become several epochs."""
+    same = [other for other in known if set(other.operators) & set(epoch.operators)]
+    return (same or known)[0].trail if known else ()
+
+
+def _usual(epoch: Epoch) -> tuple[Refused, ...]:
+    """Conversions that the front-end put in have no source op; their reason is always one."""
+    rule = next((_USUAL[kind] for kind in epoch.operators if kind in _USUAL), None)
+    sentence = next((known.sentence for known in RULES if known.id == rule), "")
+    return (Refused("NPU", rule, sentence),) if rule and sentence else ()
+
+
+def plain(name: str) -> str:
+    """A source op's name as vendor tools write it: "CONV_2D:#68" and "CONV_2D_68" are one."""
+    kind, _, rest = name.partition(":")
+    if rest.startswith("#"):
+        return f"{kind}_{rest[1:]}"
+    return re.sub(r"\W", "_", rest or kind).strip("_").removesuffix("_quantized")

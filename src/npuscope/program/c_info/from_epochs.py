@@ -1,0 +1,223 @@
+"""Epochs of our Program as the nodes, edges and blobs of c_info.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, groupby, pairwise
+from typing import Any
+
+from npuscope.program.c_info import names
+from npuscope.program.c_info.names import Dialect
+from npuscope.program.c_info.records import BlobInfo, Edge, EdgeEnd, NodeInfo
+from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.units import Activ, Arith, Ref, Streng, Unit
+
+# The vendor's names of our unit types.
+_UNITS = {
+    "CONVACC": "CONV_ACC_V2",
+    "ARITH": "ARITH_ACC_V2",
+    "POOL": "POOL_ACC_V2",
+    "ACTIV": "ACTIV_ACC_V2",
+}
+_OPERATOR_UNITS = {
+    **dict.fromkeys(("Conv",), "CONVACC"),
+    **dict.fromkeys(("Add", "Sub", "Mul"), "ARITH"),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), "POOL"),
+}
+_MOVES_ONLY = "NULL_UNIT 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Numbers for names; 0 stands for none."""
+
+    pools: dict[str, int]
+    buffers: dict[str, int]
+    epochs: dict[int, int]  # epoch number to node id
+    closing: int
+
+    @staticmethod
+    def of(program: Program) -> Ids:
+        """Nodes are numbered as the file lists them: an epoch, then its operators."""
+        pools = {pool.name: id for id, pool in enumerate(program.pools, 1)}
+        buffers = {buffer.name: id for id, buffer in enumerate(program.buffers, 1)}
+        following = 2 + len(_parameters(program))
+        epochs = {}
+        for epoch in program.epochs:
+            epochs[epoch.number] = following
+            following += 1 + len(epoch.operators)
+        return Ids(pools, buffers, epochs, following)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphParts:
+    nodes: tuple[NodeInfo, ...]
+    edges: tuple[Edge, ...]
+
+
+def graph_nodes(program: Program, ids: Ids) -> GraphParts:
+    words = names.dialect(program.generation)
+    parameters = _parameter_node(program, words)
+    epochs = [_epoch_node(epoch, ids, words) for epoch in program.epochs]
+    nodes = (parameters, *epochs, _closing_node(program, ids, words))
+    return GraphParts(nodes, tuple(_edges(program, nodes, ids, words)))
+
+
+def _parameters(program: Program) -> list[str]:
+    return [buffer.name for buffer in program.buffers if buffer.is_param]
+
+
+def _node(name: str, id: int, mapping: str, kind: str, words: Dialect, **more: Any) -> NodeInfo:
+    settings = {
+        "inputs": (),
+        "outputs": (),
+        "scratchs": (),
+        "subgraph_nodes": (),
+        "macc": 0,
+        "original_nodes": (),
+        "attributes": {},
+        "sw_functions": (),
+        words.kind_key: names.kind_text(kind, words),
+    }
+    return NodeInfo(name, id, mapping, **{**settings, **more})
+
+
+def _parameter_node(program: Program, words: Dialect) -> NodeInfo:
+    inner = tuple(
+        _node(name, id, words.parameters, names.PARAM, words)
+        for id, name in enumerate(_parameters(program), 2)
+    )
+    return _node(names.epoch_name(0), 1, words.parameters, "", words, subgraph_nodes=inner)
+
+
+def _closing_node(program: Program, ids: Ids, words: Dialect) -> NodeInfo:
+    number = max((epoch.last_number for epoch in program.epochs), default=0) + 1
+    outputs = tuple(ids.buffers[name] for name in program.outputs)
+    inner = _node(
+        "__NN__RETURN__", ids.closing + 1, words.closing, names.RETURN, words, inputs=outputs
+    )
+    return _node(
+        names.epoch_name(number),
+        ids.closing,
+        words.closing,
+        "",
+        words,
+        inputs=outputs,
+        subgraph_nodes=(inner,),
+    )
+
+
+def _epoch_node(epoch: Epoch, ids: Ids, words: Dialect) -> NodeInfo:
+    inputs, outputs = _buffers(epoch)
+    return _node(
+        names.epoch_name(epoch.number),
+        ids.epochs[epoch.number],
+        names.MAPPINGS[epoch.kind] if epoch.blob is None else names.CONTROLLER,
+        "",
+        words,
+        inputs=tuple(ids.buffers.get(name, 0) for name in inputs),
+        outputs=tuple(ids.buffers.get(name, 0) for name in outputs),
+        subgraph_nodes=tuple(_operators(epoch, ids, words)),
+        original_nodes=epoch.origin,
+        sw_functions=(epoch.call.kernel,) if epoch.call else (),
+    )
+
+
+def _buffers(epoch: Epoch) -> tuple[list[str], list[str]]:
+    """What the epoch reads and writes."""
+    if epoch.call is not None:
+        return list(epoch.call.inputs), list(epoch.call.outputs)
+    inputs: dict[str, None] = {}
+    outputs: dict[str, None] = {}
+    for unit in epoch.units:
+        writes = isinstance(unit, Streng) and unit.dir
+        (outputs if writes else inputs).update({ref.buffer: None for ref in _places(unit)})
+    return list(inputs), list(outputs)
+
+
+def _places(unit: Unit) -> list[Ref]:
+    found: tuple[Ref | None, ...] = ()
+    if isinstance(unit, Streng):
+        found = (unit.addr_base,)
+    elif isinstance(unit, Arith):
+        found = unit.A_vector, unit.B_vector, unit.C_vector
+    elif isinstance(unit, Activ):
+        found = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
+    return [place for place in found if place is not None]
+
+
+def _operators(epoch: Epoch, ids: Ids, words: Dialect) -> Iterator[NodeInfo]:
+    first = ids.epochs[epoch.number] + 1
+    units = _unit_names(epoch) if words.states_units else [None] * len(epoch.operators)
+    for place, (kind, unit) in enumerate(zip(epoch.operators, units, strict=True)):
+        name = f"{kind}_{epoch.number}_{place}"
+        attributes = {"HWUnit": unit} if unit else {}
+        mapping = _operator_mapping(epoch, place)
+        yield _node(name, first + place, mapping, kind, words, attributes=attributes)
+
+
+def _operator_mapping(epoch: Epoch, place: int) -> str:
+    """The first operator of a hybrid epoch is the library call, the others are its DMA."""
+    if epoch.kind is EpochKind.HYBRID:
+        return names.HARDWARE if place else names.SOFTWARE
+    return names.MAPPINGS[epoch.kind]
+
+
+def _unit_names(epoch: Epoch) -> list[str | None]:
+    """The unit of each operator, in the order that units of its type are configured."""
+    waiting = {kind: [u.id for u in epoch.units if u.unit == kind] for kind in _UNITS}
+    return [_unit_name(epoch, kind, waiting) for kind in epoch.operators]
+
+
+def _unit_name(epoch: Epoch, operator: str, waiting: dict[str, list[int]]) -> str | None:
+    if epoch.kind is not EpochKind.HW or not epoch.units:
+        return None
+    moves = not any(waiting[kind] for kind in _UNITS)
+    kind = _OPERATOR_UNITS.get(operator, "ACTIV")
+    if waiting[kind]:
+        return f"{_UNITS[kind]} {waiting[kind].pop(0)}"
+    return _MOVES_ONLY if moves else None
+
+
+def _edges(
+    program: Program, nodes: tuple[NodeInfo, ...], ids: Ids, words: Dialect
+) -> Iterator[Edge]:
+    numbers = count(1)
+    for before, after in pairwise(_starts(program, nodes)):
+        ends = [names.epoch_number(node.name) for node in (before, after)]
+        name = f"{words.dependency}_{ends[0]}_{ends[1]}"
+        yield _edge(name, next(numbers), names.FLOW, 0, before.id, after.id)
+    makers = {ids.buffers[inner.name]: inner.id for inner in nodes[0].subgraph_nodes or ()}
+    text = {id: name for name, id in ids.buffers.items()}
+    for node in nodes[1:]:
+        for buffer in dict.fromkeys(node.inputs or ()):
+            if buffer in makers:
+                start = makers[buffer]
+                yield _edge(text[buffer], next(numbers), names.MEMORY, buffer, start, node.id)
+        makers.update(dict.fromkeys(node.outputs or (), node.id))
+
+
+def _starts(program: Program, nodes: tuple[NodeInfo, ...]) -> list[NodeInfo]:
+    """The nodes that the host starts: of a blob only the first."""
+    blobs = [None, *(epoch.blob for epoch in program.epochs), None]
+    pairs = zip(nodes, blobs, strict=True)
+    return [
+        node for place, (node, blob) in enumerate(pairs) if blob is None or blobs[place - 1] != blob
+    ]
+
+
+def _edge(name: str, id: int, kind: str, buffer: int, start: int, end: int) -> Edge:
+    return Edge(name, id, kind, EdgeEnd(start, 0), EdgeEnd(end, 0), buffer, {})
+
+
+def blobs_of(program: Program, ids: Ids) -> tuple[BlobInfo, ...]:
+    """Blobs are named after their first epoch."""
+    held = [epoch for epoch in program.epochs if epoch.blob is not None]
+    result = []
+    for _, group in groupby(held, key=lambda epoch: epoch.blob):
+        epochs = list(group)
+        name = f"_ec_blob_{program.name}_{epochs[0].number}"
+        nodes = tuple(ids.epochs[epoch.number] for epoch in epochs)
+        result.append(BlobInfo(name, nodes, encrypted=False))
+    return tuple(result)

@@ -1,0 +1,275 @@
+"""The records of c_info.json, schema 2.0, in all its flavours, under the file's own names.
+
+A field that is None was not in the file: flavours and versions differ in what they state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from npuscope.program.c_info.layout import Amount, Count, Id, OrMinusOne
+
+Extra = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    name: str
+    signature: str | None = None  # "0x" and the MD5 of the file
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model that a tool read or wrote."""
+
+    name: str | None = None
+    type: str | None = None
+    size: Count | None = None
+    n_params: Count | None = None
+    model_files: tuple[ModelFile, ...] | None = None
+    generated_time: str | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    version: str
+    arguments: str | None = None
+    environment: tuple[str, ...] | None = None
+    input_model: ModelEntry | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    tools: tuple[Tool, ...] | None = None
+    generated_model: ModelEntry | None = None
+    network_signature: str | None = None
+    target: str | None = None
+    test_name: str | None = None
+    device: str | None = None  # after validation on a board
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    start: Count
+    end: Count
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint:
+    """Integer bits without the sign, fraction bits, 1 if signed."""
+
+    m: int
+    n: int
+    sign: int
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    axis: int  # -1: one scale for all
+    scales: tuple[float, ...]
+    offsets: tuple[int, ...]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferInfo:
+    """An allocated tensor; `shape` has the channels before the pixels."""
+
+    name: str
+    id: Id
+    size_bytes: Count
+    shape: tuple[Count, ...]
+    format: str
+    nbits: Count
+    mpool_id: Id | None = None
+    offset_start: OrMinusOne | None = None
+    alignment: Count | None = None
+    is_param: bool | None = None
+    flags: str | None = None
+    epochs: Lifetime | None = None
+    shape_map: tuple[Any, ...] | None = None
+    channel_first: bool | None = None
+    channel_last: bool | None = None
+    batch: Count | None = None
+    qmn: FixedPoint | None = None
+    intq: Affine | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """An epoch, or an operator inside one."""
+
+    name: str
+    id: Id
+    mapping: str
+    inputs: tuple[Id, ...] | None = None
+    outputs: tuple[Id, ...] | None = None
+    scratchs: tuple[Id, ...] | None = None
+    subgraph_nodes: tuple[NodeInfo, ...] | None = None
+    macc: Count | None = None
+    original_nodes: tuple[Any, ...] | None = None
+    description: str | None = None  # 2.x: "Node kind=Conv"
+    type: str | None = None  # from 3.0 on: "Conv"
+    attributes: Extra | None = None
+    sw_functions: tuple[Any, ...] | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeEnd:
+    node_id: Id
+    port: Count | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    name: str
+    id: Id
+    edge_kind: str
+    start: EdgeEnd
+    end: EdgeEnd
+    buffer: Id | None = None
+    attributes: Extra | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFormat:
+    quantizer: str | None = None
+    scale: tuple[float, ...] | None = None
+    zero: tuple[float, ...] | None = None
+    type: str | None = None
+    size: Count | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalTensor:
+    """An input or output of the network as the model file has it."""
+
+    name: str
+    data_format: DataFormat | None = None
+    shape: tuple[Any, ...] | None = None
+    shape_map: tuple[str, ...] | None = None
+    c_shape_map: tuple[str, ...] | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInfo:
+    name: str
+    nodes: tuple[NodeInfo, ...]
+    id: Id | None = None
+    inputs: tuple[Id, ...] | None = None
+    outputs: tuple[Id, ...] | None = None
+    edges: tuple[Edge, ...] | None = None
+    original_inputs: tuple[OriginalTensor, ...] | None = None
+    original_outputs: tuple[OriginalTensor, ...] | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAttributes:
+    byte_width: Count
+    freq_ratio: Amount
+    throughput: str | None = None
+    latency: str | None = None
+    burst_max_length: Count | None = None
+    burst_penalty: Amount | None = None
+    read_power: Amount | None = None
+    write_power: Amount | None = None
+    use_for_initrs: bool | None = None
+    score: int | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInfo:
+    name: str
+    id: Id
+    size_bytes: OrMinusOne
+    attributes: PoolAttributes | None = None
+    fname: str | None = None
+    alignment: Count | None = None
+    address: str | None = None  # decimal; NULL or a symbol where it is relative
+    offset_start: OrMinusOne | None = None
+    used_size_bytes: Count | None = None
+    rights: str | None = None
+    cacheable: str | None = None
+    pipelined: str | None = None
+    user_allocated: bool | None = None
+    persistent: bool | None = None
+    subpools: tuple[Id, ...] | None = None
+    buffers: tuple[Id, ...] | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessInfo:
+    """What one epoch moves in one pool: bytes and cycles."""
+
+    node_id: Id
+    mpool_id: Id
+    reads: Count
+    writes: Count
+    read_cycles: Amount | None = None
+    write_cycles: Amount | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerInfo:
+    node_id: Id
+    ops: Count
+    compute_cycles: Count
+    max_cycles: Count
+    average_acc_power_mw: Amount | None = None
+    average_memory_power_mw: Amount | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobInfo:
+    name: str
+    nodes_id: tuple[Id, ...]
+    encrypted: bool | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTime:
+    """One executed block as a board measured it: MCU cycles before, in and after the core."""
+
+    counters: tuple[Amount, ...] | None = None
+    cycles: Amount | None = None
+    duration_ms: Amount | None = None
+    percentage: Amount | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CInfo:
+    """The whole file. What a flavour does not have is None."""
+
+    json_schema_version: str | None = None
+    environment: Environment | None = None
+    buffers: tuple[BufferInfo, ...] | None = None
+    graphs: tuple[GraphInfo, ...] | None = None
+    memory_pools: tuple[PoolInfo, ...] | None = None
+    memory_accesses: tuple[AccessInfo, ...] | None = None
+    power_estimates: tuple[PowerInfo, ...] | None = None
+    ec_blobs_info: tuple[BlobInfo, ...] | None = None
+    memory_footprint: Extra | None = None
+    validation: Extra | None = None
+    aton_execution_time: tuple[BlockTime, ...] | None = None
+    extra: Extra = field(default_factory=dict)

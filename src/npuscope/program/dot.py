@@ -1,0 +1,173 @@
+"""A Program as a Graphviz graph: a cluster an epoch, units inside, buffers between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Protocol
+
+from npuscope.program.model import Epoch, EpochKind, Group, Program
+from npuscope.program.modes import ActivOp, ArithOp, PoolOp
+from npuscope.program.units import Activ, Arith, Convacc, Pool, Port, Streng, Unit
+from npuscope.text import c_identifier, dot_string
+
+Lines = list[str]
+_COLOURS = {EpochKind.HW: "#dbe9f6", EpochKind.SW: "#fbe3d6", EpochKind.HYBRID: "#fff3cd"}
+_OPERATIONS_PER_MAC = 2
+
+
+class EpochTimes(Protocol):
+    """What is taken of a profile's epoch; a Profile lies above this package."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+    @property
+    def ms(self) -> float: ...
+    @property
+    def counters(self) -> Any: ...
+
+
+class Times(Protocol):
+    @property
+    def epochs(self) -> Sequence[EpochTimes]: ...
+
+
+def dot_text(program: Program, profile: Times | None = None) -> str:
+    """The graph; with a profile, every epoch shows its time, MAC/cycle and what bounds it."""
+    times = {(run.first, run.last): run for run in profile.epochs} if profile else {}
+    lines = [
+        f"digraph {dot_string(program.name)} {{",
+        "  rankdir=TB; compound=true; fontname=sans;",
+        '  node [shape=box, fontname=sans, fontsize=10, style=filled, fillcolor="#ffffff"];',
+    ]
+    for epoch in program.executed:
+        lines += _cluster(epoch, times.get((epoch.number, epoch.last_number)))
+    return "\n".join([*lines, *_buffers(program), *_edges(program), "}", ""])
+
+
+def _cluster(epoch: Epoch, run: EpochTimes | None) -> Lines:
+    label = "\\n".join(_escaped(line) for line in _title(epoch, run))
+    return [
+        f"  subgraph cluster_{epoch.number} {{",
+        f'    label="{label}"; style=filled; color="{_COLOURS[epoch.kind]}";',
+        *(f"    {line}" for line in _nodes(epoch)),
+        "  }",
+    ]
+
+
+def _title(epoch: Epoch, run: EpochTimes | None) -> list[str]:
+    title = [f"epoch {epoch.number} ({epoch.kind.value})", ", ".join(epoch.operators)]
+    if run is None:
+        return title
+    cycles = run.counters.core_cycles
+    rate = f", {epoch.claims.ops / _OPERATIONS_PER_MAC / cycles:.1f} MAC/cycle" if cycles else ""
+    return [*title, f"{run.ms:.3f} ms{rate}", f"bound by {run.counters.bound.value}"]
+
+
+def _nodes(epoch: Epoch) -> Lines:
+    if epoch.call is not None or not epoch.groups:
+        kernel = epoch.call.kernel if epoch.call else ", ".join(epoch.operators) or "no registers"
+        return [f"{_whole(epoch)} [label={dot_string(kernel)}];"]
+    return [
+        line
+        for number, group in enumerate(epoch.groups)
+        for line in [*_units(epoch, number, group), *_links(epoch, number, group)]
+    ]
+
+
+def _units(epoch: Epoch, number: int, group: Group) -> Lines:
+    return [
+        f"{_node(epoch, number, Port(unit.unit, unit.id))} [label={dot_string(_label(unit))}];"
+        for unit in group.units
+    ]
+
+
+def _links(epoch: Epoch, number: int, group: Group) -> Lines:
+    lines = []
+    for link in group.links:
+        ends = _node(epoch, number, link.source), _node(epoch, number, link.destination)
+        port = f" [label={link.destination.port}]" if link.destination.port else ""
+        lines.append(f"{ends[0]} -> {ends[1]}{port};")
+    return lines
+
+
+def _label(unit: Unit) -> str:
+    return f"{unit.unit} {unit.id}{_detail(unit)}"
+
+
+def _detail(unit: Unit) -> str:
+    """What tells one configuration from another."""
+    if isinstance(unit, Convacc):
+        window = f"{unit.kernelHeight}x{unit.kernelWidth}"
+        return f": {window}, {unit.nKernels} kernels of {unit.batchDepth}"
+    if isinstance(unit, Arith):
+        return f": {_word(ArithOp, unit.operation)}"
+    if isinstance(unit, Activ):
+        return f": {_word(ActivOp, unit.operation)}"
+    if isinstance(unit, Pool):
+        return f": {_word(PoolOp, unit.operation)} {unit.poolWinY}x{unit.poolWinX}"
+    if isinstance(unit, Streng):
+        return f": {'out' if unit.dir else 'in'} {unit.total_bytes:,} B"
+    return ""
+
+
+def _word(kind: type[IntEnum], value: int) -> str:
+    known = {int(member): member.name for member in kind}
+    return known.get(value, f"operation {value}")
+
+
+def _buffers(program: Program) -> Lines:
+    """Activations and graph ends; parameters would hide everything else."""
+    return [
+        f"  {name} [shape=ellipse, label={dot_string(label)}];"
+        for name, label in (
+            (f"b{index}", f"{b.name}  {'x'.join(map(str, b.shape))}  {b.pool}")
+            for index, b in enumerate(program.buffers)
+            if not b.is_param
+        )
+    ]
+
+
+def _edges(program: Program) -> Lines:
+    """Buffer -> reader and writer -> buffer, each once."""
+    names = {b.name: f"b{i}" for i, b in enumerate(program.buffers) if not b.is_param}
+    found: dict[str, None] = {}
+    for epoch in program.executed:
+        for node, buffer, writes in _accesses(epoch):
+            if buffer in names:
+                pair = (node, names[buffer]) if writes else (names[buffer], node)
+                found[f"  {pair[0]} -> {pair[1]};"] = None
+    return [*found, *_views(program, names)]
+
+
+def _views(program: Program, names: dict[str, str]) -> Lines:
+    """The same bytes under another name."""
+    pairs = [(b.view_of, b.name) for b in program.buffers if b.view_of in names and b.name in names]
+    return [f"  {names[a]} -> {names[b]} [style=dashed, dir=none];" for a, b in pairs]
+
+
+def _accesses(epoch: Epoch) -> list[tuple[str, str, bool]]:
+    """(node, buffer, whether it writes) of an epoch."""
+    if epoch.call is not None:
+        reads = [(_whole(epoch), name, False) for name in epoch.call.inputs]
+        return reads + [(_whole(epoch), name, True) for name in epoch.call.outputs]
+    return [
+        (_node(epoch, number, Port(unit.unit, unit.id)), unit.addr_base.buffer, bool(unit.dir))
+        for number, group in enumerate(epoch.groups or ())
+        for unit in group.units
+        if isinstance(unit, Streng)
+    ]
+
+
+def _whole(epoch: Epoch) -> str:
+    return f"e{epoch.number}"
+
+
+def _node(epoch: Epoch, group: int, port: Port) -> str:
+    return f"e{epoch.number}_{group}_{c_identifier(port.unit)}_{port.id}"
+
+
+def _escaped(text: str) -> str:
+    return dot_string(text)[1:-1]

@@ -1,0 +1,246 @@
+"""An epoch-controller binary as bytes: a plain blob, or a container with tables around it.
+
+Plain: magic, number of words, code. Container: magic, byte offsets of the relocation table, the
+patch table, debug data and the blob (0 = absent). A table holds a count, fixed rows, lists of
+places and names; its offsets count from the table. A place is a word of the code.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from npuscope.errors import FileError, TargetError
+from npuscope.program.ec_blob.instructions import (
+    HEADER_WORDS,
+    MAGIC,
+    Instruction,
+    decode,
+    encode,
+)
+
+_WORD = 4
+_ALIGN = 8  # the header, the tables and the blob start on whole 64-bit words
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """Words of the code that hold addresses relative to a named base."""
+
+    identifier: str
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Bits of words that take a named value, shifted right by `shift`, before a run."""
+
+    identifier: str
+    mask: int
+    places: tuple[int, ...]
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EcBinary:
+    """`container` is the container's magic number, None for a plain blob."""
+
+    instructions: tuple[Instruction, ...]
+    container: int | None = None
+    relocations: tuple[Relocation, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    debug: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a kind of container has after its magic, and in a row of its patch table."""
+
+    offsets: tuple[str, ...]
+    patch_row: tuple[str, ...]
+
+
+_LATER = ("relocations", "patches", "debug", "blob")
+_LAYOUTS = {
+    0xECBF0020: _Layout(("relocations", "debug", "blob"), ()),
+    0xECBF0030: _Layout(_LATER, ("identifier", "mask", "count", "list")),
+    0xECBF0050: _Layout(_LATER, ("identifier", "shift", "mask", "count", "list")),
+}
+_RELOCATION_ROW = ("identifier", "count", "list")
+CONTAINERS = tuple(_LAYOUTS)
+
+
+def read_binary(data: bytes) -> EcBinary:
+    """A blob or a container. Bytes after the code may only be padding."""
+    if len(data) < HEADER_WORDS * _WORD:
+        raise FileError(f"{len(data)} bytes are no blob", where="word 0")
+    magic = _word(data, 0)
+    if magic == MAGIC:
+        return EcBinary(_read_code(data, 0))
+    layout = _LAYOUTS.get(magic)
+    if layout is None:
+        raise FileError(
+            f"expected {MAGIC:#010x} or a container, found {magic:#010x}",
+            where="word 0",
+            hint="give a *_ecblobs.h or the bytes of one blob",
+        )
+    return _read_container(data, magic, layout)
+
+
+def _read_container(data: bytes, magic: int, layout: _Layout) -> EcBinary:
+    offsets = {name: _word(data, 1 + i) for i, name in enumerate(layout.offsets)}
+    for index, (name, offset) in enumerate(offsets.items()):
+        if offset % _WORD or offset >= len(data) or (not offset and name == "blob"):
+            raise FileError(f"the offset of {name} is {offset}", where=f"word {1 + index}")
+    code = _read_code(data, offsets["blob"])
+    count = _word(data, offsets["blob"] // _WORD + 1)
+    relocations = _read_table(data, offsets["relocations"], _RELOCATION_ROW, count)
+    patches = _read_table(data, offsets.get("patches", 0), layout.patch_row, count)
+    return EcBinary(
+        code,
+        magic,
+        tuple(Relocation(row.identifier, row.places) for row in relocations),
+        tuple(
+            Patch(row.identifier, row.numbers["mask"], row.places, _signed(row.numbers))
+            for row in patches
+        ),
+        data[offsets["debug"] : offsets["blob"]] if offsets["debug"] else b"",
+    )
+
+
+def _signed(numbers: dict[str, int]) -> int:
+    shift = numbers.get("shift", 0)
+    return shift - (1 << 32) if shift >> 31 else shift
+
+
+def _read_code(data: bytes, start: int) -> tuple[Instruction, ...]:
+    first = start // _WORD
+    if _word(data, first) != MAGIC:
+        raise FileError(f"expected {MAGIC:#010x}", where=f"word {first}")
+    count = _word(data, first + 1)
+    end = start + (HEADER_WORDS + count) * _WORD
+    if end > len(data):
+        available = (len(data) - start) // _WORD - HEADER_WORDS
+        raise FileError(
+            f"{count} words of code are announced, {available} are there",
+            where=f"word {first + 1}",
+        )
+    if any(data[end:]) or len(data) - end >= 64:
+        raise FileError("bytes follow the code", where=f"word {end // _WORD}")
+    first += HEADER_WORDS
+    words = struct.unpack_from(f"<{count}I", data, first * _WORD)
+    return decode(words, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    identifier: str
+    numbers: dict[str, int]
+    places: tuple[int, ...]
+
+
+def _read_table(data: bytes, start: int, layout: tuple[str, ...], code_words: int) -> list[_Row]:
+    if not start:
+        return []
+    first = start // _WORD
+    rows = _word(data, first)
+    if (1 + rows * len(layout)) * _WORD > len(data) - start:
+        raise FileError(f"a table of {rows} rows goes past the end", where=f"word {first}")
+    return [
+        _read_row(data, start, first + 1 + i * len(layout), layout, code_words) for i in range(rows)
+    ]
+
+
+def _read_row(data: bytes, start: int, at: int, layout: tuple[str, ...], code_words: int) -> _Row:
+    numbers = {name: _word(data, at + i) for i, name in enumerate(layout)}
+    where = start + numbers["list"]
+    count = numbers["count"]
+    if where % _WORD or where + count * _WORD > len(data):
+        raise FileError(f"a list of {count} places goes past the end", where=f"word {at}")
+    places = struct.unpack_from(f"<{count}I", data, where)
+    if any(place >= code_words for place in places):
+        raise FileError("a place lies outside of the code", where=f"word {where // _WORD}")
+    return _Row(_read_name(data, start + numbers["identifier"], at), numbers, places)
+
+
+def _read_name(data: bytes, start: int, at: int) -> str:
+    end = data.find(b"\0", start)
+    if start >= len(data) or end < 0:
+        raise FileError("a name has no end", where=f"word {at}")
+    # Any byte has a character in latin-1, so a foreign name cannot fail here.
+    return data[start:end].decode("latin-1")
+
+
+def _word(data: bytes, index: int) -> int:
+    if (index + 1) * _WORD > len(data):
+        raise FileError("the file ends here", where=f"word {index}")
+    return int.from_bytes(data[index * _WORD : (index + 1) * _WORD], "little")
+
+
+def write_binary(binary: EcBinary) -> bytes:
+    """The bytes, padded to whole 64-bit words."""
+    code = encode(binary.instructions)
+    blob = _pack((MAGIC, len(code), *code))
+    if binary.container is None:
+        return _padded(blob)
+    layout = _LAYOUTS.get(binary.container)
+    if layout is None:
+        raise TargetError(f"{binary.container:#010x} is no container")
+    if binary.patches and not layout.patch_row:
+        raise TargetError(f"container {binary.container:#010x} has no patches")
+    _check_places((*binary.relocations, *binary.patches), len(code))
+    parts = {
+        "relocations": _table(binary.relocations, _RELOCATION_ROW),
+        "patches": _table(binary.patches, layout.patch_row),
+        "debug": binary.debug,
+        "blob": blob,
+    }
+    return _assemble(binary.container, layout, parts)
+
+
+def _check_places(rows: Iterable[Relocation | Patch], code_words: int) -> None:
+    for row in rows:
+        if any(not 0 <= place < code_words for place in row.places):
+            raise TargetError(f"'{row.identifier}' names a place outside of the code")
+        if isinstance(row, Patch) and not 0 <= row.mask < 1 << 32:
+            raise TargetError(f"the mask of '{row.identifier}' has no room in 32 bits")
+
+
+def _assemble(magic: int, layout: _Layout, parts: dict[str, bytes]) -> bytes:
+    at = len(_padded(bytes((1 + len(layout.offsets)) * _WORD)))
+    offsets, body = [magic], b""
+    for name in layout.offsets:
+        offsets.append(at + len(body) if parts[name] else 0)
+        body += _padded(parts[name])
+    return _padded(_pack(offsets)) + body
+
+
+def _table(rows: tuple[Relocation, ...] | tuple[Patch, ...], layout: tuple[str, ...]) -> bytes:
+    """Count and rows, then all lists, then all names."""
+    if not rows:
+        return b""
+    lists = (1 + len(rows) * len(layout)) * _WORD
+    names = lists + sum(len(row.places) for row in rows) * _WORD
+    words, places, text = [len(rows)], list[int](), b""
+    for row in rows:
+        numbers = {
+            "identifier": names + len(text),
+            "shift": getattr(row, "shift", 0) & 0xFFFFFFFF,
+            "mask": getattr(row, "mask", 0),
+            "count": len(row.places),
+            "list": lists + len(places) * _WORD,
+        }
+        words += [numbers[name] for name in layout]
+        places += row.places
+        text += row.identifier.encode("latin-1") + b"\0"
+    return _pack((*words, *places)) + text
+
+
+def _pack(words: Iterable[int]) -> bytes:
+    found = tuple(words)
+    return struct.pack(f"<{len(found)}I", *found)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGN)

@@ -1,0 +1,123 @@
+"""From blobs to unit configurations: run the register writes and look when units start.
+
+A group is what is on and linked when the controller first waits for a stream engine. Registers
+do not hold everything that a compiler writes down: a scalar operation has no geometry, a
+broadcast only products of it. What is missing has no effect on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.errors import FileError
+from npuscope.program.address_map import AddressMap
+from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
+from npuscope.program.ec_blob.bindings import Image
+from npuscope.program.ec_blob.instructions import (
+    HEADER_WORDS,
+    Instruction,
+    Label,
+    Poll,
+)
+from npuscope.program.ec_blob.register_file import RegisterFile
+from npuscope.program.ec_blob.registers import CTRL, RUNNING_BIT, UNIT_BY_PAGE
+from npuscope.program.ec_blob.switch import lift_links
+from npuscope.program.ec_blob.tables import Tables
+from npuscope.program.model import Buffer, Group, Pool
+from npuscope.program.units import Ref, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """Groups by epoch number, and what the blobs load into units as constants of a pool."""
+
+    groups: dict[int, tuple[Group, ...]]
+    constants: dict[str, np.ndarray]
+    buffers: tuple[Buffer, ...]
+    pool: Pool
+
+
+def lift(blobs: Iterable[Iterable[Instruction]], addresses: AddressMap) -> Lifted:
+    """Run blobs in their order. `addresses` turns physical addresses into buffers."""
+    lifter = _Lifter(addresses)
+    for blob in blobs:
+        lifter.run(blob)
+    groups = {number: tuple(found) for number, found in lifter.groups.items()}
+    tables = lifter.tables
+    return Lifted(groups, tables.constants, tuple(tables.buffers), tables.pool())
+
+
+class _Lifter:
+    def __init__(self, addresses: AddressMap) -> None:
+        self.addresses = addresses
+        self.file = RegisterFile()
+        self.tables = Tables()
+        self.groups: dict[int, list[Group]] = {}
+        self.epoch: int | None = None
+
+    def run(self, blob: Iterable[Instruction]) -> None:
+        at = HEADER_WORDS
+        self.epoch = None
+        for instruction in blob:
+            try:
+                self._step(instruction)
+            except FileError as error:
+                where = f"word {at}, {error.where}" if error.where else f"word {at}"
+                raise FileError(error.message, where=where, hint=error.hint) from None
+            at += instruction.words
+        if self.file.started:
+            raise FileError("units are started, but nothing waits for them", where=f"word {at}")
+
+    def _step(self, instruction: Instruction) -> None:
+        self.file.run(instruction)
+        if isinstance(instruction, Label):
+            self.epoch = instruction.number
+            self.groups.setdefault(self.epoch, [])
+        elif isinstance(instruction, Poll) and _waits_for_engine(instruction):
+            self._capture()
+
+    def _capture(self) -> None:
+        """The units that run now; a second wait in the same epoch adds nothing."""
+        if not self.file.started:
+            return
+        if self.epoch is None:
+            raise FileError("units are started before any label")
+        self.file.started = False
+        units = tuple(self._unit(page) for page in self.file.enabled)
+        self.groups[self.epoch].append(Group(units, lift_links(self.file.switch)))
+
+    def _unit(self, page: int) -> Unit:
+        kind = UNIT_BY_PAGE[page]
+        number, image = page - kind.page, self.file.image(page)
+        match kind.name:
+            case "STRENG":
+                return self._engine(number, image)
+            case "CONVACC":
+                return unit_convacc.lift(number, image)
+            case "ARITH":
+                return unit_arith.lift(number, image, self.file.memory(page), self._keep)
+            case "ACTIV":
+                return unit_others.lift_activ(number, image, self.file.memory(page), self._keep)
+            case "POOL":
+                return unit_others.lift_pool(number, image)
+            case "DECUN":
+                return unit_others.lift_decun(number, image)
+        raise FileError(f"{kind.name} {number} is started; nothing is known about it")
+
+    def _engine(self, number: int, image: Image) -> Unit:
+        place = self.addresses.ref(unit_streng.address(image), self.epoch)
+        return unit_streng.lift(number, image, place)
+
+    def _keep(self, name: str, values: np.ndarray) -> Ref:
+        group = len(self.groups[self.epoch or 0])
+        return self.tables.keep(f"@epoch{self.epoch}.{group}.{name}", values)
+
+
+def _waits_for_engine(poll: Poll) -> bool:
+    unit = UNIT_BY_PAGE.get(poll.page)
+    if unit is None or unit.name != "STRENG" or poll.register != CTRL:
+        return False
+    return poll.lsb <= RUNNING_BIT <= poll.msb

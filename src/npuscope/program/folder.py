@@ -1,0 +1,181 @@
+"""A tool's output folder as a whole: what belongs together, and what is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.program.identify import Identity, format_of
+from npuscope.program.inspectors.sample import Sample
+
+MAX_FILES = 2000
+MAX_DEPTH = 6
+# Models are only fingerprinted here, and images only measured: a folder may hold many.
+_DIGESTED = ("tflite", "onnx")
+_READ = ("c_info", "quant_json", "generate_report", "network_c", "ec_blob", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """A file that was recognised; `facts` is the summary of its inspector."""
+
+    path: str  # below the folder, with /
+    kind: str
+    version: str
+    size_bytes: int
+    network: str
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """`together` and `missing` are sentences, one a line."""
+
+    path: str
+    files: tuple[FolderFile, ...]
+    others: tuple[str, ...]  # files of no kind that is known
+    together: tuple[str, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def of_kind(self, kind: str) -> tuple[FolderFile, ...]:
+        return tuple(file for file in self.files if file.kind == kind)
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(file.network for file in self.files if file.network))
+
+
+def recognise(folder: str | Path) -> Folder:
+    """Look at every file, then at how they fit."""
+    from npuscope.program.folder_check import missing, together
+
+    root = Path(folder)
+    paths, notes = _walk(root)
+    files: list[FolderFile] = []
+    others: list[str] = []
+    for path in paths:
+        below = path.relative_to(root).as_posix()
+        try:
+            files.append(_look(path, below))
+        except FileError as error:
+            others.append(below)
+            if "no kind" not in error.message:
+                notes.append(f"{below}: {error.message}")
+    found = tuple(files)
+    return Folder(str(folder), found, tuple(others), together(found), missing(found), tuple(notes))
+
+
+def identity_of(folder: Folder) -> Identity:
+    kinds: dict[str, int] = {}
+    for file in folder.files:
+        kinds[file.kind] = kinds.get(file.kind, 0) + 1
+    rows = [
+        {
+            "path": file.path,
+            "kind": file.kind,
+            "version": file.version,
+            "bytes": file.size_bytes,
+            "network": file.network,
+            **{k: v for k, v in file.facts.items() if k in ("epochs", "sw_epochs", "model_md5")},
+        }
+        for file in folder.files
+    ]
+    summary = {
+        "files": len(folder.files) + len(folder.others),
+        "kinds": kinds,
+        "networks": list(folder.networks),
+        "together": list(folder.together),
+        "missing": list(folder.missing),
+        "notes": list(folder.notes),
+        "values": {"files": rows},
+    }
+    return Identity("folder", "", summary, folder.others)
+
+
+def _walk(root: Path) -> tuple[list[Path], list[str]]:
+    """Regular files below the folder, in order, up to the limits."""
+    found: list[Path] = []
+    notes: list[str] = []
+    for path in _files(root, notes):
+        if len(found) == MAX_FILES:
+            notes.append(f"only the first {MAX_FILES} files were looked at")
+            break
+        found.append(path)
+    return found, notes
+
+
+def _files(root: Path, notes: list[str]) -> Iterator[Path]:
+    top = root.resolve()
+    for place, folders, names in os.walk(root, followlinks=False):
+        here = Path(place)
+        folders.sort()
+        if len(here.relative_to(root).parts) >= MAX_DEPTH and folders:
+            notes.append(f"{here.relative_to(root).as_posix()}: folders below are not looked at")
+            folders.clear()
+        yield from (here / name for name in sorted(names) if _inside(here / name, top))
+
+
+def _inside(path: Path, top: Path) -> bool:
+    """A link out of the folder is somebody else's file."""
+    try:
+        return path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(top))
+    except OSError:
+        return False
+
+
+def _look(path: Path, below: str) -> FolderFile:
+    sample = Sample(path)
+    row = format_of(sample)
+    facts: dict[str, Any] = {}
+    version = ""
+    if row.kind in _DIGESTED:
+        facts = {"model_md5": sample.digest()}
+    elif row.kind in _READ:
+        found = row.inspect(sample)
+        facts, version = found.summary, found.version
+    facts = {**facts, **_relations(row.kind, sample)}
+    return FolderFile(below, row.kind, version, sample.size, network_of(path.name, row.kind), facts)
+
+
+def _relations(kind: str, sample: Sample) -> dict[str, Any]:
+    """What a file says about others."""
+    from npuscope.program import folder_check
+
+    if kind in ("c_info", "quant_json"):
+        return folder_check.relations_of_json(sample.document)
+    if kind in ("generate_report", "validate_report"):
+        return folder_check.relations_of_text(sample.text)
+    return folder_check.relations_of_c(sample.text) if kind == "network_c" else {}
+
+
+# What tools put behind the network's name.
+_ENDINGS = {
+    "c_info": "_c_info.json",
+    "generate_report": "_report.txt",
+    "validate_report": "_validate_report.txt",
+    "raw_image": "_atonbuf.",
+    "ec_blob": "_ecblobs.h",
+    "network_c": ".c",
+}
+
+
+def network_of(name: str, kind: str) -> str:
+    """The network a file belongs to, as its name tells; nothing where it does not."""
+    ending = _ENDINGS.get(kind)
+    if ending is None or ending not in name:
+        return ""
+    stem = name.partition(ending)[0]
+    return stem.removesuffix("_generate").removesuffix("_analyze")

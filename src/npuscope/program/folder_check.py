@@ -1,0 +1,184 @@
+"""How the files of a folder fit: fingerprints of models, images of pools, blobs of sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from npuscope.program.inspectors.documents import model_md5
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.program.folder import FolderFile
+
+Files = tuple["FolderFile", ...]
+_MODELS = ("tflite", "onnx")
+_MODEL_HASH = re.compile(r"model_hash {0,40}: {0,10}0x([0-9A-Fa-f]{32})\b")
+# A used pool that only the tool may write has its constants in an image.
+_C_POOL = re.compile(
+    r"global pool \d{1,6} is (\S{1,20})[^\n]{0,200}\n[^\n]{0,40}index=\d{1,6} +"
+    r"file postfix=(\S{1,80}) +name=(\S{1,200}) [^\n]{0,400}READ_ONLY"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The image that a pool needs, and its size if that is told."""
+
+    pool: str
+    file: str
+    size_bytes: int | None = None
+
+
+def relations_of_json(record: dict[str, Any]) -> dict[str, Any]:
+    """Model file, the tool's own copy of it, and images of pools that hold parameters."""
+    environment = record.get("environment")
+    tools = environment.get("tools") if isinstance(environment, dict) else None
+    inputs = [tool.get("input_model") for tool in _dicts(tools)]
+    names = [_first_name(model) for model in inputs]
+    return {
+        "model_md5": model_md5(record),
+        "model_file": next((name for name in names if name), ""),
+        "copy_md5": _copy_md5(record),
+        "images": _images(record),
+    }
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    rows = value if isinstance(value, list) else []
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _first_name(model: object) -> str:
+    files = _dicts(model.get("model_files")) if isinstance(model, dict) else []
+    names = [file.get("name") for file in files]
+    return next((name for name in names if isinstance(name, str)), "")
+
+
+def _copy_md5(record: dict[str, Any]) -> str:
+    """Fingerprint of the model that the front-end wrote for the compiler."""
+    environment = record.get("environment")
+    made = environment.get("generated_model") if isinstance(environment, dict) else None
+    files = _dicts(made.get("model_files")) if isinstance(made, dict) else []
+    signs = [file.get("signature") for file in files]
+    return next((s.removeprefix("0x") for s in signs if isinstance(s, str) and len(s) == 34), "")
+
+
+def _images(record: dict[str, Any]) -> list[Image]:
+    """Of every pool with a parameter in it."""
+    params = [b for b in _dicts(record.get("buffers")) if b.get("is_param") is True]
+    used = {b.get("mpool_id") for b in params if isinstance(b.get("mpool_id"), int)}
+    pools = [p for p in _dicts(record.get("memory_pools")) if p.get("id") in tuple(used)]
+    return [
+        Image(str(pool.get("name")), pool["fname"], pool.get("used_size_bytes"))
+        for pool in pools
+        if isinstance(pool.get("fname"), str)
+    ]
+
+
+def relations_of_c(text: str) -> dict[str, Any]:
+    found = _C_POOL.findall(text)
+    return {
+        "images": [Image(name, f"atonbuf.{file}.raw") for used, file, name in found if used != "?"]
+    }
+
+
+def relations_of_text(text: str) -> dict[str, Any]:
+    """Console output names the model by its fingerprint."""
+    found = _MODEL_HASH.search(text)
+    return {"model_md5": found[1].lower()} if found else {}
+
+
+def together(files: Files) -> tuple[str, ...]:
+    """Files of one network, and which model each description was made from."""
+    lines = [_group(network, files) for network in dict.fromkeys(f.network for f in files)]
+    models = {f.facts["model_md5"]: f for f in files if f.kind in _MODELS}
+    for file in _described(files):
+        model = models.get(file.facts["model_md5"])
+        copy = models.get(file.facts.get("copy_md5", ""))
+        if model:
+            lines.append(f"{_shown(file)} was made from {_shown(model)}: same MD5")
+        if copy:
+            lines.append(f"{_shown(file)} belongs to {_shown(copy)}: same MD5")
+    lines += _matched_images(files)
+    return tuple(line for line in lines if line)
+
+
+def _matched_images(files: Files) -> Iterable[str]:
+    for file in files:
+        for image in file.facts.get("images", ()):
+            fitting = (
+                f for f in images_for(image, file, files) if f.size_bytes == image.size_bytes
+            )
+            found = next(fitting, None)
+            if found:
+                pool = safe_terminal(image.pool)
+                yield f"{_shown(found)} is the image of {pool} in {_shown(file)}: same size"
+
+
+def _group(network: str, files: Files) -> str:
+    names = [_shown(file) for file in files if file.network == network]
+    if not network or len(names) < 2:
+        return ""
+    return f"network '{safe_terminal(network)}': {', '.join(names)}"
+
+
+def _described(files: Files) -> Files:
+    return tuple(
+        f
+        for f in files
+        if f.kind in ("c_info", "quant_json", "program") and f.facts.get("model_md5")
+    )
+
+
+def missing(files: Files) -> tuple[str, ...]:
+    """What a file names and the folder does not have."""
+    lines = [*_missing_models(files), *_missing_images(files), *_missing_blobs(files)]
+    return tuple(dict.fromkeys(lines))
+
+
+def _missing_models(files: Files) -> Iterable[str]:
+    models = {f.facts["model_md5"] for f in files if f.kind in _MODELS}
+    for file in _described(files):
+        digits = file.facts["model_md5"]
+        if digits not in models:
+            name = safe_terminal(file.facts.get("model_file") or "the model")
+            yield f"{_shown(file)}: its model {name} (MD5 {digits}) is not here"
+
+
+def _missing_images(files: Files) -> Iterable[str]:
+    for file in files:
+        for image in file.facts.get("images", ()):
+            found = images_for(image, file, files)
+            what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
+            if not found:
+                yield f"{what} ({safe_terminal(image.file)}) is not here"
+            elif image.size_bytes and image.size_bytes not in [f.size_bytes for f in found]:
+                sizes = " or ".join(f"{f.size_bytes:,}" for f in found)
+                yield f"{what} should have {image.size_bytes:,} bytes, found {sizes}"
+
+
+def images_for(image: Image, file: FolderFile, files: Files) -> Files:
+    """Images by name, those beside the file first.
+
+    The front-end puts the network's name before the compiler's own, applications ship the same
+    bytes as `network_data.<memory>.bin`.
+    """
+    shipped = f"network_data.{image.file.removeprefix('atonbuf.').removesuffix('.raw')}.bin"
+    raw = (other for other in files if other.kind == "raw_image")
+    found = [f for f in raw if f.name in (image.file, shipped) or f.name.endswith(f"_{image.file}")]
+    return tuple(sorted(found, key=lambda other: other.folder != file.folder))
+
+
+def _missing_blobs(files: Files) -> Iterable[str]:
+    have = {file.network for file in files if file.kind == "ec_blob"}
+    for file in files:
+        if file.kind == "network_c" and file.facts.get("blobs") and file.network not in have:
+            header = f"{file.network}_ecblobs.h"
+            yield f"{_shown(file)}: its blobs ({safe_terminal(header)}) are not here"
+
+
+def _shown(file: FolderFile) -> str:
+    return safe_terminal(file.path)

@@ -1,0 +1,108 @@
+"""What a file is, by its content, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.program.generate_report.lines import MAX_BYTES
+from npuscope.program.inspectors import binary, documents, texts
+from npuscope.program.inspectors.sample import Found, Sample
+from npuscope.text import safe_terminal
+
+Inspector = Callable[[Sample], Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file: how it is told from others, and who reads it."""
+
+    kind: str
+    detect: Callable[[Sample], bool]
+    inspect: Inspector
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`summary` has the counts of the format and, under `values`, all numbers of the file.
+
+    `ignored` names the parts of the file that are in neither.
+    """
+
+    kind: str
+    version: str
+    summary: dict[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+# The first row that fits wins: what may contain another kind stands before it. Kinds whose reader
+# lives in a higher package have a plain inspector here; `identify` takes better ones by kind.
+FORMATS: tuple[Format, ...] = (
+    Format("tflite", binary.is_tflite, binary.inspect_model),
+    Format("loadable", binary.is_loadable, binary.inspect_loadable),
+    Format("qpc", binary.is_qpc, binary.inspect_qpc),
+    Format("stats_buffer", binary.is_stats_buffer, binary.inspect_stats_buffer),
+    Format("ec_blob", binary.is_blob, binary.inspect_blob),
+    Format("onnx", binary.is_onnx, binary.inspect_model),
+    Format("program", documents.is_schema("program"), documents.inspect_own),
+    Format("profile", documents.is_schema("profile"), documents.inspect_own),
+    Format("estimate", documents.is_schema("estimate"), documents.inspect_own),
+    Format("c_info", documents.is_c_info, documents.inspect_c_info),
+    Format("quant_json", documents.is_quant_json, documents.inspect_quant_json),
+    Format("mpool", documents.is_mpool, documents.inspect_mpool),
+    Format("mdesc", documents.is_mdesc, documents.inspect_mdesc),
+    Format("art_profile", documents.is_art_profile, documents.inspect_art_profile),
+    Format("network_csv", texts.is_network_csv, texts.inspect_network_csv),
+    Format("ec_blob", texts.is_blob_header, texts.inspect_blob_header),
+    Format("network_c", texts.is_network_c, texts.inspect_network_c),
+    Format("profiler_log", texts.is_profiler_log, texts.inspect_plain),
+    Format("validate_report", texts.is_validate_report, texts.inspect_plain),
+    Format("generate_report", texts.is_generate_report, texts.inspect_generate_report),
+    Format("raw_image", binary.is_raw_image, binary.inspect_raw_image),
+)
+
+
+def identify(path: str | Path, inspectors: Mapping[str, Inspector] | None = None) -> Identity:
+    """Say what a file or a folder is and what is in it."""
+    if _is_folder(path):
+        from npuscope.program.folder import identity_of, recognise
+
+        return identity_of(recognise(path))
+    sample = Sample(path)
+    row = format_of(sample)
+    inspect = (inspectors or {}).get(row.kind, row.inspect)
+    found = inspect(sample)
+    summary = {"bytes": sample.size, **found.summary, "values": found.values}
+    return Identity(row.kind, found.version, summary, found.ignored)
+
+
+def format_of(sample: Sample) -> Format:
+    """The row of the table that fits."""
+    row = next((row for row in FORMATS if row.detect(sample)), None)
+    if row is None:
+        raise unknown(sample)
+    return row
+
+
+def unknown(sample: Sample) -> FileError:
+    if sample.size > MAX_BYTES:
+        return FileError(
+            f"has {sample.size:,} bytes of text, at most {MAX_BYTES:,}", where=str(sample.path)
+        )
+    kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
+    start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
+    return FileError(
+        f"is of no kind that is known here; it starts with '{start}'",
+        where=str(sample.path),
+        hint=f"known kinds: {kinds}",
+    )
+
+
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False

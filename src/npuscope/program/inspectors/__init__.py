@@ -1,0 +1,1 @@
+"""One function a kind of file: the counts of the format, and every number in it."""

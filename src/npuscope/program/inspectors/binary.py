@@ -1,0 +1,199 @@
+"""Binary files: models, blobs, images. Their payload is named under `ignored`, not printed."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from npuscope.errors import FileError, NpuscopeError
+from npuscope.program.inspectors.sample import Found, Sample, plain
+
+_BLOB_MAGIC = 0xCA057A7A
+_CONTAINER_MAGIC = 0xECBF0000  # the low half is the container's version
+_LOADABLE_MAGIC = b"NBIN"
+_QPC_MAGIC = b"\x7c\xcd\xa1\x00"
+_STATS_MAGIC = b"OSBSTAT1"
+# Object files, archives, pictures, pages: known to all, and no image of a memory.
+_OTHERS = (
+    b"\x7fELF",
+    b"!<arch>\n",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"\x89PNG",
+    b"\xff\xd8\xff",
+    b"%PDF",
+)
+_CHUNK = 1 << 20
+_LOADABLE_WORDS = 24
+# Fields of an ONNX model that stand before its graph: numbers 1 to 6, then 7 is the graph.
+_ONNX_GRAPH = 7
+
+
+def is_tflite(sample: Sample) -> bool:
+    return sample.head[4:8] == b"TFL3"
+
+
+def is_onnx(sample: Sample) -> bool:
+    """A protobuf message that begins with a version and comes to a graph."""
+    at, seen = 0, set()
+    data = sample.head
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if number == _ONNX_GRAPH and wire == 2:
+            return 1 in seen
+        if not 1 <= number <= 8 or wire not in (0, 2):
+            return False
+        seen.add(number)
+        length, at = _varint(data, at)
+        at += length if wire == 2 else 0
+    return False
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return value, at
+        shift += 7
+    return 0, len(data)
+
+
+def inspect_model(sample: Sample) -> Found:
+    """A model that cannot be used is still a model: the reason is told, the file is not refused."""
+    from npuscope.graph.load import load_model
+
+    summary: dict[str, Any] = {"model_md5": sample.digest()}
+    try:
+        graph = load_model(sample.path)
+    except FileError:
+        raise
+    except NpuscopeError as error:
+        return Found("", summary, {}, (f"the graph: {error.message}",))
+    summary |= {"ops": len(graph.ops), "tensors": len(graph.tensors)}
+    summary |= {"macs": graph.macs(), "params": graph.parameters()}
+    return Found("", summary, _graph_values(graph), ("the bytes of constants",))
+
+
+def _graph_values(graph: Any) -> dict[str, Any]:
+    tensors = [
+        {
+            "name": tensor.name,
+            "shape": list(tensor.shape),
+            "type": tensor.dtype.value,
+            "scales": [float(scale) for scale in tensor.quant.scales] if tensor.quant else [],
+            "zero_points": [int(zero) for zero in tensor.quant.zero_points] if tensor.quant else [],
+        }
+        for tensor in graph.tensors.values()
+    ]
+    ops = [
+        {"kind": op.kind, "name": op.name, "inputs": list(op.inputs), "outputs": list(op.outputs)}
+        for op in graph.ops
+    ]
+    return {
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "tensors": tensors,
+        "ops": ops,
+    }
+
+
+def _word(sample: Sample) -> int:
+    return int.from_bytes(sample.head[:4], "little") if len(sample.head) >= 4 else 0
+
+
+def is_blob(sample: Sample) -> bool:
+    word = _word(sample)
+    return word == _BLOB_MAGIC or word & 0xFFFF0000 == _CONTAINER_MAGIC
+
+
+def inspect_blob(sample: Sample) -> Found:
+    """The words of the header: a plain blob's length, a container's table offsets."""
+    word = _word(sample)
+    plain_blob = word == _BLOB_MAGIC
+    names = (
+        ("magic", "words") if plain_blob else ("magic", "relocations", "patches", "debug", "code")
+    )
+    if sample.size < 4 * len(names):
+        raise FileError(f"a blob of {sample.size} bytes has no header", where=str(sample.path))
+    header = dict(zip(names, struct.unpack_from(f"<{len(names)}I", sample.head), strict=True))
+    summary = {"blobs": 1, "container": not plain_blob, "magic": f"{word:#x}"}
+    version = "" if plain_blob else f"{word & 0xFFFF:#x}"
+    return Found(version, summary, header, ("the instructions: see `npuscope disasm`",))
+
+
+def is_loadable(sample: Sample) -> bool:
+    return sample.head.startswith(_LOADABLE_MAGIC)
+
+
+def inspect_loadable(sample: Sample) -> Found:
+    size = 4 * _LOADABLE_WORDS
+    if sample.size < size:
+        raise FileError(f"ends at byte {sample.size}, its header at {size}", where=str(sample.path))
+    words = struct.unpack_from(f"<{_LOADABLE_WORDS}I", sample.head)
+    values = {f"word_{index}": word for index, word in enumerate(words)}
+    summary = {"flags": f"{words[1]:#x}", "params_offset": words[12]}
+    return Found("", summary, values, (f"bytes {size}-{sample.size}: code, data, parameters",))
+
+
+def is_qpc(sample: Sample) -> bool:
+    return sample.head.startswith(_QPC_MAGIC)
+
+
+def inspect_qpc(sample: Sample) -> Found:
+    if sample.size < 40:
+        raise FileError(f"ends at byte {sample.size}, its header at 40", where=str(sample.path))
+    names = ("magic", "major", "minor", "compression", "size", "base", "images", "table")
+    values = dict(zip(names, struct.unpack_from("<IBBHQQQQ", sample.head), strict=True))
+    summary = {"images": values["images"], "size_bytes": values["size"]}
+    version = f"{values['major']}.{values['minor']}"
+    return Found(version, summary, values, (f"bytes 40-{sample.size}: segments",))
+
+
+def is_stats_buffer(sample: Sample) -> bool:
+    return sample.head.startswith(_STATS_MAGIC)
+
+
+def inspect_stats_buffer(sample: Sample) -> Found:
+    if sample.size < 64:
+        raise FileError(f"ends at byte {sample.size}, its header at 64", where=str(sample.path))
+    major, minor = struct.unpack_from("<HH", sample.head, 8)
+    names = (
+        "level",
+        "cores",
+        "threads",
+        "device",
+        "specialization",
+        "sections",
+        "inference",
+        "utc_ns",
+    )
+    values = dict(zip(names, struct.unpack_from("<4H2I2Q", sample.head, 32), strict=True))
+    summary = {key: values[key] for key in ("level", "cores", "threads", "sections")}
+    return Found(f"{major}.{minor}", summary, values, (f"bytes 64-{sample.size}: sections",))
+
+
+def is_raw_image(sample: Sample) -> bool:
+    """Bytes that are no text: an image of a pool, if it lies beside a network."""
+    return not sample.is_text and not sample.head.startswith(_OTHERS)
+
+
+def inspect_raw_image(sample: Sample) -> Found:
+    used, end, at = 0, 0, 0
+    try:
+        with sample.path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                places = np.flatnonzero(np.frombuffer(chunk, np.uint8))
+                used += len(places)
+                end = at + int(places[-1]) + 1 if len(places) else end
+                at += len(chunk)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(sample.path)) from None
+    summary = {"nonzero_bytes": used, "last_nonzero": end, "md5": sample.digest()}
+    ignored = (f"bytes 0-{sample.size}",) if sample.size else ()
+    return Found("", summary, plain({"bytes": sample.size}), ignored)

@@ -1,0 +1,121 @@
+"""A file under inspection: its bytes, its text or its JSON, each read once and only if asked."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.machine.lenient_json import LenientJson, read_json
+from npuscope.program.generate_report.lines import MAX_BYTES, Line, read_text, split_lines
+
+_HEAD_BYTES = 1 << 16
+_MAX_JSON_BYTES = 64 << 20
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# Control characters that text files do not hold; tab, newline, return and escape they may.
+_CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an inspector tells: the version, counts by name, all numbers, what it left out."""
+
+    version: str
+    summary: dict[str, Any]
+    values: Any = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+class Sample:
+    """One regular file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            if not self.path.is_file():
+                what = "is not a regular file" if self.path.exists() else "no such file"
+                raise FileError(what, where=str(path))
+            self.size = self.path.stat().st_size
+            with self.path.open("rb") as file:
+                self.head = file.read(_HEAD_BYTES)
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        except ValueError:  # a null character in the path
+            raise FileError("this is not a path") from None
+
+    @cached_property
+    def is_text(self) -> bool:
+        if self.head.startswith(_UTF16):
+            return True
+        return bool(self.head) and self.head.translate(None, _CONTROL) == self.head
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text; empty for what is none, so that detectors need not ask."""
+        if not self.is_text or self.size > MAX_BYTES:
+            return ""
+        return read_text(self.path)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        return split_lines(self.text, str(self.path))
+
+    @property
+    def looks_like_json(self) -> bool:
+        start = self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return self.is_text and start.startswith((b"{", b"//"))
+
+    @cached_property
+    def json(self) -> LenientJson:
+        if self.size > _MAX_JSON_BYTES:
+            limit = f"{_MAX_JSON_BYTES:,}"
+            raise FileError(
+                f"has {self.size:,} bytes of JSON, at most {limit}", where=str(self.path)
+            )
+        try:
+            return read_json(self.path)
+        except ValueError as error:  # digits without end
+            raise FileError(f"is not valid JSON: {error}", where=str(self.path)) from None
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The object in a JSON file; empty for everything else."""
+        if not self.looks_like_json:
+            return {}
+        try:
+            value = self.json.value
+        except FileError:
+            if self.text.lstrip().startswith("{"):
+                raise
+            return {}  # a C source may begin with // too
+        return value if isinstance(value, dict) else {}
+
+    def digest(self, name: str = "md5") -> str:
+        """A fingerprint for telling files apart; nothing depends on it for safety."""
+        try:
+            with self.path.open("rb") as file:
+                made = hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False))
+            return made.hexdigest()
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}", where=str(self.path)) from None
+
+
+def plain(value: Any) -> Any:
+    """Records, enums and tuples as JSON can hold them; no number is left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

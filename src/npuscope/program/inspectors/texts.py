@@ -1,0 +1,204 @@
+"""Text files: reports, tables, C sources."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.program.generate_report.model import GenerateReport
+from npuscope.program.generate_report.reader import read_generate_report
+from npuscope.program.inspectors.sample import Found, Sample, plain
+from npuscope.program.model import EpochKind
+
+_EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
+_EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
+_BLOB = re.compile(r"uint64_t\s+(\w{1,200})\s*\[[^\]\n]{0,40}\][^=;{]{0,200}=\s*\{")
+_ITEMS = re.compile(r"LL_ATON_EpochBlockItems_(\w{1,200})\s*\(")
+_START = re.compile(r"\bLL_ATON_Start_EpochBlock_(\d{1,9})\s*\(")
+_END = re.compile(r"\bLL_ATON_End_EpochBlock_(\d{1,9})\s*\(")
+_COMPILER = re.compile(r"\bGIT_DESCRIPTION[^\w\n]{1,10}(\S{1,80})")
+_C_NUMBER = re.compile(
+    r"(?<![\w.])-?(?:0[xX][0-9A-Fa-f]{1,32}|\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,4})?)"
+)
+_NEW_ITEM = "LL_ATON_RT_EpochBlockItem_t"
+_OLD_ITEM = "EpochBlock_ItemTypeDef"
+_FLAG_SW, _FLAG_HYBRID, _FLAG_BLOB = "EpochBlock_Flags_pure_sw", "EpochBlock_Flags_hybrid", "_blob"
+
+
+def is_generate_report(sample: Sample) -> bool:
+    text = sample.text
+    return "Total number of epochs" in text or "Memory usage information" in text
+
+
+def inspect_generate_report(sample: Sample) -> Found:
+    report = read_generate_report(sample.path)
+    return Found(
+        report.version, report_counts(report), plain(report_values(report)), report.ignored
+    )
+
+
+def report_values(report: GenerateReport) -> dict[str, Any]:
+    values: dict[str, Any] = plain(report)
+    del values["ignored"]
+    return values
+
+
+def report_counts(report: GenerateReport) -> dict[str, Any]:
+    """The report's own counts; rows of the table where it does not give one."""
+    counts, total = report.counts, report.total
+    return {
+        "tool": report.tools[0].name if report.tools else "",
+        "compiler": report.compiler_version,
+        "epochs": counts.total if counts else sum(r.last - r.first + 1 for r in report.epochs),
+        "sw_epochs": counts.software if counts else report.count(EpochKind.SW),
+        "hybrid_epochs": _hybrids(report),
+        "blobs": counts.blobs if counts else None,
+        "epoch_rows": len(report.epochs),
+        "layers": len(report.layers),
+        "macc": dict(report.model_totals).get("macc"),
+        "pools": len(report.pools),
+        "used_bytes": total.used.bytes if total else None,
+        "weights_bytes": total.weights.bytes if total else None,
+        "activations_bytes": total.activations.bytes if total else None,
+        "model_md5": report.model_hash.removeprefix("0x"),
+    }
+
+
+def _hybrids(report: GenerateReport) -> int:
+    counted = report.counts.hybrid if report.counts else None
+    return report.count(EpochKind.HYBRID) if counted is None else counted
+
+
+def is_validate_report(sample: Sample) -> bool:
+    text = sample.text
+    return "Profiling results v" in text or "Cross accuracy report #" in text
+
+
+def is_profiler_log(sample: Sample) -> bool:
+    text = sample.text
+    return bool(_EVENT.search(text) or _EPOCH_TITLE.search(text))
+
+
+def inspect_plain(sample: Sample) -> Found:
+    """Kinds whose reader lives above this package."""
+    lines = len(sample.lines)
+    return Found("", {"lines": lines}, {}, (f"lines 1-{lines}: no reader was given",))
+
+
+def is_network_csv(sample: Sample) -> bool:
+    return sample.text.startswith("epochs,")
+
+
+def inspect_network_csv(sample: Sample) -> Found:
+    """Rows up to the first blank line are epochs; the first and last of them do not run."""
+    rows = [[_cell(cell) for cell in line.text.split(",")] for line in sample.lines]
+    head = [str(name) for name in rows[0]]
+    end = next((i for i, row in enumerate(rows) if row == [""]), len(rows))
+    totals = {str(row[0]): row[1] for row in rows[end:] if len(row) == 2}
+    summary = {
+        "rows": max(end - 1, 0),
+        "epochs": max(end - 3, 0),
+        "pools": sum(name.endswith("(r+w)") for name in head),
+        "total_max_cycles": totals.get("Total cycles"),
+        "total_compute_cycles": totals.get("Total ideal cycles"),
+        "total_ops": totals.get("Total OPS"),
+    }
+    return Found("", summary, {"columns": head, "rows": rows[1:]})
+
+
+def _cell(text: str) -> int | float | str:
+    bare = text.strip()
+    if len(bare) > 40 or not bare.isascii() or "_" in bare:
+        return bare
+    for kind in (int, float):
+        try:
+            value = kind(bare)
+        except ValueError:
+            continue
+        return value if abs(value) < 1e300 else bare
+    return bare
+
+
+def is_blob_header(sample: Sample) -> bool:
+    return "_ec_blob_" in sample.text and bool(_blobs(sample.text)[0])
+
+
+def inspect_blob_header(sample: Sample) -> Found:
+    found, others = _blobs(sample.text)
+    blobs = {name: _words(body) for name, body in found}
+    summary = {
+        "blobs": len(blobs),
+        "words": sum(len(words) for words in blobs.values()),
+        "blob_bytes": 8 * sum(len(words) for words in blobs.values()),
+        "magic": sorted({f"{words[0] & 0xFFFFFFFF:#x}" for words in blobs.values() if words}),
+    }
+    return Found("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
+
+
+def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
+    """Name and body of every array, and the text around them with its lines kept."""
+    blobs: list[tuple[str, str]] = []
+    around: list[str] = []
+    at = 0
+    for head in _BLOB.finditer(text):
+        end = text.find("}", head.end())
+        if end < 0:
+            break
+        if head.start() < at or "_ec_blob_" not in head[1]:
+            continue
+        body = text[head.end() : end]
+        blobs.append((head[1], body))
+        around += [text[at : head.end()], "\n" * body.count("\n")]
+        at = end
+    return blobs, "".join([*around, text[at:]])
+
+
+def _words(body: str) -> list[int]:
+    return [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
+
+
+def is_network_c(sample: Sample) -> bool:
+    text = sample.text
+    has_table = _NEW_ITEM in text or _OLD_ITEM in text
+    return has_table and ".end_epoch_block" in text and bool(_ITEMS.search(text))
+
+
+def inspect_network_c(sample: Sample) -> Found:
+    """Counts from the table of epoch blocks; every literal by the line it stands in."""
+    text = sample.text
+    name = _ITEMS.search(text)
+    if name is None:  # the detector asked already
+        raise FileError("no table of epoch blocks", where=str(sample.path))
+    made_by = _COMPILER.search(text)
+    compiler = made_by[1].strip('"') if made_by else ""
+    numbers = set(_START.findall(text)) | set(_END.findall(text))
+    flags = [line for line in text.split("\n") if ".flags" in line]
+    summary = {
+        "network": name[1],
+        "compiler": compiler,
+        "items": sum("_last_eb" not in line for line in flags),
+        "epochs": sum("epoch_start" in line for line in flags),
+        "sw_epochs": sum(_FLAG_SW in line for line in flags),
+        "hybrid_epochs": sum(_FLAG_HYBRID in line for line in flags),
+        "blobs": sum("_Flags_blob" in line for line in flags),
+        "functions": len(numbers),
+    }
+    return Found(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
+
+
+def _numbers_by_line(text: str) -> dict[str, list[int | float]]:
+    """Line number -> the numeric literals in it, in order."""
+    found: dict[str, list[int | float]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        values = [_literal(literal) for literal in _C_NUMBER.findall(line)]
+        if values:
+            found[str(number)] = values
+    return found
+
+
+def _literal(text: str) -> int | float:
+    try:
+        return int(text, 0)
+    except ValueError:  # a decimal, or digits after a leading zero
+        return float(text) if abs(float(text)) < 1e300 else 0

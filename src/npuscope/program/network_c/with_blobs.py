@@ -1,0 +1,57 @@
+"""The hardware epochs that network.c leaves to epoch-controller blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from npuscope.errors import FileError
+from npuscope.program.address_map import AddressMap
+from npuscope.program.ec_blob.binary import read_binary
+from npuscope.program.ec_blob.lift import Lifted, lift
+from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.network_c.reader import Item, NetworkC
+
+
+def with_blobs(network: NetworkC, blobs: Mapping[str, bytes]) -> Program:
+    """One epoch for every label of a blob, with the units that its registers describe."""
+    program = network.program
+    named = [item for item in network.items if item.blob]
+    missing = [item.blob for item in named if item.blob not in blobs]
+    if not named or missing:
+        note = f"blobs {', '.join(missing)} are not in the folder" if missing else ""
+        return replace(program, notes=(*program.notes, note)) if note else program
+    places = AddressMap(program.pools, program.buffers)
+    codes = [read_binary(blobs[item.blob]).instructions for item in named]
+    lifted = lift(codes, places)
+    epochs = _expanded(program, network.items, lifted)
+    pools = (*program.pools, lifted.pool) if lifted.buffers else program.pools
+    return replace(
+        program,
+        pools=pools,
+        buffers=(*program.buffers, *places.whole_pools, *lifted.buffers),
+        epochs=epochs,
+        constants={**program.constants, **lifted.constants},
+    )
+
+
+def _expanded(program: Program, items: tuple[Item, ...], lifted: Lifted) -> tuple[Epoch, ...]:
+    epochs: list[Epoch] = []
+    blob = 0
+    for item, epoch in zip(items, program.epochs, strict=True):
+        if not item.blob:
+            epochs.append(epoch)
+            continue
+        blob += 1
+        numbers = [n for n in sorted(lifted.groups) if item.number <= n <= item.last]
+        if not numbers:
+            raise FileError(f"blob '{item.blob}' holds none of the epochs of its item")
+        epochs += [_epoch(number, blob, lifted) for number in numbers]
+    return tuple(epochs)
+
+
+def _epoch(number: int, blob: int, lifted: Lifted) -> Epoch:
+    groups = lifted.groups[number]
+    kind = EpochKind.HW if groups else EpochKind.EMPTY
+    operators = tuple(unit.unit for g in groups for unit in g.units if unit.unit != "STRENG")
+    return Epoch(number, number, kind, operators or ("Identity",), blob=blob, groups=groups)

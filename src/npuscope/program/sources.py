@@ -1,0 +1,160 @@
+"""Programs from files: ours, or a vendor compiler's network.c, c_info.json or output folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.program.c_info.document import read_c_info
+from npuscope.program.c_info.origins import with_origins
+from npuscope.program.c_info.to_program import program_from_c_info
+from npuscope.program.ec_blob.header import read_header
+from npuscope.program.model import Epoch, Pool, Program
+from npuscope.program.network_c.reader import NetworkC, read_network_c
+from npuscope.program.network_c.with_blobs import with_blobs
+from npuscope.program.quant_json import read_quant_json
+from npuscope.program.serialize import load
+
+MODEL_SUFFIXES = (".tflite", ".onnx")
+_PROGRAM_FILE = "program.json"
+_MOST_FILES = 2_000
+_LARGEST_IMAGE = 256 << 20
+_HINT = "give a model, a network.c, a c_info.json, or the folder a compiler wrote"
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a source is a compiled program rather than a model."""
+    path = Path(path)
+    return path.is_dir() or path.suffix.lower() in (".c", ".json")
+
+
+def read_program(path: str | Path) -> Program:
+    path = Path(path)
+    if not path.exists():
+        raise FileError("no such file", where=str(path), hint=_HINT)
+    if path.is_dir():
+        return _from_folder(path)
+    if path.suffix.lower() == ".c":
+        return _from_c(path, _files(path.parent))
+    if path.name == _PROGRAM_FILE:
+        return load(path.parent)
+    if path.suffix.lower() == ".json":
+        return _with_quant(program_from_c_info(read_c_info(path)), _files(path.parent))
+    raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
+
+
+def _from_folder(folder: Path) -> Program:
+    """The most telling file wins: our own program, then network.c, then c_info.json."""
+    if (folder / _PROGRAM_FILE).is_file():
+        return load(folder)
+    files = _files(folder)
+    sources = [f for f in files if f.suffix == ".c" and _is_network(f)]
+    if sources:
+        return _from_c(min(sources, key=lambda f: (f.name != "network.c", f.name)), files)
+    reports = [f for f in files if f.name.endswith("c_info.json")]
+    if reports:
+        return _with_quant(program_from_c_info(read_c_info(reports[0])), files)
+    raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Files of the folder itself, in order; a folder full of others is not searched through."""
+    found = sorted(f for f in folder.iterdir() if f.is_file())
+    if len(found) > _MOST_FILES:
+        raise FileError(f"holds {len(found)} files", where=str(folder), hint="name the file itself")
+    return found
+
+
+def _is_network(path: Path) -> bool:
+    """A network.c names its pools within the first lines."""
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
+    return b"LL_ATON" in head and b"global pool" in head
+
+
+def _from_c(path: Path, files: list[Path]) -> Program:
+    names = (f"{path.stem}_c_info.json", "c_info.json")
+    reports = [f for f in files if f.name in names]
+    report = program_from_c_info(read_c_info(reports[0])) if reports else None
+    network = _read_with_images(path, files, report)
+    uses_blobs = any(item.blob for item in network.items)
+    headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
+    blobs = {k: v for f in headers for k, v in read_header(_text(f)).items()}
+    program = with_blobs(network, blobs)
+    program = _joined(program, report) if report else program
+    return _with_quant(_with_use(program), files)
+
+
+def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
+    """Parameter images lie beside the source, named after the pool's file."""
+
+    def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
+        return {p.name: data for p in pools if (data := _image(p, path.stem, files))}
+
+    network = read_network_c(path, find, report.buffers if report else ())
+    program = network.program
+    parameters = [b for b in program.buffers if b.is_param and b.size_bytes and not b.view_of]
+    missing = sorted({b.pool for b in parameters if b.name not in program.constants})
+    if missing:
+        note = f"the image of {', '.join(missing)} is not in the folder: nothing can be executed"
+        network = replace(network, program=replace(program, notes=(*program.notes, note)))
+    return network
+
+
+def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
+    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
+    found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= _LARGEST_IMAGE]
+    found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
+    return found[0].read_bytes() if found and pool.file_name else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _joined(program: Program, report: Program) -> Program:
+    """What the report knows beyond the code: claims, names, the model."""
+    told = {epoch.number: epoch for epoch in report.epochs}
+    return replace(
+        program,
+        epochs=tuple(_with_report(epoch, told.get(epoch.number)) for epoch in program.epochs),
+        model_file=report.model_file,
+        model_md5=report.model_md5,
+        generation=report.generation,
+    )
+
+
+def _with_report(epoch: Epoch, told: Epoch | None) -> Epoch:
+    if told is None:
+        return epoch
+    named = epoch.origin or not told.origin
+    return replace(
+        epoch,
+        claims=told.claims,
+        operators=epoch.operators if named else told.operators,
+        origin=epoch.origin if named else told.origin,
+    )
+
+
+def _with_use(program: Program) -> Program:
+    """Marks of the pools: the highest byte that a buffer of theirs takes."""
+    owners = [b for b in program.buffers if not b.view_of]
+    addresses = {pool.name: pool.address for pool in program.pools}
+    ends = [
+        (addresses[b.pool] + b.offset, addresses[b.pool] + b.offset + b.size_bytes) for b in owners
+    ]
+    return replace(program, pools=tuple(_used(pool, ends) for pool in program.pools))
+
+
+def _used(pool: Pool, spans: list[tuple[int, int]]) -> Pool:
+    low, high = pool.address, pool.address + pool.size_bytes
+    marks = [min(end, high) - low for start, end in spans if start < high and end > low]
+    return replace(pool, used_bytes=max(marks, default=0))
+
+
+def _with_quant(program: Program, files: list[Path]) -> Program:
+    """Source layers by name, where the front-end's table lies beside."""
+    tables = [f for f in files if f.name.endswith("_Q.json")]
+    return with_origins(program, read_quant_json(tables[0])) if tables else program

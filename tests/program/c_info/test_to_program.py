@@ -1,0 +1,245 @@
+"""A Program from c_info.json: what each key becomes, and the compiler's law on public files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npuscope.errors import FileError
+from npuscope.graph.model import Quant
+from npuscope.program.c_info import program_from_c_info, read_c_info
+from npuscope.program.claims import max_cycles
+from npuscope.program.model import Access, Call, Claims, EpochKind, Program
+from npuscope.program.verify import verify
+from program.c_info.small import ARTEFACTS, MD5, buffer, document, validated, written
+
+VERSIONS = ("2.0.0", "2.1.0-20194 329b0e98d", "2.2.0-20266", "3.0.0-20426", "4.0.1")
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    return lambda value: program_from_c_info(read_c_info(written(tmp_path, value)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_epochs_in_the_words_of_every_version(version: str, read) -> None:
+    program = read(document(version))
+    assert [(e.number, e.kind, e.operators) for e in program.epochs] == [
+        (1, EpochKind.HW, ("Conv", "Add")),
+        (2, EpochKind.HW, ("MaxPool",)),
+        (3, EpochKind.SW, ("Softmax",)),
+        (4, EpochKind.HYBRID, ("Transpose", "Cast")),
+    ]
+    assert all(epoch.groups is None for epoch in program.epochs)
+    assert program.epochs[0].origin == ("Conv2D_3", "Conv2D_3_off_bias_12")
+    assert program.epochs[2].call == Call("Softmax", ("z",), ("s",))
+    assert program.epochs[3].call == Call("Cast", ("s",), ("out",))
+    verify(program)
+
+
+@pytest.mark.parametrize(
+    ("version", "generation"),
+    [
+        ("2.0.0", "2.2"),
+        ("2.2.0-20266", "2.2"),
+        ("3.0.0-20426 123672867", "3.0"),
+        ("4.0.1", "4.0"),
+        ("unknown", "4.0"),
+    ],
+)
+def test_generation(version: str, generation: str, read) -> None:
+    assert read(document(version)).generation == generation
+
+
+def test_the_whole(read) -> None:
+    program = read(document())
+    assert (program.name, program.machine, program.source) == ("network", "stm32n6", "c_info")
+    assert (program.model_file, program.model_md5) == ("m.tflite", MD5)
+    assert (program.inputs, program.outputs) == (("x",), ("out",))
+    assert not program.epoch_controller
+
+
+def test_pools(read) -> None:
+    ram, flash, virtual = read(document()).pools
+    assert (ram.name, ram.address, ram.size_bytes) == ("ram", 0x34201000, 4096)
+    assert (ram.byte_width, ram.freq_ratio, ram.score, ram.used_bytes) == (8, 1.25, 94, 128)
+    assert (ram.writable, ram.cacheable, ram.file_name) == (True, False, "RAM")
+    assert (flash.writable, flash.cacheable) == (False, True)
+    assert virtual.subpools == ("ram",) and virtual.file_name == ""
+
+
+def test_a_pool_that_the_linker_places(read) -> None:
+    value = document()
+    value["memory_pools"][0]["address"] = "NULL"
+    program = read(value)
+    assert program.pools[0].address == 0
+    assert program.notes == ("pool 'ram' has no fixed address",)
+
+
+def test_buffers(read) -> None:
+    x, y, z, weights, s, out = read(document()).buffers
+    assert (x.shape, x.batch, x.signed) == ((1, 4, 4, 8), 8, True)
+    assert (y.shape, y.batch, y.signed) == ((1, 4, 4, 2), 2, False)
+    assert (z.shape, z.batch) == ((1, 2, 2, 2), 1)
+    assert (weights.shape, weights.is_param, weights.pool) == ((2, 1, 1, 8), True, "flash")
+    assert weights.quant == Quant((0.5, 0.25), (0, 0), 0)
+    assert (s.shape, s.batch) == ((1, 8), 8)
+    assert (out.is_float, out.nbits, out.quant) == (True, 32, None)
+    assert (x.first, x.last, x.offset) == (0, 1, 256)
+    assert x.quant == Quant((float(np.float32(0.0235294122)),), (-128,))
+
+
+@pytest.mark.parametrize(
+    ("shape", "flags", "batch", "expected"),
+    [
+        ([1, 8, 4, 5], (False, True), 8, ((1, 4, 5, 8), 8)),
+        ([1, 8, 4, 5], (True, False), 1, ((1, 4, 5, 8), 1)),
+        ([1, 8, 4, 5], (False, False), 4, ((1, 4, 5, 8), 4)),
+        ([16, 1, 1], (False, True), 16, ((1, 1, 16), 16)),  # coefficients of a unit
+        ([48, 1, 1], (False, False), 24, ((1, 1, 48), 24)),
+        ([1, 512, 16], (True, True), 1, ((1, 512, 16), 16)),  # plain rows
+        ([1, 8, 20], (True, False), 1, ((1, 20, 8), 1)),
+        ([1, 10], (True, True), 1, ((1, 10), 10)),
+        ([3], (True, True), 1, ((3,), 3)),
+        ([], (True, True), 1, ((1,), 1)),
+        ([1, 6, 2, 3, 4], (False, True), 1, ((1, 2, 3, 4, 6), 6)),
+    ],
+)
+def test_shapes(shape, flags, batch, expected, read) -> None:
+    value = document()
+    first, last = flags
+    changed = {"channel_first": first, "channel_last": last, "batch": batch}
+    value["buffers"].append(buffer(7, "new", shape, **changed))
+    made = read(value).buffers[-1]
+    assert (made.shape, made.batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("format", "sign", "signed", "is_float"),
+    [
+        ("STAI_FORMAT_S8", 0, True, False),
+        ("STAI_FORMAT_U8", 1, False, False),
+        ("STAI_FORMAT_Q", 1, True, False),
+        ("STAI_FORMAT_Q", 0, False, False),
+        ("STAI_FORMAT_S16", 1, True, False),
+        ("STAI_FORMAT_FLOAT", 0, True, True),
+        ("STAI_FORMAT_NONE", 0, False, False),
+    ],
+)
+def test_number_formats(format, sign, signed, is_float, read) -> None:
+    value = document()
+    value["buffers"][2] |= {"format": format, "qmn": {"m": 7, "n": 0, "sign": sign}}
+    made = read(value).buffers[2]
+    assert (made.signed, made.is_float) == (signed, is_float)
+
+
+def test_a_buffer_that_the_user_places(read) -> None:
+    value = document()
+    value["buffers"][0] |= {"offset_start": -1, "mpool_id": 0}
+    made = read(value).buffers[0]
+    assert (made.pool, made.offset) == ("", 0)
+
+
+def test_live_buffers_at_one_place_are_views(read) -> None:
+    """A reshape: the same bytes, alive at the same time; a dead buffer there is no home."""
+    value = document()
+    value["buffers"].append(buffer(7, "y_flat", [1, 32], offset_start=512))
+    value["buffers"].append(buffer(8, "late", [1, 32], offset_start=512))
+    value["buffers"][-1]["epochs"] = {"start": 3, "end": 4}
+    made = read(value).buffer_map()
+    assert [made[name].view_of for name in ("y", "y_flat", "late")] == ["", "y", ""]
+
+
+def test_claims_are_exact(read) -> None:
+    conv, pooling, softmax, hybrid = read(document()).epochs
+    accesses = (Access("ram", 128, 32, 20.0, 5.0), Access("flash", 16, 0, 2.0, 0.0))
+    assert conv.claims == Claims(544, 128, 128, accesses)
+    assert pooling.claims == hybrid.claims == Claims()
+    assert softmax.claims == Claims(0, 522, 522)
+
+
+def test_a_run_of_controlled_epochs_is_a_blob(read) -> None:
+    program = read(document("2.1.0", controlled=True))
+    assert [epoch.blob for epoch in program.epochs] == [1, 1, None, None]
+    assert program.epoch_controller and program.epochs[0].kind is EpochKind.HW
+
+
+def test_listed_blobs(read) -> None:
+    value = document("2.2.0", controlled=True)
+    ids = [node["id"] for node in value["graphs"][0]["nodes"]]
+    rows = [("_ec_blob_Default_1", ids[1]), ("_ec_blob_Default_2", ids[2])]
+    value["ec_blobs_info"] = [
+        {"name": name, "encrypted": False, "nodes_id": [id]} for name, id in rows
+    ]
+    assert [epoch.blob for epoch in read(value).epochs] == [1, 2, None, None]
+
+
+def test_an_empty_epoch_keeps_its_number(read) -> None:
+    value = document()
+    value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
+    epoch = read(value).epochs[1]
+    assert (epoch.number, epoch.kind, epoch.operators) == (2, EpochKind.EMPTY, ("MaxPool",))
+
+
+def edited(**node: Any) -> dict[str, Any]:
+    value = document()
+    value["graphs"][0]["nodes"][1] |= node
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "where"),
+    [
+        (validated(), "holds no network, only what was measured", "$.graphs"),
+        (
+            edited(name="conv_1"),
+            "expected 'epoch_<number>', found 'conv_1'",
+            "$.graphs[0].nodes[1].name",
+        ),
+        (edited(name="epoch_7"), "epoch 2 follows epoch 7", "$.graphs[0].nodes"),
+        (
+            edited(mapping="NODE_GPU"),
+            "unknown mapping 'NODE_GPU'; known: NODE_HW, NODE_EC, NODE_SW, NODE_SW_INTEGER, "
+            "NODE_SW_HW, NODE_NO_X, NODE_UNDEF",
+            "$.graphs[0].nodes[1].mapping",
+        ),
+    ],
+)
+def test_refusals(value, message, where, read) -> None:
+    with pytest.raises(FileError) as caught:
+        read(value)
+    assert (caught.value.message, caught.value.where) == (message, where)
+
+
+# Public builds.
+
+
+def public_programs() -> Iterator[tuple[str, Program]]:
+    files = sorted(ARTEFACTS.rglob("*c_info.json"))
+    if not files:
+        pytest.skip("the public builds are not on this machine")
+    for file in files:
+        yield file.name, program_from_c_info(read_c_info(file))
+
+
+def test_public_programs_hold_together() -> None:
+    for _, program in public_programs():
+        verify(program, error=FileError)
+        assert len(program.model_md5) == 32
+
+
+def test_the_slowest_term_is_every_stated_maximum() -> None:
+    """Law 2, exact: files state whole cycles."""
+    checked = 0
+    for name, program in public_programs():
+        pools = program.pool_map()
+        for epoch in program.epochs:
+            claims = epoch.claims
+            found = int(max_cycles(claims.compute_cycles, claims.accesses, pools))
+            assert found == claims.max_cycles, (name, epoch.number)
+            checked += 1
+    assert checked > 400

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Just enough declarations of the runtime interface to compile a network.c in tests. */
+#ifndef STUB_LL_ATON_NN_INTERFACE_H
+#define STUB_LL_ATON_NN_INTERFACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ll_aton_version.h"
+
+#define LL_ATON_LIB_UNUSED(x) ((void)(x))
+#define ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR(x) (x)
+
+/* Bit fields with the driver's widths, so that the compiler finds values that do not fit. */
+#define BITS(name, width) unsigned int name : width
+
+typedef union { unsigned char *p; uintptr_t i; } stub_pointer;
+
+typedef enum {
+  LL_ATON_User_IO_NOERROR,
+  LL_ATON_User_IO_WRONG_ALIGN,
+  LL_ATON_User_IO_WRONG_SIZE,
+  LL_ATON_User_IO_WRONG_INDEX
+} LL_ATON_User_IO_Result_t;
+
+typedef enum {
+  EpochBlock_Flags_epoch_start = 1,
+  EpochBlock_Flags_epoch_end = 2,
+  EpochBlock_Flags_blob = 4,
+  EpochBlock_Flags_last_eb = 8,
+  EpochBlock_Flags_pure_hw = 16,
+  EpochBlock_Flags_pure_sw = 32,
+  EpochBlock_Flags_hybrid = 64,
+  EpochBlock_Flags_internal = 128
+} EpochBlock_Flags_t;
+
+#if STUB_RUNTIME == 2
+#define STUB_ITEM EpochBlock_ItemTypeDef
+typedef void (*stub_epoch_function)(const void *epoch_block);
+#else
+#define STUB_ITEM LL_ATON_RT_EpochBlockItem_t
+typedef struct stub_instance NN_Instance_TypeDef;
+struct stub_item;
+typedef void (*stub_epoch_function)(const struct stub_item *epoch_block,
+                                    const NN_Instance_TypeDef *nn_instance);
+#endif
+
+typedef struct stub_item {
+  stub_epoch_function start_epoch_block;
+  stub_epoch_function end_epoch_block;
+  uintptr_t blob_address;
+  uint32_t wait_mask;
+  uint16_t flags;
+#ifdef LL_ATON_EB_DBG_INFO
+  int16_t epoch_num;
+  int16_t last_epoch_num;
+  uint32_t in_streng_mask;
+  uint32_t out_streng_mask;
+  uint64_t estimated_npu_cycles;
+  uint64_t estimated_tot_cycles;
+#endif
+} STUB_ITEM;
+
+typedef enum {
+  DataType_UNDEFINED,
+  DataType_FLOAT,
+  DataType_UINT8,
+  DataType_INT8,
+  DataType_UINT16,
+  DataType_INT16,
+  DataType_INT32,
+  DataType_INT64,
+  DataType_FLOAT16,
+  DataType_UINT32,
+  DataType_UINT64,
+  DataType_FXP = 100
+} stub_data_type;
+
+typedef enum { CHPos_UNDEFINED, CHPos_First, CHPos_Last, CHPos_Mixed } stub_channel_position;
+
+typedef struct {
+  const char *name;
+  stub_pointer addr_base;
+  uint32_t offset_start, offset_end, offset_limit;
+  uint8_t is_user_allocated, is_param;
+  uint16_t epoch;
+  uint32_t batch;
+  const uint32_t *mem_shape;
+  uint16_t mem_ndims;
+  stub_channel_position chpos;
+  stub_data_type type;
+  int8_t Qm, Qn;
+  uint8_t Qunsigned, ndims, nbits, per_channel;
+  const uint32_t *shape;
+  const float *scale;
+  const int16_t *offset;
+} LL_Buffer_InfoTypeDef;
+
+#endif

@@ -1,0 +1,296 @@
+# ruff: noqa: E501
+"""What a file is, told by its content; no number of a text file is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from models import mobilenet_like, to_onnx, to_tflite
+from npuscope.errors import FileError, NpuscopeError
+from npuscope.profile.inspectors import INSPECTORS
+from npuscope.program.identify import FORMATS, Identity, identify
+from npuscope.program.serialize import to_json
+from number_proof import lost_numbers, numbers, numbers_in
+from program.sample import sample
+from report_texts import (
+    CONSOLE,
+    EVENTS,
+    NEW_REPORT,
+    OLD_REPORT,
+    PROFILER_LOG,
+    RESULTS,
+    VALIDATE_REPORT,
+    as_ide_log,
+)
+
+MD5 = "00112233445566778899aabbccddeeff"
+C_INFO = {
+    "json_schema_version": "2.0",
+    "environment": {
+        "tools": [{"version": "4.0.0", "input_model": {"model_files": [{"signature": f"0x{MD5}"}]}}]
+    },
+    "graphs": [
+        {
+            "nodes": [
+                {"name": "epoch_0", "mapping": "NODE_NO_X"},
+                {"name": "epoch_1", "mapping": "NODE_EC"},
+                {"name": "epoch_2", "mapping": "NODE_SW"},
+                {"name": "epoch_3", "mapping": "NODE_SW_HW"},
+                {"name": "epoch_4", "mapping": "NODE_NO_X"},
+                {"name": "epoch_5", "mapping": "NODE_NO_X"},
+            ]
+        }
+    ],
+    "buffers": [{"id": 1}, {"id": 2}],
+    "memory_pools": [{"id": 1}],
+    "power_estimates": [{"max_cycles": 30, "compute_cycles": 20, "ops": 7}, {"max_cycles": 12}],
+    "ec_blobs_info": [{"name": "_ec_blob_1"}],
+}
+QUANT = {"version": "4.0", "tensors": {"a": {}, "b": {}}, "nodes": {"n": {}}, "environment": {}}
+MPOOL = {
+    "memory": {
+        "mempools": [
+            {
+                "fname": "AXISRAM5",
+                "name": "npuRAM5",
+                "prop": {"rights": "ACC_WRITE", "byteWidth": 8, "freqRatio": 1.25},
+                "offset": {"value": "0x342E0000", "magnitude": "BYTES"},
+                "size": {"value": 448, "magnitude": "KBYTES"},
+            }
+        ]
+    }
+}
+MDESC = {
+    "machine": {"name": "m", "version": "1.0", "accelerators": [{"type": "CONVACC", "num": 4}]}
+}
+ART = {"Globals": {}, "Profiles": {"fast": {"options": "-O3"}}}
+CSV = (
+    "epochs,ram (r),ram (w),ram (r+w),max (cycles)\n0 ,0,0,0,0\n1 ,5,6,11,3.5e-05\n2 ,1,1,2,40\n"
+    "3 ,0,0,0,0\n\nTotal,6,7,13,0\n\nram , 9.73 KB , total bytes r/w BW,1.5e+08\nflash , ?\n\n"
+    "Total cycles,77\nTotal ideal cycles,66\nTotal OPS,55\n"
+)
+BLOBS = (
+    "#define VERSION 7\nstatic const uint64_t _ec_blob_net_1[] __attribute__((aligned(64))) = {\n"
+    "  0x00000005ca057a7aULL, 0x12ULL,\n};\nstatic const uint64_t _ec_blob_net_2[2] = {0x1, 0xFF};\n"
+)
+NETWORK_C = """/* GIT_DESCRIPTION "tool-v1.1.0-31" */
+static void LL_ATON_Start_EpochBlock_1(const void *epoch_block) { init(0x342e0000UL, 12, -1.5f); }
+static void LL_ATON_End_EpochBlock_2(const void *epoch_block) { }
+const EpochBlock_ItemTypeDef *LL_ATON_EpochBlockItems_tiny(void) {
+  static const EpochBlock_ItemTypeDef ll_atonn_rt_epoch_block_array[] = {
+    { .start_epoch_block = LL_ATON_Start_EpochBlock_1, .end_epoch_block = NULL, .wait_mask = 0x10,
+      .flags = EpochBlock_Flags_epoch_start | EpochBlock_Flags_epoch_end | EpochBlock_Flags_pure_hw },
+    { .end_epoch_block = LL_ATON_End_EpochBlock_2,
+      .flags = EpochBlock_Flags_epoch_start | EpochBlock_Flags_epoch_end | EpochBlock_Flags_pure_sw },
+    { .flags = EpochBlock_Flags_last_eb },
+  };
+}
+"""
+TEXTS = {
+    "generate_report": OLD_REPORT,
+    "validate_report": VALIDATE_REPORT,
+    "profiler_log": PROFILER_LOG,
+    "network_csv": CSV,
+    "ec_blob": BLOBS,
+    "network_c": NETWORK_C,
+    "c_info": json.dumps(C_INFO),
+    "quant_json": json.dumps(QUANT),
+    "mpool": json.dumps(MPOOL),
+    "mdesc": json.dumps(MDESC),
+    "art_profile": "// ours\n" + json.dumps(ART),
+    "program": to_json(sample()).decode(),
+}
+BINARIES = {
+    "tflite": to_tflite(mobilenet_like()),
+    "onnx": to_onnx(mobilenet_like()),
+    "ec_blob": struct.pack("<4I", 0xCA057A7A, 2, 7, 8),
+    "loadable": b"NBIN" + struct.pack("<23I", *range(23)),
+    "qpc": struct.pack("<IBBHQQQQ", 0x00A1CD7C, 0, 1, 1, 40, 0, 0, 40),
+    "stats_buffer": b"OSBSTAT1" + struct.pack("<HHI16s4H2I2Q", 1, 2, 0x01020304, b"", *range(8)),
+    "raw_image": bytes(range(256)) * 4,
+}
+
+
+def told(tmp_path: Path, content: str | bytes) -> Identity:
+    path = tmp_path / "file"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return identify(path, INSPECTORS)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_texts_are_told_by_content(kind: str, tmp_path: Path) -> None:
+    assert told(tmp_path, TEXTS[kind]).kind == kind
+
+
+@pytest.mark.parametrize("kind", BINARIES)
+def test_binaries_are_told_by_content(kind: str, tmp_path: Path) -> None:
+    found = told(tmp_path, BINARIES[kind])
+    assert found.kind == kind
+    assert found.summary["bytes"] == len(BINARIES[kind])
+
+
+def test_every_row_of_the_table_is_reached() -> None:
+    known = {row.kind for row in FORMATS}
+    assert known - {"profile", "estimate"} == set(TEXTS) | set(BINARIES)
+
+
+def test_an_empty_file_is_an_empty_image(tmp_path: Path) -> None:
+    assert told(tmp_path, b"").summary["bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLD_REPORT,
+        CONSOLE + NEW_REPORT,
+        as_ide_log(OLD_REPORT + RESULTS),
+        VALIDATE_REPORT,
+        PROFILER_LOG,
+        EVENTS,
+        CSV,
+        BLOBS,
+        NETWORK_C,
+        *(TEXTS[kind] for kind in ("c_info", "mpool", "mdesc", "program")),
+    ],
+)
+def test_no_number_of_a_text_is_lost(text: str, tmp_path: Path) -> None:
+    told(tmp_path, text)
+    assert not lost_numbers(tmp_path / "file")
+
+
+def test_the_proof_notices_a_loss(tmp_path: Path) -> None:
+    found = told(tmp_path, OLD_REPORT).summary
+    del found["values"]["used_ranges"]
+    assert (numbers(OLD_REPORT) - numbers_in(found))[float(0x710003F0)] == 1
+
+
+def test_counts_of_a_description(tmp_path: Path) -> None:
+    summary = told(tmp_path, TEXTS["c_info"]).summary
+    expected = {
+        "epochs": 3,
+        "sw_epochs": 1,
+        "hybrid_epochs": 1,
+        "hw_epochs": 1,
+        "buffers": 2,
+        "pools": 1,
+        "blobs": 1,
+        "total_max_cycles": 42,
+        "total_compute_cycles": 20,
+        "model_md5": MD5,
+        "flavour": "compiler",
+    }
+    assert {key: summary[key] for key in expected} == expected
+
+
+def test_counts_of_a_table(tmp_path: Path) -> None:
+    summary = told(tmp_path, CSV).summary
+    assert (summary["rows"], summary["epochs"], summary["pools"]) == (4, 2, 1)
+    assert (summary["total_max_cycles"], summary["total_ops"]) == (77, 55)
+
+
+def test_counts_of_sources(tmp_path: Path) -> None:
+    source = told(tmp_path, NETWORK_C)
+    assert source.version == "tool-v1.1.0-31"
+    assert source.summary["network"] == "tiny"
+    assert [source.summary[k] for k in ("items", "epochs", "sw_epochs", "functions")] == [
+        2,
+        2,
+        1,
+        2,
+    ]
+    blobs = told(tmp_path, BLOBS).summary
+    assert (blobs["blobs"], blobs["words"], blobs["magic"]) == (2, 4, ["0x1", "0xca057a7a"])
+
+
+def test_counts_of_a_program(tmp_path: Path) -> None:
+    found = told(tmp_path, TEXTS["program"])
+    assert (found.version, found.summary["epochs"], found.summary["sw_epochs"]) == ("1", 3, 1)
+
+
+def test_counts_of_models(tmp_path: Path) -> None:
+    for kind in ("tflite", "onnx"):
+        summary = told(tmp_path, BINARIES[kind]).summary
+        assert summary["ops"] > 0
+        assert len(summary["model_md5"]) == 32
+
+
+def test_a_log_of_build_and_run_keeps_both_counts(tmp_path: Path) -> None:
+    found = told(tmp_path, as_ide_log(CONSOLE + OLD_REPORT + RESULTS))
+    assert found.kind == "validate_report"
+    assert (found.summary["epochs"], found.summary["measured_epochs"]) == (5, 4)
+    assert found.summary["model_md5"] == "0123456789abcdef0123456789abcdef"
+
+
+def test_a_mended_file_says_so(tmp_path: Path) -> None:
+    text = json.dumps(MPOOL).replace('"magnitude": "K', 'magnitude": "K')
+    assert "lacks a quote" in told(tmp_path, text).summary["notes"][0]
+
+
+@pytest.mark.parametrize("text", ["Dear reader,\n", "{}", "[1]", '{"a": 1}', "\x7fELF and more"])
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError) as caught:
+        told(tmp_path, text)
+    assert "no kind that is known" in caught.value.message
+    assert "generate_report" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", [*TEXTS, *BINARIES])
+def test_truncation_anywhere_reads_or_refuses(kind: str, tmp_path: Path) -> None:
+    data = BINARIES.get(kind) or TEXTS[kind].encode()
+    for end in range(0, len(data), max(1, len(data) // 60)):
+        try:
+            assert told(tmp_path, data[:end]).kind
+        except NpuscopeError as error:
+            assert error.exit_code == 3
+
+
+@pytest.mark.parametrize("kind", [*TEXTS, *BINARIES])
+def test_damage_anywhere_reads_or_refuses(kind: str, tmp_path: Path) -> None:
+    source = random.Random(kind)
+    for _ in range(40):
+        data = bytearray(BINARIES.get(kind) or TEXTS[kind].encode())
+        for _ in range(source.randint(1, 8)):
+            data[source.randrange(len(data))] = source.randrange(256)
+        try:
+            assert told(tmp_path, bytes(data)).kind
+        except NpuscopeError as error:
+            assert error.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"json_schema_version": "2.0", "graphs": [], "buffers": ' + "9" * 5000 + "}",
+        '{"json_schema_version": "2.0", "graphs": [], "power_estimates": [{"max_cycles": 1e308},'
+        ' {"max_cycles": NaN}, {"max_cycles": "x"}, 5]}',
+        '{"json_schema_version": 2, "graphs": {"nodes": 5}, "environment": [], "buffers": 3}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "uint64_t _ec_blob_a[] = {" * 20_000,
+        "epochs," + "9" * 60_000,
+        "epochs," + "1," * 30_000,
+        "LL_ATON_EpochBlockItems_" * 20_000,
+        "GIT_DESCRIPTION " * 20_000,
+    ],
+    ids=range(10),
+)
+def test_hostile_texts_are_quick_and_harmless(text: str, tmp_path: Path) -> None:
+    with contextlib.suppress(FileError):
+        json.dumps(told(tmp_path, text).summary, allow_nan=False)
+
+
+def test_random_bytes_are_an_image(tmp_path: Path) -> None:
+    found = told(tmp_path, random.Random(1).randbytes(5000))
+    assert (found.kind, found.ignored) == ("raw_image", ("bytes 0-5000",))
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", Path("/dev/zero"), "a\0b"):
+        with pytest.raises(FileError):
+            identify(path)
