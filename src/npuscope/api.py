@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npuscope.machine.art_profile import ArtProfile
     from npuscope.profile.model import Profile
     from npuscope.profile.validate import Validation
+    from npuscope.report.build_files import BuildNames
     from npuscope.rules.finding import Finding
 
 __all__ = [
@@ -52,6 +53,7 @@ class Options(TypedDict, total=False):
     epoch_controller: bool | None
     optimization: int | None
     art_profile: str | None
+    ec_single_epoch: bool
     overrides: Mapping[str, object]
     mpool: str | Path | None
     shapes: Mapping[str, Sequence[int]]
@@ -88,12 +90,22 @@ def compile(
     source: Source, directory: str | Path | None = None, **options: Unpack[Options]
 ) -> Program:
     """The Program of a model; with `directory`, its files are written there."""
-    program = build(source, options).program
+    made = build(source, options)
     if directory is not None:
-        from npuscope.program.serialize import save
+        write(made, Path(directory))
+    return made.program
 
-        save(program, Path(directory))
-    return program
+
+def write(made: Build, folder: Path, names: BuildNames | None = None) -> None:
+    """All files of a build: the program, and what the vendor's tools would have written."""
+    from npuscope.profile.run import estimate as run_estimate
+    from npuscope.report.build_files import write_build
+
+    if made.graph is None:
+        raise UsageError("this is a compiled program already", hint="give a .tflite or .onnx model")
+    profile = run_estimate(made.program, made.machine, made.graph)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_build(folder, made.program, made.machine, made.graph, profile, names)
 
 
 def validate(
@@ -230,7 +242,8 @@ def build(source: Source, options: Options) -> Build:
     graph = _read(source, options)
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
-    program = compile_graph(graph, machine, CompileOptions(_optimization(options)))
+    asked = CompileOptions(_optimization(options), options.get("ec_single_epoch", False))
+    program = compile_graph(graph, machine, asked)
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)

@@ -34,7 +34,7 @@ def header(tmp_path: Path) -> Path:
 def test_a_header_as_text(header: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(disasm, header) == 0
     text = capsys.readouterr().out
-    assert text.startswith("; _ec_blob_net_3\n; epoch-controller blob: 4 words, 1 epochs\n")
+    assert text.startswith("; _ec_blob_net_3\n; epoch-controller blob: 4 words, 1 epoch\n")
     assert "write STRENG0.ADDR 0x34200000\n" in text
     assert "; _ec_blob_net_4\n" in text
 

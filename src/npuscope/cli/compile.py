@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
 from npuscope.cli.output import MARKER, deliver, new_folder, refuse_overwrite, working
+from npuscope.cli.vendor_flags import add_vendor, check_vendor, vendor_overrides
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -22,19 +23,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_target(parser)
     add_model(parser)
+    add_vendor(parser)
     add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
+    check_vendor(args)
     from npuscope import api
-    from npuscope.program.serialize import save
+    from npuscope.report.build_files import BuildNames
 
+    names = BuildNames(args.name or "network", args.csv_file or "", args.output_info_file or "")
+    options = api_options(args)
+    options["overrides"] = {**vendor_overrides(args), **options["overrides"]}
+    options["ec_single_epoch"] = args.ec_single_epoch
     with working(args, "compiling"):
-        program = api.compile(args.source, **api_options(args))
+        made = api.build(args.source, options)
+        program = made.program
         with new_folder(args.output) as folder:
-            save(program, folder)
-    lines = [_answer(program, args.output)]
+            api.write(made, folder, names)
+    lines = [_answer(program, args.output), *_notes(program)]
     if args.log_lowering:
         lines += _trail(program)
     deliver(args, "\n".join(lines), _as_json(program, Path(args.output)))
@@ -44,6 +52,13 @@ def run(args: argparse.Namespace) -> int:
 def _answer(program: Program, directory: str) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
     return f"{len(program.executed)} epochs ({counts}) in {directory}"
+
+
+def _notes(program: Program) -> list[str]:
+    from npuscope.report.build_files import blob_note
+
+    note = blob_note(program)
+    return [f"note     {safe_terminal(note)}"] if note else []
 
 
 def _counts(program: Program) -> dict[str, int]:

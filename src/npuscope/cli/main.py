@@ -25,6 +25,9 @@ VERBS = {
     "explain": "why it is slow or off the NPU, and what to change",
     "lint": "risks that the model file alone shows",
     "validate": "the NPU's arithmetic against the reference",
+    "inspect": "say what a file or folder is and what is in it",
+    "disasm": "epoch-controller blobs to text",
+    "asm": "text to an epoch-controller blob",
     "machines": "the machines and compiler generations that are known",
     "rules": "the rules that explain and lint check",
 }

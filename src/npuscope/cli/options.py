@@ -46,6 +46,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--art-profile",
+        "--st-neural-art",
         metavar="NAME@FILE",
         help="pools and compiler options from a profile of the vendor's neural_art.json",
     )
@@ -54,7 +55,16 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mcu-mhz", type=float, metavar="MHZ", help="CPU clock")
     group.add_argument("--npu-mhz", type=float, metavar="MHZ", help="NPU clock")
-    group.add_argument("--mpool", metavar="FILE", help="memory pools from a vendor .mpool file")
+    group.add_argument(
+        "--enable-epoch-controller",
+        dest="epoch_controller",
+        action="store_const",
+        const=True,
+        help="the vendor's name of --epoch-controller",
+    )
+    group.add_argument(
+        "--mpool", "--load-mpool", metavar="FILE", help="memory pools from a vendor .mpool file"
+    )
     group.add_argument(
         "--set",
         action="append",

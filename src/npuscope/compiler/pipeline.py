@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npuscope.compiler.emit.program import emit_program
+from npuscope.compiler.emit.program import emit_program, one_blob_an_epoch
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.place import place
@@ -20,11 +20,13 @@ class CompileOptions:
     """What a user may ask of the compiler, beside the machine and its generation."""
 
     optimization: int | None = None  # the generation's own when None
+    single_epoch_blobs: bool = False  # the epoch controller runs one epoch at a time
 
 
 def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
     """Clean the graph, lower it to unit stages, group them into epochs, place, account."""
-    level = (options or CompileOptions()).optimization
+    options = options or CompileOptions()
+    level = options.optimization
     if level is None:
         level = machine.generation.default_optimization
     graph = run_passes(graph, machine)
@@ -32,4 +34,6 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
     groups = schedule(lowered, machine)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)
+    if options.single_epoch_blobs:
+        program = one_blob_an_epoch(program)
     return with_claims(program, machine)

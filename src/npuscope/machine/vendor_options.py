@@ -12,7 +12,7 @@ from npuscope.machine.model import Machine
 _LEVELS = range(4)
 
 # Options without an influence on what is modelled, with the number of values they take.
-_NEUTRAL = {
+NEUTRAL = {
     "--all-buffers-info": 0,
     "--cache-maintenance": 0,
     "--continue-on-errors": 0,
@@ -36,7 +36,7 @@ _NEUTRAL = {
     "-i": 1,
 }
 # Options that change a build in a way that is not known well enough to follow.
-_NOT_MODELLED = {
+NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
 }
@@ -90,12 +90,12 @@ def _take(found: VendorOptions, words: list[str], where: str) -> VendorOptions:
 
 
 def _without_effect(found: VendorOptions, name: str, words: list[str], where: str) -> VendorOptions:
-    if name in _NEUTRAL:
-        for _ in range(_NEUTRAL[name]):
+    if name in NEUTRAL:
+        for _ in range(NEUTRAL[name]):
             _value(name, words, where)
         return found
-    reason = _NOT_MODELLED.get(name, "it is not known here")
-    if name not in _NOT_MODELLED and words and not words[0].startswith("-"):
+    reason = NOT_MODELLED.get(name, "it is not known here")
+    if name not in NOT_MODELLED and words and not words[0].startswith("-"):
         words.pop(0)
     return replace(found, notes=(*found.notes, f"{where}: option {name} is ignored: {reason}"))
 

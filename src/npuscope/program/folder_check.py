@@ -126,11 +126,8 @@ def _group(network: str, files: Files) -> str:
 
 
 def _described(files: Files) -> Files:
-    return tuple(
-        f
-        for f in files
-        if f.kind in ("c_info", "quant_json", "program") and f.facts.get("model_md5")
-    )
+    """Files that name a model by its fingerprint."""
+    return tuple(f for f in files if f.kind not in _MODELS and f.facts.get("model_md5"))
 
 
 def missing(files: Files) -> tuple[str, ...]:

@@ -136,9 +136,10 @@ def test_vectors_longer_than_the_memory_are_refused() -> None:
         lifted(CONVOLUTION.replace("0x3 0x1f 0x3f", "0x0 0x0 0x3ffffff"))
 
 
-def test_a_blob_cannot_make_much_memory_of_little() -> None:
+def test_a_blob_cannot_make_much_memory_of_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npuscope.program.ec_blob.tables._MAX_BYTES", 1 << 16)
     start = "writefield ARITH2.CTRL[0] 0\nwritefield ARITH2.CTRL[0] 1\npoll STRENG3.CTRL[31] 0 1\n"
-    rounds = "".join(f"write ARITH2.@256 {n}\n{start}" for n in range(17_000))
+    rounds = "".join(f"write ARITH2.@256 {n}\n{start}" for n in range(70))
     text = CONVOLUTION.replace("0x3 0x1f 0x3f", "0x0 0x0 0x1ff").replace("irq 0", rounds)
     with pytest.raises(FileError, match="bytes of coefficients"):
         lifted(text)
@@ -167,3 +168,13 @@ def test_an_activation_table() -> None:
     assert found.constants[activ.ROM0_vector.buffer].tolist() == [0xC0]
     assert np.array_equal(found.constants[activ.ROM1_vector.buffer], rows)
     assert (activ.ROM0_nbytes, activ.ROM1_nbytes) == (1, 48)
+
+
+def test_the_second_window_of_a_coefficient_memory() -> None:
+    upper = "write ARITH2.TRANSLATEADDR 0\nburstwriteinc ARITH2.@768\n  0x1234 0x5\n"
+    text = CONVOLUTION.replace("0x3 0x1f 0x3f", "0x0 0x0 0x1ff")
+    found = lifted(text.replace("write STRENG3.CTRL", upper + "write STRENG3.CTRL", 1))
+    arith = found.groups[7][0].units[1]
+    assert isinstance(arith, Arith)
+    entries = found.constants[arith.A_vector.buffer]
+    assert (len(entries), entries[0], entries[384]) == (512, 7, 0x1234)

@@ -36,7 +36,7 @@ SMALL = EcBinary(
     )
 )
 TEXT = """\
-; epoch-controller blob: 32 words, 1 epochs
+; epoch-controller blob: 28 words, 1 epoch
 
 label 3                                  ; epoch 3, word 2
 writefield CLKCTRL.BGATES[10] 1          ; CONVACC0

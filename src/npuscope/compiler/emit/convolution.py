@@ -164,6 +164,8 @@ def _partial_sums(builder: EpochBuilder, stage: ConvStage, first: Port, last: Po
     tile = Value(f"{stage.name}.partial", (height, width, kernels), 16)
     buffer = builder.buffers.scratch(tile.name, tile.shape, 16, builder.number)
     walk = channel_frames(tile, kernels, loop=1, total=stage.tiling.frames)
-    reader = builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, sync_with_other=1)
+    # The reader waits for the engine that stores the sums.
+    sync = {"sync_with_other": 1, "sync_dma": builder.next_output}
+    reader = builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, **sync)
     builder.connect(reader, Port(first.unit, first.id, 2))
     builder.engine_out(Source(last), buffer, walk, 16)

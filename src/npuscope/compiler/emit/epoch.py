@@ -89,6 +89,11 @@ class EpochBuilder:
     def group(self) -> Group:
         return Group(tuple(self.units), tuple(self.links))
 
+    @property
+    def next_output(self) -> int:
+        """Number of the engine that the next `engine_out` will take."""
+        return self.machine.units["STRENG"] - self.used["out"] - 1
+
     def _input_id(self) -> int:
         self.take("STRENG")
         self.used["in"] += 1

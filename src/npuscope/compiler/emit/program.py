@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 
 from npuscope.compiler.emit.buffers import BufferTable
 from npuscope.compiler.emit.epoch import EpochBuilder
@@ -163,3 +163,13 @@ def _blobs(epochs: list[Epoch]) -> list[Epoch]:
         else:
             numbered.extend(run)
     return numbered
+
+
+def one_blob_an_epoch(program: Program) -> Program:
+    """Every hardware epoch as a blob of its own, so that each can be measured."""
+    numbers = count(1)
+    epochs = (
+        replace(epoch, blob=next(numbers)) if epoch.blob is not None else epoch
+        for epoch in program.epochs
+    )
+    return replace(program, epochs=tuple(epochs))

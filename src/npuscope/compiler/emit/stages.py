@@ -75,8 +75,9 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
             batchDepth=frame,
             inbytes_x=x_bytes,
             outbytes_x=min(2, x_bytes),
-            inbytes_y=y_bytes,
-            outbytes_y=y_bytes,
+            # The driver wants real widths on both ports, linked or not.
+            inbytes_y=y_bytes or x_bytes,
+            outbytes_y=y_bytes or min(2, x_bytes),
             rounding_o=rounds,
             saturation_o=rounds,
             round_mode_o=rounds,
@@ -200,8 +201,10 @@ def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
     if len(stage.a) > 1:
         buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
         found["A_vector"] = Ref(buffer.name)
-    if len(stage.c) > 1:
-        buffer = builder.buffers.coefficients(f"{stage.name}.C", stage.c.astype("<i4"))
+    if len(stage.a) > 1 or len(stage.c) > 1:
+        # Beside a vector A the driver reads C from a vector too, never from the pair of scalars.
+        c = np.broadcast_to(stage.c, max(len(stage.a), len(stage.c)))
+        buffer = builder.buffers.coefficients(f"{stage.name}.C", c.astype("<i4"))
         found["C_vector"] = Ref(buffer.name)
     return found
 
@@ -233,6 +236,9 @@ def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> Source:
             poolWinY=1 if whole else stage.window[0],
             strideX=stage.strides[1],
             strideY=stage.strides[0],
+            # The last row and column that are kept: the driver always crops.
+            bottomCrop=height - 1,
+            rightCrop=width - 1,
             topPad=top,
             leftPad=left,
             bottomPad=bottom,

@@ -36,7 +36,8 @@ def disassemble(binary: EcBinary) -> str:
     """Text from which `assemble` makes the same binary again."""
     words = sum(instruction.words for instruction in binary.instructions)
     epochs = sum(isinstance(instruction, Label) for instruction in binary.instructions)
-    lines = [f"; epoch-controller blob: {words} words, {epochs} epochs", *_directives(binary)]
+    counted = f"{words} words, {epochs} epoch{'' if epochs == 1 else 's'}"
+    lines = [f"; epoch-controller blob: {counted}", *_directives(binary)]
     at = HEADER_WORDS
     for instruction in binary.instructions:
         lines += _lines(instruction, at)

@@ -16,12 +16,12 @@ from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
 MAX_BYTES = 32 << 20
-MAX_LINES = 500_000
+MAX_LINES = 200_000
 # Real lines end before 4,000 characters; patterns are only tried on lines of a sane length.
 MAX_LINE = 1 << 16
 _LOG_PREFIX = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \[[A-Z]{1,9}\] \w{1,60}:\d{1,9} - ?"
-    r"|(?:\[[A-Z]\] *)?\[TARGET:\d{1,9}\] ?|\[[A-Z]\] ?",
+    r"|(?:\[[A-Z]\])? *\[TARGET:\d{1,9}\] ?|\[[A-Z]\] ?",
     re.ASCII,
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")

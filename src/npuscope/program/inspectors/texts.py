@@ -183,6 +183,8 @@ def inspect_network_c(sample: Sample) -> Found:
         "hybrid_epochs": sum(_FLAG_HYBRID in line for line in flags),
         "blobs": sum("_Flags_blob" in line for line in flags),
         "functions": len(numbers),
+        "buffers": text.count(".is_param"),
+        "pools": text.count("global pool "),
     }
     return Found(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
 

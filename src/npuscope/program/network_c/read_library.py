@@ -139,6 +139,28 @@ def _transpose(reader: LibraryReader, line: CallLine) -> Call:
     return Call("Transpose", (names[0],), (names[1],), as_arguments([copy]))
 
 
+def _slice(reader: LibraryReader, line: CallLine) -> Call:
+    """Every `step`-th element from `start` to `end` on each axis."""
+    source, target = reader.first_row(line.arguments[0]), reader.first_row(line.arguments[2])
+    steps_in, steps_out = reader.array(line.arguments[1]), reader.array(line.arguments[3])
+    starts, ends, every = (reader.array(value) for value in line.arguments[5:8])
+    axes = list(zip(starts, ends, every, steps_in, steps_out, strict=True))
+    if any(step < 1 or start < 0 for start, _, step, _, _ in axes):
+        raise FileError("a slice that goes backwards is not known", where=f"epoch {reader.epoch}")
+    (name, start_in), (target_name, start_out) = (_place(reader, row) for row in (source, target))
+    nbits = source.fields.get("nbits", 8)
+    copy = Copy(
+        0,
+        start_in + sum(start * step for start, _, _, step, _ in axes),
+        start_out,
+        nbits // 8 if isinstance(nbits, int) else 1,
+        tuple(max(0, -(-(end - start) // step)) for start, end, step, _, _ in axes),
+        tuple(step * inner for _, _, step, inner, _ in axes),
+        tuple(outer for *_, outer in axes),
+    )
+    return Call("Slice", (name,), (target_name,), as_arguments([copy]))
+
+
 def _place(reader: LibraryReader, row: Struct) -> tuple[str, int]:
     start = row.fields.get("offset_start", 0)
     address = address_of(row.fields["addr_base"]) + (start if isinstance(start, int) else 0)
@@ -177,5 +199,6 @@ def _depth_steps(source: Buffer, block: int) -> tuple[tuple[int, int, int], tupl
 OPERATORS: dict[str, Maker] = {
     "Concat": _concat,
     "Transpose": _transpose,
+    "Slice": _slice,
     "DepthToSpace": _depth_to_space,
 }

@@ -21,6 +21,8 @@ from npuscope.program.network_c.parse_values import Macro, Struct, Value
 from npuscope.program.network_c.read_buffers import FOR_EVER, address_of
 from npuscope.program.units import UNIT_TYPES, Link, Port, Ref, Streng, Unit
 
+# A reading engine with 24-bit elements may fetch the rest of its last word past the end.
+_TRIPLE_SLACK_BYTES = 2
 _ENABLE = "LL_ATON_EnableUnits_Init"
 _SWITCH = "LL_Switch_Init"
 
@@ -125,7 +127,7 @@ class UnitReader:
         if named and not self.places.knows(named):
             return Ref(self._new(named, base + low, high - low, struct), back)
         place = self.places.ref(base + low, self.epoch, named)
-        if place.offset + high - low > self.places.size_of(place.buffer):
+        if place.offset + high - low > self.places.size_of(place.buffer) + _TRIPLE_SLACK_BYTES:
             name = f"{named}@{self.epoch}"
             return Ref(self._new(name, base + low, high - low, struct), back)
         return Ref(place.buffer, place.offset + back)

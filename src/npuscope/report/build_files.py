@@ -1,0 +1,105 @@
+"""All files of a build: the program, and what the vendor's tools would have written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npuscope.errors import TargetError
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.profile.model import Profile
+from npuscope.program.app_header import app_config_text
+from npuscope.program.c_info import c_info_json, c_info_of
+from npuscope.program.dot import dot_text
+from npuscope.program.ec_blob.binary import EcBinary, write_binary
+from npuscope.program.ec_blob.header import blob_name, write_header
+from npuscope.program.ec_blob.lower import lower
+from npuscope.program.generate_report.writer import generate_report_text
+from npuscope.program.images import pool_images
+from npuscope.program.model import Program
+from npuscope.program.network_c.writer import network_c_text, network_h_text
+from npuscope.program.network_csv import network_csv_text
+from npuscope.program.serialize import save
+from npuscope.text import c_identifier, file_name
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNames:
+    """What files are called; the vendor's options of the same names set them."""
+
+    network: str = "network"
+    csv: str = ""
+    info: str = ""
+
+
+def write_build(
+    folder: Path,
+    program: Program,
+    machine: Machine,
+    graph: Graph,
+    profile: Profile,
+    names: BuildNames | None = None,
+) -> None:
+    """Fill a folder that is not visible to anyone yet."""
+    save(program, folder)
+    program = without_blobs(program) if _refusal(program) else program
+    files = build_files(program, machine, graph, profile, names or BuildNames())
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+
+
+def build_files(
+    program: Program, machine: Machine, graph: Graph, profile: Profile, names: BuildNames
+) -> dict[str, str | bytes]:
+    """File name -> content, beside program.json and its images."""
+    name = c_identifier(names.network)
+    csv = file_name(names.csv) if names.csv else f"{name}.csv"
+    info = file_name(names.info) if names.info else "c_info.json"
+    files: dict[str, str | bytes] = {
+        f"{name}.c": network_c_text(program, machine, name),
+        f"{name}.h": network_h_text(program, machine, name),
+        **pool_images(program),
+        info if info.endswith(".json") else f"{info}.json": _json(program, machine),
+        csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
+        f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
+        f"{name}.dot": dot_text(program, profile),
+        "app_config.h": app_config_text(program, graph, name),
+    }
+    blobs = blob_arrays(program, name)
+    if blobs:
+        files[f"{name}_ecblobs.h"] = write_header(blobs)
+    return files
+
+
+def blob_note(program: Program) -> str:
+    """Why network.c leaves the epochs to the CPU although the controller was asked for."""
+    reason = _refusal(program)
+    return f"no blobs were written, network.c starts epochs by the CPU: {reason}" if reason else ""
+
+
+def _refusal(program: Program) -> str:
+    try:
+        blob_arrays(program, "network")
+    except TargetError as error:
+        return f"{error.where}: {error.message}" if error.where else error.message
+    return ""
+
+
+def without_blobs(program: Program) -> Program:
+    epochs = tuple(replace(epoch, blob=None) for epoch in program.epochs)
+    return replace(program, epoch_controller=False, epochs=epochs)
+
+
+def blob_arrays(program: Program, name: str) -> dict[str, bytes]:
+    """Epoch-controller code by array name; none when the CPU starts the epochs."""
+    if not program.epoch_controller:
+        return {}
+    numbers = sorted({epoch.blob for epoch in program.executed if epoch.blob is not None})
+    return {blob_name(name, n): write_binary(EcBinary(lower(program, n))) for n in numbers}
+
+
+def _json(program: Program, machine: Machine) -> str:
+    return json.dumps(c_info_json(c_info_of(program, machine)), indent=1) + "\n"
