@@ -96,8 +96,11 @@ def compile(
     return made.program
 
 
-def write(made: Build, folder: Path, names: BuildNames | None = None) -> None:
-    """All files of a build: the program, and what the vendor's tools would have written."""
+def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+    """All files of a build: the program, and what the vendor's tools would have written.
+
+    Gives notes on what could not be written.
+    """
     from npuscope.profile.run import estimate as run_estimate
     from npuscope.report.build_files import write_build
 
@@ -105,7 +108,7 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> None:
         raise UsageError("this is a compiled program already", hint="give a .tflite or .onnx model")
     profile = run_estimate(made.program, made.machine, made.graph)
     folder.mkdir(parents=True, exist_ok=True)
-    write_build(folder, made.program, made.machine, made.graph, profile, names)
+    return write_build(folder, made.program, made.machine, made.graph, profile, names)
 
 
 def validate(

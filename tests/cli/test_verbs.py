@@ -63,18 +63,24 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     for verb in ("estimate", "profile"):
         monkeypatch.setattr(api, verb, found.answer(PROFILE))
     monkeypatch.setattr(api, "explain", found.answer(Explanation("fine", PROFILE, (), (FINDING,))))
-    monkeypatch.setattr(api, "compile", found.answer(program()))
+    made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
+    monkeypatch.setattr(api, "build", lambda source, options: made)
     return found
 
 
 @pytest.fixture
 def saving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the program writer: one file."""
+    """A stand-in for the writers: one file, one note."""
 
     def save(program: Program, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         (directory / "program.json").write_text("{}")
 
+    def write(made: Any, folder: Path, names: Any) -> tuple[str, ...]:
+        save(made.program, folder)
+        return ("no blobs",)
+
+    monkeypatch.setattr(api, "write", write)
     replace_module(monkeypatch, "npuscope.program.serialize", save=save)
 
 
@@ -179,6 +185,7 @@ def test_compile_leaves_a_whole_folder(
     assert main(words) == 0
     assert capsys.readouterr().out == (
         f"1 epochs (0 HW, 1 SW, 0 HYBRID) in {folder}\n"
+        "note     no blobs\n"
         "epoch 3 SW Conv: not CONVACC: 257 is prime [NA-CONV-PRIME]\n"
     )
     assert sorted(p.name for p in folder.iterdir()) == [MARKER, "program.json"]
@@ -199,11 +206,11 @@ def test_compile_keeps_a_foreign_folder(
 def test_a_failed_write_leaves_nothing(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def save(program: Program, directory: Path) -> None:
-        (directory / "half").write_text("half")
+    def write(made: Any, folder: Path, names: Any) -> tuple[str, ...]:
+        (folder / "half").write_text("half")
         raise OSError(28, "No space left on device", "half")
 
-    replace_module(monkeypatch, "npuscope.program.serialize", save=save)
+    monkeypatch.setattr(api, "write", write)
     assert main(["compile", "net.tflite", "-o", str(tmp_path / "out")]) == 3
     assert list(tmp_path.iterdir()) == []
 

@@ -41,24 +41,17 @@ def run(args: argparse.Namespace) -> int:
         made = api.build(args.source, options)
         program = made.program
         with new_folder(args.output) as folder:
-            api.write(made, folder, names)
-    lines = [_answer(program, args.output), *_notes(program)]
+            notes = api.write(made, folder, names)
+    lines = [_answer(program, args.output), *(f"note     {safe_terminal(note)}" for note in notes)]
     if args.log_lowering:
         lines += _trail(program)
-    deliver(args, "\n".join(lines), _as_json(program, Path(args.output)))
+    deliver(args, "\n".join(lines), _as_json(program, Path(args.output), notes))
     return 0
 
 
 def _answer(program: Program, directory: str) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
     return f"{len(program.executed)} epochs ({counts}) in {directory}"
-
-
-def _notes(program: Program) -> list[str]:
-    from npuscope.report.build_files import blob_note
-
-    note = blob_note(program)
-    return [f"note     {safe_terminal(note)}"] if note else []
 
 
 def _counts(program: Program) -> dict[str, int]:
@@ -80,7 +73,7 @@ def _trail(program: Program) -> list[str]:
     ]
 
 
-def _as_json(program: Program, directory: Path) -> dict[str, Any]:
+def _as_json(program: Program, directory: Path, notes: tuple[str, ...]) -> dict[str, Any]:
     files = sorted(
         str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
     )
@@ -92,5 +85,5 @@ def _as_json(program: Program, directory: Path) -> dict[str, Any]:
         "generation": program.generation,
         "epoch_controller": program.epoch_controller,
         "counts": _counts(program),
-        "notes": list(program.notes),
+        "notes": [*program.notes, *notes],
     }

@@ -31,6 +31,8 @@ VERBS = {
     "machines": "the machines and compiler generations that are known",
     "rules": "the rules that explain and lint check",
 }
+# Files that nobody writes JSON to.
+_SOURCES = (".tflite", ".onnx", ".c", ".h", ".csv", ".txt", ".log", ".mpool", ".mdesc", ".raw")
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
@@ -117,7 +119,7 @@ def _json_before_source(argv: list[str]) -> list[str]:
     words: list[str] = []
     for i, word in enumerate(argv):
         following = argv[i + 1] if i + 1 < len(argv) else ""
-        is_source = following.lower().endswith((".tflite", ".onnx")) or os.path.isdir(following)
+        is_source = following.lower().endswith(_SOURCES) or os.path.isdir(following)
         words.append("--json=-" if word == "--json" and is_source else word)
     return words
 

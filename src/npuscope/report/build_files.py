@@ -41,26 +41,55 @@ def write_build(
     graph: Graph,
     profile: Profile,
     names: BuildNames | None = None,
-) -> None:
-    """Fill a folder that is not visible to anyone yet."""
+) -> tuple[str, ...]:
+    """Fill a folder that is not visible to anyone yet; what could not be written is told."""
     save(program, folder)
-    program = without_blobs(program) if _refusal(program) else program
-    files = build_files(program, machine, graph, profile, names or BuildNames())
+    names = names or BuildNames()
+    notes, files = code_files(program, machine, c_identifier(names.network))
+    files |= table_files(program, machine, graph, profile, names)
     for name, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         (folder / name).write_bytes(data)
+    return notes
 
 
-def build_files(
+Files = dict[str, str | bytes]
+
+
+def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
+    """C and blobs. What the blobs cannot hold the CPU starts; what the runtime cannot do at all
+    leaves out the C."""
+    try:
+        blobs = blob_arrays(program, name)
+        files: Files = {f"{name}_ecblobs.h": write_header(blobs)} if blobs else {}
+        return (), files | _c_files(program, machine, name)
+    except TargetError as error:
+        note = f"no blobs were written, network.c starts epochs by the CPU: {_told(error)}"
+    try:
+        return (note,), _c_files(without_blobs(program), machine, name)
+    except TargetError as error:
+        return (f"no network.c was written: {_told(error)}",), {}
+
+
+def _c_files(program: Program, machine: Machine, name: str) -> Files:
+    return {
+        f"{name}.c": network_c_text(program, machine, name),
+        f"{name}.h": network_h_text(program, machine, name),
+    }
+
+
+def _told(error: TargetError) -> str:
+    return f"{error.where}: {error.message}" if error.where else error.message
+
+
+def table_files(
     program: Program, machine: Machine, graph: Graph, profile: Profile, names: BuildNames
-) -> dict[str, str | bytes]:
-    """File name -> content, beside program.json and its images."""
+) -> Files:
+    """Images, tables and reports, which hold for every program."""
     name = c_identifier(names.network)
     csv = file_name(names.csv) if names.csv else f"{name}.csv"
     info = file_name(names.info) if names.info else "c_info.json"
-    files: dict[str, str | bytes] = {
-        f"{name}.c": network_c_text(program, machine, name),
-        f"{name}.h": network_h_text(program, machine, name),
+    return {
         **pool_images(program),
         info if info.endswith(".json") else f"{info}.json": _json(program, machine),
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
@@ -68,24 +97,6 @@ def build_files(
         f"{name}.dot": dot_text(program, profile),
         "app_config.h": app_config_text(program, graph, name),
     }
-    blobs = blob_arrays(program, name)
-    if blobs:
-        files[f"{name}_ecblobs.h"] = write_header(blobs)
-    return files
-
-
-def blob_note(program: Program) -> str:
-    """Why network.c leaves the epochs to the CPU although the controller was asked for."""
-    reason = _refusal(program)
-    return f"no blobs were written, network.c starts epochs by the CPU: {reason}" if reason else ""
-
-
-def _refusal(program: Program) -> str:
-    try:
-        blob_arrays(program, "network")
-    except TargetError as error:
-        return f"{error.where}: {error.message}" if error.where else error.message
-    return ""
 
 
 def without_blobs(program: Program) -> Program:

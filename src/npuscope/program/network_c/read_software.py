@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from npuscope.errors import FileError
@@ -50,15 +50,16 @@ def tensor(info: Struct, prefix: str) -> Tensor | None:
     address = address_of(found) if found is not None else 0
     if not address:
         return None
-    shape = tuple(_int(info, f"{prefix}.dim.tensor_{axis}") or 1 for axis in "bhwc")
-    steps = tuple(_int(info, f"{prefix}.stride.{axis}") for axis in "bhwc")
-    signed = bool(_int(info, f"{prefix}.format.is_signed"))
-    if prod(shape) < (count := _int(info, f"{prefix}.dim.num_elem")):
+    shape = tuple(integer(info, f"{prefix}.dim.tensor_{axis}") or 1 for axis in "bhwc")
+    steps = tuple(integer(info, f"{prefix}.stride.{axis}") for axis in "bhwc")
+    signed = bool(integer(info, f"{prefix}.format.is_signed"))
+    if prod(shape) < (count := integer(info, f"{prefix}.dim.num_elem")):
         shape = (1, 1, 1, count)
     return Tensor(shape, steps, address, signed)  # type: ignore[arg-type]
 
 
-def _int(info: Struct, name: str) -> int:
+def integer(info: Struct, name: str) -> int:
+    """A whole number of the struct; a field that is absent is 0, as in C."""
     value = info.fields.get(name, 0)
     return value if isinstance(value, int) else 0
 
@@ -74,18 +75,26 @@ class SoftwareReader:
     arrays: dict[str, Declaration]  # of the function the kernel is called in
     views: list[Buffer] = field(default_factory=list)
 
-    def read(self, function: str, info: Struct) -> Call:
+    def unknown(self, name: str, info: Struct) -> Call:
         """A kernel that is not known keeps its name: it is refused when it is executed."""
-        name = function.removeprefix("ll_sw_forward_")
-        make = KERNELS.get(name)
-        if make is None:
-            return self._unknown(name, info)
-        return make(self, info)
-
-    def _unknown(self, name: str, info: Struct) -> Call:
         sides = [tensor(info, f"general.{side}") for side in ("input", "output")]
-        names = [self.view(side, 8, False, None, n) if side else "" for n, side in enumerate(sides)]
+        names = [self._bytes(side, n) if side else "" for n, side in enumerate(sides)]
         return Call(name, (names[0],), (names[1],))
+
+    def _bytes(self, of: Tensor, number: int) -> str:
+        """An operand of unknown type, as so many bytes."""
+        element = min((step for step in of.steps if step), default=1)
+        flat = Tensor((1, 1, 1, prod(of.shape) * element), (0, 0, 0, 1), of.address, False)
+        return self.view(flat, 8, False, None, number)
+
+    def vector(self, info: Struct, prefix: str, number: int) -> str:
+        """A float operand of one axis."""
+        found = tensor(info, prefix)
+        if found is None:
+            raise FileError(f"the operand '{prefix}' has no address", where=f"epoch {self.epoch}")
+        name = self.view(found, 32, True, None, number)
+        self.views[-1] = replace(self.views[-1], shape=(prod(found.shape),))
+        return name
 
     def view(self, of: Tensor, nbits: int, is_float: bool, quant: Quant | None, number: int) -> str:
         """A buffer that sees the operand as the kernel does; it owns no memory."""
@@ -167,16 +176,16 @@ def _dequantize(reader: SoftwareReader, info: Struct) -> Call:
     return Call("Dequantize", (source,), (target,), (("numerics", "qdq"),))
 
 
-def _softmax(reader: SoftwareReader, info: Struct, integer: bool) -> Call:
-    quants = [reader.quant(info, f"{side}s", f"{side}zp") for side in "io"] if integer else []
+def _softmax(reader: SoftwareReader, info: Struct, quantized: bool) -> Call:
+    quants = [reader.quant(info, f"{side}s", f"{side}zp") for side in "io"] if quantized else []
     source = reader.operand(info, "general.input", 0, quants[0] if quants else None)
     target = reader.operand(info, "general.output", 1, quants[1] if quants else None)
-    axis = AXES.get(_int(info, "axis"), 3)
+    axis = AXES.get(integer(info, "axis"), 3)
     return Call("Softmax", (source,), (target,), (("axis", axis), ("beta", 1.0), *_LITERT))
 
 
 # Kinds of `general.type` -> our op of one operand.
-_FUNCTIONS = {
+FUNCTIONS = {
     "LL_SW_SIGMOID": "Sigmoid",
     "LL_SW_TANH": "Tanh",
     "LL_SW_HARDSWISH": "HardSwish",
@@ -191,7 +200,7 @@ _FUNCTIONS = {
     "LL_SW_CEIL": "Ceil",
     "LL_SW_SOFTPLUS": "Softplus",
 }
-_BINARY = {
+BINARY = {
     "LL_SW_ARITHADD": "Add",
     "LL_SW_ARITHSUM": "Add",
     "LL_SW_ARITHSUB": "Sub",
@@ -217,7 +226,7 @@ def _activ(reader: SoftwareReader, info: Struct) -> Call:
         return Call("Clip", (source,), (target,), args)
     if kind == "LL_SW_PRELU":
         return Call("PRelu", (source, reader.operand(info, "operand", 2)), (target,), args)
-    return Call(_FUNCTIONS.get(kind, kind), (source,), (target,), args)
+    return Call(FUNCTIONS.get(kind, kind), (source,), (target,), args)
 
 
 def _arith(reader: SoftwareReader, info: Struct) -> Call:
@@ -225,13 +234,7 @@ def _arith(reader: SoftwareReader, info: Struct) -> Call:
     operands = ("general.input", "operand") if tensor(info, "operand") else ("general.input",)
     sources = tuple(reader.operand(info, name, n) for n, name in enumerate(operands))
     target = reader.operand(info, "general.output", 9)
-    return Call(_BINARY.get(kind, kind), sources, (target,), _LITERT)
-
-
-def _global_pool(reader: SoftwareReader, info: Struct) -> Call:
-    source = reader.operand(info, "general.input", 0)
-    target = reader.operand(info, "general.output", 1)
-    return Call("Mean", (source,), (target,), (("axes", (1, 2)), ("keep_dims", True), *_LITERT))
+    return Call(BINARY.get(kind, kind), sources, (target,), _LITERT)
 
 
 def _float(info: Struct, name: str) -> float:
@@ -246,5 +249,4 @@ KERNELS: dict[str, Maker] = {
     "softmax": lambda reader, info: _softmax(reader, info, False),
     "activ": _activ,
     "arith": _arith,
-    "global_pool": _global_pool,
 }

@@ -22,8 +22,9 @@ from npuscope.program.network_c.parse_source import (
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.program.network_c.read_buffers import FOR_EVER, Pools, read_buffer, tables_of
 from npuscope.program.network_c.read_header import Header, read_header
+from npuscope.program.network_c.read_layers import LAYERS
 from npuscope.program.network_c.read_library import LibraryReader
-from npuscope.program.network_c.read_software import Images, SoftwareReader
+from npuscope.program.network_c.read_software import KERNELS, Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader, engines
 
 _TABLES = ("Input", "Output", "Internal")
@@ -197,10 +198,16 @@ class _Reader:
             if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
                 info = declared[str(line.arguments[0])].value
                 reader = SoftwareReader(places, pools, images, epoch.number, declared)
-                call = reader.read(line.name, info if isinstance(info, Struct) else Struct())
+                call = _kernel(reader, line.name, info if isinstance(info, Struct) else Struct())
                 self.views += reader.views
                 return call
         return LibraryReader(function, places, pools, epoch.number).read()
+
+
+def _kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
+    name = function.removeprefix("ll_sw_forward_")
+    make = (KERNELS | LAYERS).get(name)
+    return make(reader, info) if make else reader.unknown(name, info)
 
 
 def _item(row: Struct) -> Item:
