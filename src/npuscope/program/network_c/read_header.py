@@ -29,7 +29,10 @@ class Header:
 
     @property
     def generation(self) -> str:
-        """atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        """Ours is stated; atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        stated = dict(self.options).get("--generation")
+        if stated:
+            return stated
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
 
 

@@ -1,0 +1,60 @@
+"""Reasons for the software epochs of a program that states none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compiler.nets import MACHINES, Net, compiled
+from npuscope.advice.reasons import plain, with_reasons
+from npuscope.graph.model import Graph
+from npuscope.program.model import Epoch, EpochKind, Program
+
+MACHINE = MACHINES["2.2"]
+
+
+def network() -> Graph:
+    net = Net()
+    x = net.dense(net.reshape(net.conv(net.input((1, 4, 4, 4)), 8), (1, 128)), 257)
+    net.dequantize(net.softmax(x))
+    return net.graph()
+
+
+def without_reasons(program: Program, rename: bool) -> Program:
+    def bare(epoch: Epoch) -> Epoch:
+        names = tuple(plain(name) for name in epoch.origin) if rename else epoch.origin
+        return replace(epoch, trail=(), origin=names)
+
+    return replace(program, epochs=tuple(map(bare, program.epochs)))
+
+
+@pytest.mark.parametrize("rename", [False, True])
+def test_the_reasons_come_back(rename: bool) -> None:
+    graph = network()
+    program = compiled(graph, "2.2")
+    found = with_reasons(without_reasons(program, rename), graph, MACHINE)
+    wanted = [e.trail for e in program.executed if e.kind is EpochKind.SW]
+    assert [e.trail for e in found.executed if e.kind is EpochKind.SW] == wanted
+    assert len(wanted) == 3 and all(wanted)
+
+
+def test_a_conversion_without_a_source_has_its_usual_reason() -> None:
+    epoch = Epoch(1, 1, EpochKind.SW, operators=("DequantizeLinear",))
+    other = Epoch(2, 2, EpochKind.SW, operators=("Einsum",))
+    program = replace(compiled(network(), "2.2"), epochs=(epoch, other))
+    known, unknown = with_reasons(program, network(), MACHINE).epochs
+    assert [refused.rule for refused in known.trail] == ["NA-DEQUANTIZE-FLOAT"]
+    assert unknown.trail == ()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("CONV_2D:#68", "CONV_2D_68"),
+        ("PRelu:/conv1/prelu/PRelu_output_0", "_conv1_prelu_PRelu_output_0"),
+        ("/a/b_quantized", "_a_b_quantized"),
+    ],
+)
+def test_names_are_one(ours: str, theirs: str) -> None:
+    assert plain(ours) == plain(theirs)

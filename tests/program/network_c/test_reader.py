@@ -1,0 +1,163 @@
+"""network.c read back: the same units and links, the same results; broken files are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.nets import MACHINES, Net, compiled, sample
+from npuscope.demo import demo_graph
+from npuscope.errors import FileError
+from npuscope.graph.model import Graph
+from npuscope.program.images import pool_images
+from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.network_c.reader import NetworkC, read_network_c
+from npuscope.program.network_c.with_blobs import with_blobs
+from npuscope.program.network_c.writer import network_c_text
+from npuscope.program.units import Pool, Streng, Unit
+from npuscope.report.build_files import blob_arrays, without_blobs
+from npuscope.sim.run import execute
+
+
+def moves() -> Graph:
+    """Concat, resize and a slice, which drive the DMA; a Softmax on the CPU."""
+    net = Net(4)
+    x = net.conv(net.input((1, 8, 8, 8)), 16)
+    joined = net.concat((x, net.conv(x, 16, (1, 1))), axis=3)
+    turned = net.transpose(net.conv(joined, 8, (1, 1)), (0, 2, 1, 3))
+    net.softmax(net.dense(net.reshape(turned, (1, 512)), 10))
+    return net.graph()
+
+
+NETS = {"demo": demo_graph, "moves": moves}
+
+
+def written(program: Program, folder: Path, generation: str) -> Path:
+    path = folder / "network.c"
+    path.write_text(network_c_text(program, MACHINES[generation]), encoding="utf-8")
+    return path
+
+
+def images(program: Program) -> dict[str, bytes]:
+    files = pool_images(program)
+    pools = [pool for pool in program.pools if pool.file_name and not pool.virtual]
+    return {p.name: files[f"atonbuf.{p.file_name}.raw"] for p in pools}
+
+
+def read(program: Program, folder: Path, generation: str) -> NetworkC:
+    return read_network_c(written(program, folder, generation), images(program))
+
+
+def held(epoch: Epoch) -> list[tuple[list[Unit], set[object]]]:
+    """Units and links without their order, which means nothing."""
+    groups = epoch.groups or ()
+    return [(sorted(g.units, key=lambda u: (u.unit, u.id)), set(g.links)) for g in groups]
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+@pytest.mark.parametrize("name", NETS)
+def test_round_trip(name: str, generation: str, tmp_path: Path) -> None:
+    graph = NETS[name]()
+    program = without_blobs(compiled(graph, generation))
+    found = read(program, tmp_path, generation).program
+    assert (found.generation, found.source) == (generation, "network.c")
+    assert [e.number for e in found.executed] == [e.number for e in program.executed]
+    for ours, theirs in zip(program.executed, found.executed, strict=True):
+        assert held(theirs) == held(ours), ours.name
+    values = sample(graph, 3)
+    wanted, got = execute(program, values).outputs, execute(found, values).outputs
+    assert all(np.array_equal(got[name].ravel(), wanted[name].ravel()) for name in wanted)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_blobs_run_like_the_program(generation: str, tmp_path: Path) -> None:
+    graph = demo_graph()
+    program = compiled(graph, generation)
+    network = read(program, tmp_path, generation)
+    found = with_blobs(network, blob_arrays(program, "network"))
+    assert found.epoch_controller
+    assert [e.number for e in found.executed] == [e.number for e in program.executed]
+    values = sample(graph, 3)
+    (wanted,), (got,) = (execute(p, values).outputs.values() for p in (program, found))
+    assert np.array_equal(got.ravel(), wanted.ravel())
+
+
+def test_a_missing_blob_is_noted(tmp_path: Path) -> None:
+    program = compiled(demo_graph(), "4.0")
+    found = with_blobs(read(program, tmp_path, "4.0"), {})
+    assert found.notes == ("blobs _ec_blob_network_1 are not in the folder",)
+    assert any(epoch.groups is None for epoch in found.epochs)
+
+
+def test_an_unknown_field_that_is_set_is_named(tmp_path: Path) -> None:
+    program = without_blobs(compiled(demo_graph(), "4.0"))
+    path = written(program, tmp_path, "4.0")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(".simd = ", ".wormhole = 3, .simd = ", 1), encoding="utf-8")
+    found = read_network_c(path, images(program)).program
+    (note,) = found.notes
+    assert note.endswith("CONVACC 0: wormhole = 3 is not known")
+    assert sum(e.groups is None for e in found.executed) == 1
+
+
+def test_places_that_no_table_names_become_buffers(tmp_path: Path) -> None:
+    program = without_blobs(compiled(demo_graph(), "4.0"))
+    path = written(program, tmp_path, "4.0")
+    text = path.read_text(encoding="utf-8")
+    start = text.index("LL_ATON_Internal_Buffers_Info_")
+    path.write_text(text[:start].rpartition("const LL_Buffer")[0], encoding="utf-8")
+    found = read_network_c(path, images(program)).program
+    names = found.buffer_map()
+    engines = [u for e in found.executed for u in e.units if isinstance(u, Streng)]
+    assert all(engine.addr_base.buffer in names for engine in engines)
+    values = sample(demo_graph(), 3)
+    (wanted,), (got,) = (execute(p, values).outputs.values() for p in (program, found))
+    assert np.array_equal(got.ravel(), wanted.ravel())
+
+
+def test_pools_crop_nothing() -> None:
+    """The driver always crops; 0 would keep one row and one column."""
+    program = compiled(demo_graph(), "4.0")
+    pools = [u for e in program.executed for u in e.units if isinstance(u, Pool)]
+    assert pools
+    assert all((u.bottomCrop, u.rightCrop) == (u.inputY - 1, u.inputX - 1) for u in pools)
+
+
+def test_kinds_of_epochs(tmp_path: Path) -> None:
+    program = without_blobs(compiled(moves(), "4.0"))
+    found = read(program, tmp_path, "4.0").program
+    assert [e.kind for e in found.executed] == [e.kind for e in program.executed]
+    assert found.count(EpochKind.HYBRID) == program.count(EpochKind.HYBRID) > 0
+    assert found.count(EpochKind.SW) == 1
+
+
+def test_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "main.c"
+    path.write_text("int main(void) { return 0; }")
+    with pytest.raises(FileError, match="is no network"):
+        read_network_c(path)
+    with pytest.raises(FileError, match="cannot be read"):
+        read_network_c(tmp_path / "none.c")
+
+
+def test_damage_anywhere_is_a_format_error(tmp_path: Path) -> None:
+    """Cut at many places, and with bytes changed: FileError with a place, or a reading."""
+    program = without_blobs(compiled(moves(), "4.0"))
+    text = written(program, tmp_path, "4.0").read_text(encoding="utf-8")
+    random = np.random.default_rng(0)
+    path = tmp_path / "damaged.c"
+    told = 0
+    for offset in random.integers(0, len(text), 40):
+        for damaged in (
+            text[:offset],
+            text[:offset] + chr(random.integers(33, 126)) + text[offset + 1 :],
+        ):
+            path.write_text(damaged, encoding="utf-8")
+            try:
+                read_network_c(path, images(program))
+            except FileError as error:
+                told += 1
+                assert error.where
+    assert told > 20

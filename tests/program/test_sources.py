@@ -1,0 +1,91 @@
+"""Programs from files and folders: which file wins, what is joined, what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.nets import sample
+from npuscope import api
+from npuscope.demo import demo_graph
+from npuscope.errors import FileError, UsageError
+from npuscope.program.model import Program
+from npuscope.program.sources import read_program
+from npuscope.sim.run import execute
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("build")
+    api.compile(demo_graph(), folder)
+    return folder
+
+
+def copied(build: Path, folder: Path, *names: str) -> Path:
+    for name in names:
+        shutil.copy(build / name, folder / name)
+    return folder
+
+
+def outputs(program: Program) -> np.ndarray:
+    (found,) = execute(program, sample(demo_graph(), 1)).outputs.values()
+    return found.ravel()
+
+
+def test_our_own_folder(build: Path) -> None:
+    assert read_program(build).source == "npuscope"
+    assert read_program(build / "program.json").source == "npuscope"
+
+
+def test_a_vendor_folder(build: Path, tmp_path: Path) -> None:
+    names = ("network.c", "network_ecblobs.h", "atonbuf.xSPI2.raw", "c_info.json")
+    found = read_program(copied(build, tmp_path, *names))
+    ours = read_program(build)
+    assert found.source == "network.c"
+    assert not found.notes
+    assert [e.claims for e in found.executed] == [e.claims for e in ours.executed]
+    assert {p.name: p.used_bytes for p in found.pools if p.name == "npuRAM5"} == {
+        p.name: p.used_bytes for p in ours.pools if p.name == "npuRAM5"
+    }
+    assert np.array_equal(outputs(found), outputs(ours))
+
+
+def test_without_images_it_can_be_timed_only(build: Path, tmp_path: Path) -> None:
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    found = read_program(folder)
+    assert found.notes == ("the image of octoFlash is not in the folder: nothing can be executed",)
+    whole = api.estimate(demo_graph()).total_ms
+    assert api.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)
+
+
+def test_c_info_alone(build: Path, tmp_path: Path) -> None:
+    found = read_program(copied(build, tmp_path, "c_info.json"))
+    assert found.source == "c_info"
+    assert all(epoch.groups is None for epoch in found.executed if epoch.call is None)
+    profile = api.estimate(tmp_path)
+    assert profile.counts["HW"] == read_program(build).count(found.executed[0].kind)
+    with pytest.raises(UsageError, match="validated against its model"):
+        api.validate(tmp_path)
+
+
+def test_a_program_is_not_compiled_again(build: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="compiled program already"):
+        api.compile(build, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["none.c", "none.json"])
+def test_missing_files(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        read_program(tmp_path / name)
+
+
+def test_a_folder_without_a_network(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }")
+    with pytest.raises(FileError, match="holds no compiled network"):
+        read_program(tmp_path)
+    (tmp_path / "x.txt").write_text("x")
+    with pytest.raises(FileError, match="is neither a model nor"):
+        read_program(tmp_path / "x.txt")
