@@ -66,3 +66,9 @@ def file_name(name: str) -> str:
 
 # Compilers tell apart at least 63 characters of a name; callers add prefixes.
 _IDENTIFIER_LENGTH = 40
+
+
+def csv_cell(name: str) -> str:
+    """A foreign name as one cell that no spreadsheet takes for a formula."""
+    plain = safe_terminal(name).replace(",", ";").strip()
+    return f"'{plain}" if plain.startswith(("=", "+", "-", "@")) else plain

@@ -12,6 +12,7 @@ from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import MemoryPool
 from npuscope.machine.mpool import apply_mpool, read_mpool, read_mpool_file
+from npuscope.machine.mpool_writer import mpool_text
 
 MACHINE = load_machine()
 
@@ -185,3 +186,15 @@ def test_every_truncation_is_a_file_error(tmp_path: Path) -> None:
         (tmp_path / "cut.mpool").write_text(text[:end], encoding="utf-8")
         with pytest.raises(FileError):
             read_mpool(tmp_path / "cut.mpool", MACHINE)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_pools_are_written_as_they_are_read(generation: str, tmp_path: Path) -> None:
+    machine = load_machine(generation=generation)
+    path = tmp_path / "own.mpool"
+    path.write_text(mpool_text(machine), encoding="utf-8")
+    assert apply_mpool(machine, path) == machine
+    odd = replace(machine.pools[2], size_bytes=1000)
+    changed = machine.with_pools((odd, *machine.pools[3:]))
+    path.write_text(mpool_text(changed), encoding="utf-8")
+    assert read_mpool(path, machine) == changed.pools

@@ -9,6 +9,7 @@ from pathlib import Path
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.machine.mpool_writer import mpool_text
 from npuscope.profile.model import Profile
 from npuscope.program.app_header import app_config_text
 from npuscope.program.c_info import c_info_json, c_info_of
@@ -93,6 +94,7 @@ def table_files(
         **pool_images(program),
         info if info.endswith(".json") else f"{info}.json": _json(program, machine),
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
+        f"{machine.name}.mpool": mpool_text(machine),
         f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
         f"{name}.dot": dot_text(program, profile),
         "app_config.h": app_config_text(program, graph, name),

@@ -7,7 +7,7 @@ copy (input, offsets, element bytes, shape, byte steps in and out).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
@@ -28,6 +28,7 @@ class LibraryReader:
     places: AddressMap
     pools: Pools
     epoch: int
+    views: list[Buffer] = field(default_factory=list)
 
     def read(self) -> Call | None:
         """The function's library call; None where it has none."""
@@ -68,6 +69,14 @@ class LibraryReader:
         if not isinstance(row, Struct):
             raise self._missing(value)
         return row
+
+    def view(self, buffer: Buffer, number: int) -> str:
+        """A row of a table as the kernel sees it."""
+        name = f"epoch_{self.epoch}.{number}"
+        owner, _ = self.known(buffer)
+        seen = replace(buffer, name=name, view_of=owner, first=self.epoch, last=self.epoch)
+        self.views.append(seen)
+        return name
 
     def known(self, buffer: Buffer) -> tuple[str, int]:
         """The program's own buffer at that place, and the offset into it."""
@@ -139,6 +148,11 @@ def _transpose(reader: LibraryReader, line: CallLine) -> Call:
     return Call("Transpose", (names[0],), (names[1],), as_arguments([copy]))
 
 
+def _cast(reader: LibraryReader, line: CallLine) -> Call:
+    source, target = (reader.table(argument)[0] for argument in line.arguments[:2])
+    return Call("Cast", (reader.view(source, 0),), (reader.view(target, 1),))
+
+
 def _slice(reader: LibraryReader, line: CallLine) -> Call:
     """Every `step`-th element from `start` to `end` on each axis."""
     source, target = reader.first_row(line.arguments[0]), reader.first_row(line.arguments[2])
@@ -200,5 +214,6 @@ OPERATORS: dict[str, Maker] = {
     "Concat": _concat,
     "Transpose": _transpose,
     "Slice": _slice,
+    "Cast": _cast,
     "DepthToSpace": _depth_to_space,
 }

@@ -210,6 +210,12 @@ BINARY = {
     "LL_SW_MAX": "Max",
     "LL_SW_POW": "Pow",
 }
+# Functions with numbers of their own: our op, and (our argument, their field).
+_SHAPED = {
+    "LL_SW_HARDSIGMOID": ("HardSigmoid", (("alpha", "alpha"), ("beta", "beta"))),
+    "LL_SW_LEAKYRELU": ("LeakyRelu", (("alpha", "alpha"),)),
+    "LL_SW_ELU": ("Elu", (("alpha", "alpha"),)),
+}
 _HIGHEST = 3.4028234663852886e38
 
 
@@ -224,6 +230,10 @@ def _activ(reader: SoftwareReader, info: Struct) -> Call:
     if kind == "LL_SW_CLIP":
         args = (("low", _float(info, "min")), ("high", _float(info, "max")), *args)
         return Call("Clip", (source,), (target,), args)
+    if kind in _SHAPED:
+        kernel, fields = _SHAPED[kind]
+        args = (*((ours, _float(info, theirs)) for ours, theirs in fields), *args)
+        return Call(kernel, (source,), (target,), args)
     if kind == "LL_SW_PRELU":
         return Call("PRelu", (source, reader.operand(info, "operand", 2)), (target,), args)
     return Call(FUNCTIONS.get(kind, kind), (source,), (target,), args)

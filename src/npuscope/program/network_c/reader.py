@@ -201,7 +201,10 @@ class _Reader:
                 call = _kernel(reader, line.name, info if isinstance(info, Struct) else Struct())
                 self.views += reader.views
                 return call
-        return LibraryReader(function, places, pools, epoch.number).read()
+        library = LibraryReader(function, places, pools, epoch.number)
+        moved = library.read()
+        self.views += library.views
+        return moved
 
 
 def _kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
@@ -221,7 +224,8 @@ def _item(row: Struct) -> Item:
         _flags(row.fields.get("flags", 0)),
         start,
         end,
-        "" if blob in ("NULL", 0) else _word(blob),
+        # Later files name the array through a macro.
+        "" if blob in ("NULL", 0) else _word(blob).removesuffix("_address"),
     )
 
 

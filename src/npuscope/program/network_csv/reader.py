@@ -1,0 +1,156 @@
+"""Reads network.csv; a cell that is not what its column says is an error with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.program.network_csv.layout import (
+    BANDWIDTH,
+    BANDWIDTH_LABEL,
+    EPOCH_COLUMNS,
+    NUMBER,
+    POOL_COLUMNS,
+    PORT,
+    PORT_COLUMNS,
+    TOTAL,
+    UNIT_POWER,
+    UNUSED,
+    EpochRow,
+    NetworkCsv,
+    Number,
+    PoolTraffic,
+    PoolUse,
+    PortTraffic,
+    header,
+)
+from npuscope.text import safe_terminal
+
+
+def read_network_csv(path: str | Path) -> NetworkCsv:
+    lines = _Lines(str(path), _read(Path(path)).splitlines())
+    pools, ports = _columns(lines)
+    rows = [_epoch_row(lines, cells, pools, ports) for cells in lines.section()]
+    sums = {cells[0]: _sums(lines, cells, pools) for cells in lines.section()}
+    if set(sums) != {TOTAL, BANDWIDTH}:
+        raise lines.error(f"expected the rows '{TOTAL}' and '{BANDWIDTH}' behind the epochs")
+    uses = tuple(_use(lines, cells) for cells in lines.section())
+    summary = tuple(_figure(lines, cells) for cells in lines.section())
+    return NetworkCsv(tuple(rows), sums[TOTAL], sums[BANDWIDTH], uses, summary)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not text: byte {error.start}", where=str(path)) from None
+
+
+class _Lines:
+    """The lines of a file, with the number of the one being read."""
+
+    def __init__(self, file: str, lines: list[str]) -> None:
+        self.file = file
+        self.lines = lines
+        self.number = 0
+
+    def next(self) -> list[str]:
+        """The cells of the next line; none at the end of the file."""
+        if self.number >= len(self.lines):
+            return []
+        self.number += 1
+        return [cell.strip() for cell in self.lines[self.number - 1].split(",")]
+
+    def section(self) -> Iterator[list[str]]:
+        """Lines up to a blank one or the end."""
+        while any(cells := self.next()):
+            yield cells
+
+    def number_of(self, text: str) -> Number:
+        if not NUMBER.fullmatch(text):
+            raise self.error(f"expected a number, found '{safe_terminal(text[:40])}'")
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise self.error(f"{text[:40]} is not a finite number")
+        return int(text) if text.lstrip("-").isdigit() else value
+
+    def maybe(self, text: str) -> Number | None:
+        """A blank cell says that a figure is not known."""
+        return self.number_of(text) if text else None
+
+    def error(self, message: str) -> FileError:
+        return FileError(message, where=f"{self.file}:{max(self.number, 1)}")
+
+
+def _columns(lines: _Lines) -> tuple[list[str], list[int]]:
+    """Pools and bus ports of the table, in the order of their columns."""
+    cells = lines.next()
+    firsts = [cell.removesuffix(POOL_COLUMNS[0]) for cell in cells if cell.endswith(" (r)")]
+    ports = [int(match[1]) for match in map(PORT.fullmatch, firsts) if match]
+    pools = [name for name in firsts if not PORT.fullmatch(name)]
+    expected = header(pools, ports)
+    if cells == expected:
+        return pools, ports
+    pairs = zip([*cells, "nothing"], [*expected, "no more"], strict=False)
+    place, (found, wanted) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    shown = safe_terminal(found[:40])
+    raise lines.error(f"column {place + 1}: expected '{safe_terminal(wanted)}', found '{shown}'")
+
+
+def _epoch_row(lines: _Lines, cells: list[str], pools: list[str], ports: list[int]) -> EpochRow:
+    expected = len(header(pools, ports))
+    if len(cells) != expected:
+        raise lines.error(f"expected {expected} cells, found {len(cells)}")
+    split = 1 + len(pools) * len(POOL_COLUMNS)
+    rest = split + len(ports) * len(PORT_COLUMNS)
+    power = rest + EPOCH_COLUMNS.index(UNIT_POWER)
+    values = [lines.number_of(cell) for cell in (*cells[:power], *cells[power + 2 :])]
+    if values[0] != int(values[0]) or values[0] < 0:
+        raise lines.error(f"expected an epoch number, found '{cells[0][:40]}'")
+    return EpochRow(
+        int(values[0]),
+        _traffic(values[1:split], pools),
+        _port_traffic(values[split:rest], ports),
+        *values[rest:power],
+        *(lines.maybe(cell) for cell in cells[power : power + 2]),
+        *values[power:],
+    )
+
+
+def _traffic(values: list[Number], pools: list[str]) -> tuple[PoolTraffic, ...]:
+    width = len(POOL_COLUMNS)
+    pairs = enumerate(pools)
+    return tuple(PoolTraffic(pool, *values[i * width : (i + 1) * width]) for i, pool in pairs)
+
+
+def _port_traffic(values: list[Number], ports: list[int]) -> tuple[PortTraffic, ...]:
+    width = len(PORT_COLUMNS)
+    pairs = enumerate(ports)
+    return tuple(PortTraffic(port, *values[i * width : (i + 1) * width]) for i, port in pairs)
+
+
+def _sums(lines: _Lines, cells: list[str], pools: list[str]) -> tuple[PoolTraffic, ...]:
+    """The pool columns of a row that ends in a comma."""
+    values = [lines.number_of(cell) for cell in cells[1:] if cell]
+    expected = len(pools) * len(POOL_COLUMNS)
+    if len(values) != expected:
+        raise lines.error(f"expected {expected} numbers, found {len(values)}")
+    return _traffic(values, pools)
+
+
+def _use(lines: _Lines, cells: list[str]) -> PoolUse:
+    if len(cells) == 2 and cells[1] == UNUSED:
+        return PoolUse(cells[0])
+    used = cells[1].split() if len(cells) == 4 else []
+    if len(used) != 2 or cells[2] != BANDWIDTH_LABEL:
+        raise lines.error("expected a pool, its used bytes and its bandwidth")
+    return PoolUse(cells[0], lines.number_of(used[0]), used[1], lines.number_of(cells[3]))
+
+
+def _figure(lines: _Lines, cells: list[str]) -> tuple[str, Number | None]:
+    if len(cells) != 2:
+        raise lines.error(f"expected a name and a number, found {len(cells)} cells")
+    return cells[0], lines.maybe(cells[1])
