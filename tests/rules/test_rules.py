@@ -336,13 +336,15 @@ def test_prime_output_counts(outputs: int, positions: int, generation: str, refu
         ((7, 6), 0, "2.2", 0),
         ((7, 7), 0, "4.0", 0),
         ((7, 7), 8, "2.2", 0),  # dense kernels are cut, all pieces on the NPU
+        ((3, 3), -4, "2.2", 0),  # so are kernels that only dilation makes wide
     ],
 )
 def test_wide_depthwise_kernels(
     window: tuple[int, int], channels: int, generation: str, kernels: int
 ) -> None:
     net = Net()
-    net.conv(net.input((1, 9, 9, 8)), channels, window)
+    dilation = max(1, -channels)
+    net.conv(net.input((1, 9, 9, 8)), max(0, channels), window, dilations=(dilation, dilation))
     graph = net.graph()
     found = refusals(graph, graph.ops[-1], MACHINES[generation])
     assert [r.rule for r in found] == (["NA-CONV-COLUMNS"] if kernels else [])

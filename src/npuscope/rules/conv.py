@@ -41,10 +41,9 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
 def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The kernel of a depthwise layer has more columns than the unit takes; this compiler
     computes the others on the CPU."""
-    attrs, weights = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape
-    columns = (weights[2] - 1) * attrs.dilations[1] + 1
+    attrs, columns = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape[2]
     limit = machine.convacc.max_kernel_width
-    plain = attrs.strides[1] == 1 and attrs.groups > 1
+    plain = attrs.strides[1] == 1 and attrs.groups > 1 and attrs.dilations == (1, 1)
     if not (machine.generation.software_columns and plain) or columns <= limit:
         return None
     return Refusal(f"{columns} columns", str(limit))

@@ -237,7 +237,9 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
 
 def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
     """Columns beyond the unit's width that this generation leaves to the CPU."""
-    return piece.columns[0] > 0 and layer.depthwise and context.machine.generation.software_columns
+    generation, attrs = context.machine.generation, layer.attrs
+    plain = layer.depthwise and attrs.dilations == (1, 1)
+    return plain and generation.software_columns and piece.columns[0] > 0
 
 
 def _shift(context: Context, layer: Layer) -> int:
