@@ -43,9 +43,14 @@ Statement = Comment | Declaration | CallLine
 class Function:
     name: str
     statements: list[Statement] = field(default_factory=list)
+    _declared: dict[str, Declaration] = field(default_factory=dict, compare=False, repr=False)
 
     def declared(self) -> dict[str, Declaration]:
-        return {s.name: s for s in self.statements if isinstance(s, Declaration)}
+        """Declarations by name, looked up once the function is read."""
+        if not self._declared:
+            found = (s for s in self.statements if isinstance(s, Declaration))
+            self._declared = {statement.name: statement for statement in found}
+        return self._declared
 
 
 @dataclass(slots=True)

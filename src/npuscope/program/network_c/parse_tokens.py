@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from npuscope.errors import FileError
 
@@ -25,8 +25,9 @@ _DROPPED = {"space", "directive"}
 _COMMENTS = {"comment", "line_comment"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
+    """A tuple, because a large file has two million of them."""
+
     kind: str  # comment, string, word, number or the character itself
     text: str
     offset: int
