@@ -1,0 +1,1 @@
+"""Devices that run a network and count: simulated, emulated, remote, recorded."""

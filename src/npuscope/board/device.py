@@ -1,0 +1,134 @@
+"""What every device can do: say what it is, run an inference, tell what was counted.
+
+The simulated board, a board behind a serial line or a socket, and a recorded log are all this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntFlag
+from typing import Protocol
+
+import numpy as np
+
+from npuscope.program.model import EpochKind
+
+
+class Option(IntFlag):
+    """What a per-epoch run counts; the bits of the vendor's firmware."""
+
+    EPOCH_LEN = 1
+    STRG_ACTIVE = 2
+    STRG_HENV = 4
+    BUSIF_RW_DATA = 8
+    NPU_CACHE = 16
+    STRG_I_ACTIVE = 32
+    STRG_O_ACTIVE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Hertz."""
+
+    mcu_hz: int
+    noc_hz: int
+    npu_hz: int
+    nic_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    """An input or output as the device describes it; `dtype` is numpy's name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float = 0.0
+    zero_point: int = 0
+    address: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkDesc:
+    """One of the networks on a device."""
+
+    name: str
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    nodes: int
+    activations_bytes: int = 0
+    params_bytes: int = 0
+    macc: int = 0
+    signature: str = ""
+    compiled: str = ""
+    runtime: str = ""
+    tools: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """The device itself; `description` and `protocol` are what reports print."""
+
+    description: str
+    protocol: str
+    device_id: int
+    clocks: Clocks
+    npu_cache: bool
+    capabilities: tuple[str, ...]
+    networks: tuple[NetworkDesc, ...]
+    link_checked: bool = False  # tensors were checked beyond the wire's own framing
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounters:
+    """One executed epoch block of one inference; what a run did not count is None or empty.
+
+    An `extra` node is internal DMA of the hybrid before it.
+    """
+
+    name: str
+    number: int
+    last: int
+    kind: EpochKind
+    extra: bool = False
+    flags: int = 0
+    mcu_cycles: tuple[int, int, int] = (0, 0, 0)  # pre, core, post
+    npu_cycles: tuple[int, int, int] | None = None
+    engines: dict[tuple[int, str], int] = field(default_factory=dict)  # (id, "i"|"o") -> active
+    henv: dict[int, int] = field(default_factory=dict)
+    # (bus interface, "r"|"w") -> bursts of 1, 2, 4 and 8 beats
+    bursts: dict[tuple[int, str], tuple[int, int, int, int]] = field(default_factory=dict)
+    cache_read: tuple[int, int, int, int] | None = None  # hit, miss, alloc-miss, evict
+    cache_write: tuple[int, int, int, int] | None = None  # hit, miss, alloc-miss, through
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One inference: its epochs in order (none when not asked for), its outputs."""
+
+    nodes: tuple[NodeCounters, ...]
+    outputs: tuple[np.ndarray, ...]
+    mcu_cycles: tuple[int, int, int]
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run: inputs in the network's order (None: the device's own constants)."""
+
+    network: str
+    inputs: tuple[np.ndarray, ...] | None = None
+    per_layer: bool = True
+    options: Option = Option(0)
+
+
+class Device(Protocol):
+    def info(self) -> DeviceInfo: ...
+
+    def run(self, request: Request) -> Inference: ...
+
+    def close(self) -> None: ...
