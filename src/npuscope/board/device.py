@@ -26,6 +26,9 @@ class Option(IntFlag):
     STRG_O_ACTIVE = 64
 
 
+NOTHING = Option(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Clocks:
     """Hertz."""
@@ -123,7 +126,7 @@ class Request:
     network: str
     inputs: tuple[np.ndarray, ...] | None = None
     per_layer: bool = True
-    options: Option = Option(0)
+    options: Option = NOTHING
 
 
 class Device(Protocol):
