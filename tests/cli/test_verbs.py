@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,13 +80,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> None:
         return ("no blobs",)
 
     monkeypatch.setattr(api, "write", write)
-    replace_module(monkeypatch, "npuscope.program.serialize", save=save)
-
-
-def replace_module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None:
-    module = types.ModuleType(name)
-    module.__dict__.update(content)
-    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("npuscope.program.serialize.save", save)
 
 
 def program() -> Program:
@@ -223,8 +216,8 @@ def test_demo_writes_its_reports(
 ) -> None:
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
     monkeypatch.setattr(api, "build", lambda source, options: made)
-    replace_module(monkeypatch, "npuscope.demo", demo_graph=lambda: None)
-    replace_module(monkeypatch, "npuscope.profile.run", profile=lambda *_: PROFILE)
+    monkeypatch.setattr("npuscope.demo.demo_graph", lambda: None)
+    monkeypatch.setattr("npuscope.profile.run.profile", lambda *_: PROFILE)
     folder = tmp_path / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
     assert sorted(p.name for p in folder.iterdir()) == [
