@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explain import Explanation
     from npuscope.machine.art_profile import ArtProfile
+    from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
     from npuscope.profile.validate import Validation
     from npuscope.report.build_files import BuildNames
@@ -37,6 +38,7 @@ __all__ = [
     "load_machine",
     "load_model",
     "machine_for",
+    "measure",
     "profile",
     "validate",
 ]
@@ -84,6 +86,39 @@ def profile(source: Source, *, batch: int = 1, **options: Unpack[Options]) -> Pr
     from npuscope.profile.run import profile as run_profile
 
     return run_profile(made.program, made.machine, made.graph, batch=batch)
+
+
+def measure(
+    source: Source | None = None,
+    *,
+    connect: str = "simulated",
+    network: str = "",
+    batch: int | None = None,
+    vendor_plan: bool = False,
+    **options: Unpack[Options],
+) -> Measurement:
+    """Profile a device block by block, as the firmware of a board counts.
+
+    `connect` names the device: simulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE.
+    The `source` of what runs on it adds what its compiler knows.
+    """
+    from npuscope.board.descriptor import parse_descriptor
+    from npuscope.profile.measure import measure as run_measure
+    from npuscope.profile.measure import opened
+
+    descriptor = parse_descriptor(connect)
+    subject = _subject(source, options)
+    with opened(descriptor, subject) as device:
+        return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)
+
+
+def _subject(source: Source | None, options: Options) -> Subject:
+    from npuscope.profile.measure import Subject
+
+    if source is None:
+        return Subject()
+    made = build(source, options)
+    return Subject(made.program, made.machine, made.graph)
 
 
 def compile(

@@ -49,7 +49,7 @@ def test_profile_adds_runs_spread_and_counters() -> None:
         }
     ]
     epoch = result["epochs"][0]
-    assert set(epoch) == EPOCH_KEYS | {"spread", "counters"}
+    assert set(epoch) == EPOCH_KEYS | {"spread", "predicted_ms", "counters"}
     assert epoch["spread"] == {"min": 0.043, "median": 0.0434, "max": 0.044, "n": 3}
     counters = epoch["counters"]
     assert counters["mcu_cycles"] == [18859, 10640, 5253]

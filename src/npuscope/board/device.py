@@ -55,6 +55,9 @@ class TensorDesc:
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
+NodeTensors = tuple[tuple[TensorDesc, np.ndarray], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkDesc:
     """One of the networks on a device."""
@@ -130,6 +133,10 @@ class Request:
 
 
 class Device(Protocol):
+    @property
+    def source(self) -> str:
+        """Where its numbers come from: simulation, board or log."""
+
     def info(self) -> DeviceInfo: ...
 
     def run(self, request: Request) -> Inference: ...

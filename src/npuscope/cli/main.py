@@ -22,6 +22,7 @@ VERBS = {
     "estimate": "does a model fit and how fast is it: one screen, no files",
     "compile": "a model to the program that the device executes",
     "profile": "run a model on a device and report every epoch",
+    "board": "serve a virtual board to anybody's client",
     "explain": "why it is slow or off the NPU, and what to change",
     "lint": "risks that the model file alone shows",
     "validate": "the NPU's arithmetic against the reference",

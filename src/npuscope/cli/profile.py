@@ -3,51 +3,132 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
-from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
+from npuscope.cli.output import deliver, print_text, refuse_overwrite, working, write_file
 from npuscope.errors import UsageError
 
-DEVICES = ("simulated",)
+if TYPE_CHECKING:
+    from npuscope.profile.model import Profile
+
 # A list longer than any program; keeps `--epochs 0-99999999999` from eating memory.
 _MOST_EPOCHS = 100_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument("source", metavar="SOURCE", nargs="?", help=SOURCE_HELP)
     parser.add_argument(
-        "--connect",
-        default="simulated",
-        metavar="DESC",
-        help=f"device to run on: {', '.join(DEVICES)} (default)",
+        "--batch", type=int, metavar="N", help="samples of every counter (default 1; log: all)"
     )
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="inferences to run")
     parser.add_argument(
         "--full", action="store_true", help="every field of every epoch instead of one line"
     )
     parser.add_argument("--epochs", metavar="LIST", help="only these, e.g. 3,7-12")
+    parser.add_argument("--csv", metavar="FILE", help="write a table with a row an epoch")
+    _add_device(parser)
     add_target(parser)
     add_model(parser)
     add_output(parser)
 
 
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("device")
+    group.add_argument(
+        "--connect",
+        default="simulated",
+        metavar="DESC",
+        help="simulated (default), serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE",
+    )
+    group.add_argument("-n", "--name", default="", help="which network, if the device has several")
+    group.add_argument(
+        "-c", "--cfile", metavar="FILE", help="the build that runs there: network.c or its folder"
+    )
+    group.add_argument(
+        "--vendor-plan",
+        action="store_true",
+        help="count in the passes of the vendor's profiler instead of the fewest",
+    )
+    group.add_argument(
+        "--vendor-figures",
+        action="store_true",
+        help="report in the vendor's layout and with its means",
+    )
+    group.add_argument(
+        "--ec-single-epoch",
+        action="store_true",
+        help="one blob an epoch: what the epoch controller adds shows up by epoch",
+    )
+    group.add_argument("--log", metavar="FILE", help="keep every counter, for --connect log:FILE")
+
+
 def run(args: argparse.Namespace) -> int:
-    refuse_overwrite(args, args.source)
-    _check(args)
+    source = args.source or args.cfile
+    refuse_overwrite(args, source)
+    _check(args, source)
     epochs = epoch_numbers(args.epochs)
+    if _by_block(args):
+        return _run_device(args, source, epochs)
     from npuscope import api
     from npuscope.report.json_report import profile_json
     from npuscope.report.text_profile import profile_text
 
+    batch = args.batch or 1
     with working(args, "running"):
         if args.json is None:
-            profile = api.profile(args.source, batch=args.batch, **api_options(args))
-            print_text(args, profile_text(profile, full=args.full, epochs=epochs))
+            profile = api.profile(source, batch=batch, **api_options(args))
+            text = profile_text(profile, full=args.full, epochs=epochs)
+            _write_table(args, profile)
+            print_text(args, text)
             return 0
-        found = api.explain(args.source, batch=args.batch, **api_options(args))
+        found = api.explain(source, batch=batch, **api_options(args))
+    _write_table(args, found.profile)
     text = profile_text(found.profile, full=args.full, epochs=epochs)
     deliver(args, text, profile_json(found.profile, found.findings))
     return 0
+
+
+def _by_block(args: argparse.Namespace) -> bool:
+    """A device counts epoch blocks; our simulation alone looks inside of a blob."""
+    as_board = args.vendor_plan or args.vendor_figures or args.ec_single_epoch or args.log
+    return bool(as_board) or args.connect != "simulated"
+
+
+def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[int] | None) -> int:
+    from npuscope import api
+    from npuscope.report.counter_log import counter_log_text
+    from npuscope.report.json_report import profile_json
+    from npuscope.report.text_profile import profile_text
+    from npuscope.report.vendor_figures import measured_vendor_report
+    from npuscope.report.vendor_text import vendor_report_text
+
+    options = api_options(args)
+    options["ec_single_epoch"] = args.ec_single_epoch
+    with working(args, "running"):
+        measured = api.measure(
+            source,
+            connect=args.connect,
+            network=args.name,
+            batch=args.batch,
+            vendor_plan=args.vendor_plan,
+            **options,
+        )
+    _write_table(args, measured.profile)
+    if args.log:
+        write_file(args.log, counter_log_text(measured))
+    if args.vendor_figures:
+        text = vendor_report_text(measured_vendor_report(measured))
+    else:
+        text = profile_text(measured.profile, full=args.full, epochs=epochs)
+    deliver(args, text, profile_json(measured.profile, ()))
+    return 0
+
+
+def _write_table(args: argparse.Namespace, profile: Profile) -> None:
+    if args.csv:
+        from npuscope.report.profile_csv import profile_csv_text
+
+        write_file(args.csv, profile_csv_text(profile))
 
 
 def epoch_numbers(text: str | None) -> frozenset[int] | None:
@@ -67,9 +148,8 @@ def epoch_numbers(text: str | None) -> frozenset[int] | None:
     return frozenset(numbers)
 
 
-def _check(args: argparse.Namespace) -> None:
-    if args.batch < 1:
+def _check(args: argparse.Namespace, source: str | None) -> None:
+    if args.batch is not None and args.batch < 1:
         raise UsageError(f"expected at least 1 inference, found {args.batch}", where="--batch")
-    if args.connect not in DEVICES:
-        known = ", ".join(DEVICES)
-        raise UsageError(f"unknown device '{args.connect}'", where="--connect", hint=known)
+    if source is None and args.connect == "simulated":
+        raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")

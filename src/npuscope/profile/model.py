@@ -62,6 +62,7 @@ class EpochProfile:
     ms: float
     provenance: Provenance
     spread: Spread
+    predicted_ms: float | None = None  # beside a measured time, where the program is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,11 @@ class Fit:
     with_flash: bool
     with_external_ram: bool
     reason: str
+
+
+# A device tells what it counted, not how the network was placed.
+UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
+UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def _start(event: Event) -> tuple[int, int, int, int, int, int, str] | None:
     """Index, current, first and last epoch, flags and type in hex, kind in words."""
     if len(event.values) != 7:
         return None
-    plain = [whole(value) for value in event.values[:4]]
+    plain = [_signed(value) for value in event.values[:4]]
     coded = [_hex(value) for value in event.values[4:6]]
     index, current, first, last, flags, kind = (*plain, *coded)
     if index is None or current is None or first is None:
@@ -112,6 +112,12 @@ def _start(event: Event) -> tuple[int, int, int, int, int, int, str] | None:
     if last is None or flags is None or kind is None:
         return None
     return index, current, first, last, flags, kind, event.values[6]
+
+
+def _signed(text: str) -> int | None:
+    """Numbers of internal blocks are negative, and so is the rest of an engine that runs long."""
+    value = whole(text.removeprefix("-"))
+    return -value if value is not None and text.startswith("-") else value
 
 
 def _hex(text: str) -> int | None:
@@ -135,7 +141,7 @@ def _take(node: _Open, event: Event) -> bool:
 
 
 def _wholes(words: tuple[str, ...]) -> tuple[int, ...] | None:
-    values = [whole(word) for word in words]
+    values = [_signed(word) for word in words]
     found = tuple(value for value in values if value is not None)
     return found if found and len(found) == len(values) else None
 

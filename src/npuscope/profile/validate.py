@@ -92,7 +92,7 @@ class _Collected:
         self.graph = graph
         self.runtime: str | None = None
         self.expected: list[dict[str, Array]] = []
-        self.outputs = {name: Tally(_lsb(graph, name)) for name in graph.outputs}
+        self.outputs = {name: Tally(output_step(graph, name)) for name in graph.outputs}
         self.layers: dict[int, Tally] = {}
         self.reference = Tally(1.0)
         self.saturated: list[float] = []
@@ -173,7 +173,7 @@ def _layer(epoch: Epoch, tally: Tally) -> LayerAgreement:
     )
 
 
-def _lsb(graph: Graph, name: str) -> float:
+def output_step(graph: Graph, name: str) -> float:
     """One step of an output; a float output counts in steps of what was dequantized."""
     tensor = graph.tensor(name)
     if tensor.dtype is not DType.FLOAT32:

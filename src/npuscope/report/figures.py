@@ -113,6 +113,16 @@ def traffic(epochs: tuple[EpochProfile, ...]) -> dict[str, tuple[int, int]]:
     return total
 
 
+def bus_traffic(epochs: tuple[EpochProfile, ...]) -> dict[str, tuple[int, int]]:
+    """Bus interface -> bytes read, bytes written, over the epochs given."""
+    total: dict[str, tuple[int, int]] = {}
+    for bus in (bus for epoch in epochs for bus in epoch.counters.busif):
+        name = f"busif {bus.id}"
+        reads, writes = total.get(name, (0, 0))
+        total[name] = reads + bus.read_bytes, writes + bus.write_bytes
+    return total
+
+
 def operations(epoch: EpochProfile) -> dict[str, int]:
     """Kind and number of operations, {'hw.conv': 4, 'hw.dmain': 6, ...}.
 

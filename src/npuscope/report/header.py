@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.profile.model import Fit, Profile, TensorInfo
+from npuscope.profile.model import UNKNOWN_FIT, Fit, Profile, TensorInfo
 from npuscope.report.figures import clocks_of, is_predicted, label, source_of
 from npuscope.report.numbers import count, millions, ms
 from npuscope.text import safe_terminal
@@ -15,6 +15,8 @@ def answer(profile: Profile) -> str:
 
 
 def verdict(fit: Fit) -> str:
+    if fit == UNKNOWN_FIT:
+        return "runs on the device"
     if fit.on_chip:
         return "fits on chip, weights included"
     if fit.with_flash:
@@ -33,18 +35,20 @@ def how_sure(profile: Profile) -> str:
 def model_line(profile: Profile) -> str:
     model = profile.model
     name = safe_terminal(model.file) or "model"
-    return (
-        f"model    {name}: {millions(model.macs)} MACs, {millions(model.params)} parameters, "
-        f"{count(len(profile.epochs))} epochs"
-    )
+    epochs = f"{count(len(profile.epochs))} epochs"
+    if profile.fit == UNKNOWN_FIT:  # a device does not tell the others, or in its own way
+        return f"model    {name}: {epochs}"
+    size = f"{millions(model.macs)} MACs, {millions(model.params)} parameters"
+    return f"model    {name}: {size}, {epochs}"
 
 
 def machine_line(profile: Profile) -> str:
     machine = profile.machine
     clocks = clocks_of(profile)
     controller = "on" if machine.epoch_controller else "off"
+    generation = f", generation {machine.generation}" if machine.generation else ""
     return (
-        f"machine  {machine.name}, generation {machine.generation}, epoch controller {controller}, "
+        f"machine  {safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
         f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"
     )
 

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from npuscope.profile.model import (
+    UNKNOWN_FIT,
+    UNKNOWN_MEMORY,
     EpochProfile,
     MemoryUse,
     Profile,
@@ -51,7 +53,7 @@ def _shared(
         "inferences_per_s": round(profile.inferences_per_s, 3),
         "time": {name: _ms(value) for name, value in asdict(profile.time).items()},
         "memory": _memory(profile.memory),
-        "fit": asdict(profile.fit),
+        "fit": None if profile.fit == UNKNOWN_FIT else asdict(profile.fit),
         "counts": dict(profile.counts),
         "epochs": epochs,
         "findings": [finding_json(finding) for finding in findings],
@@ -75,7 +77,9 @@ def _tensor(tensor: TensorInfo) -> dict[str, Any]:
     return asdict(tensor) | {"shape": list(tensor.shape)}
 
 
-def _memory(memory: MemoryUse) -> dict[str, Any]:
+def _memory(memory: MemoryUse) -> dict[str, Any] | None:
+    if memory == UNKNOWN_MEMORY:
+        return None
     return {
         "internal_ram_bytes": memory.internal_ram_bytes,
         "external_ram_bytes": memory.external_ram_bytes,
@@ -117,6 +121,7 @@ def _counted(epoch: EpochProfile, clocks: RunClocks) -> dict[str, Any]:
     cycles = phases(epoch, clocks)
     return {
         "spread": _spread(epoch.spread),
+        "predicted_ms": None if epoch.predicted_ms is None else _ms(epoch.predicted_ms),
         "counters": {
             "mcu_cycles": [round(value) for value in cycles.mcu_cycles],
             "npu_cycles": [round(value) for value in cycles.npu_cycles],

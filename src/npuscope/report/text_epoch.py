@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.profile.model import EpochProfile, Profile
-from npuscope.program.model import EpochKind
+from npuscope.program.model import Claims, EpochKind
 from npuscope.report.figures import (
     Phases,
     clocks_of,
@@ -35,11 +35,7 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
         *_duration(profile, epoch, cycles),
         *_cycles(epoch, cycles, clocks.mcu_mhz, clocks.npu_mhz),
         *_buses(epoch, cycles),
-        _row(
-            "ops/cycle",
-            f"{per(epoch.claims.ops, cycles.total_npu_cycles)} "
-            f"(core only: {per(epoch.claims.ops, cycles.core_npu_cycles)})",
-        ),
+        *_speed(epoch, cycles),
         *_engines(epoch, cycles),
         _cache(epoch),
         *_pool_rates(traffic((epoch,)), _busy_ms(epoch, cycles)),
@@ -48,6 +44,8 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
 
 def _compiler(epoch: EpochProfile) -> list[str]:
     claims = epoch.claims
+    if claims == Claims() and not epoch.units:
+        return [_row("epoch type", epoch.kind.value), "  (no more is known of this epoch)"]
     moved = " ".join(
         f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses
     )
@@ -73,6 +71,9 @@ def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str
         _row("duration", f"{ms(epoch.ms)}ms ({share}) total={ms(profile.total_ms)}ms"),
         _row("bound by", epoch.counters.bound.value),
     ]
+    if epoch.predicted_ms is not None:
+        error = percent(epoch.predicted_ms - epoch.ms, epoch.ms)
+        lines.append(_row("predicted", f"{ms(epoch.predicted_ms)}ms ({error} off)"))
     spread = epoch.spread
     if spread.n > 1:
         lines.append(
@@ -116,6 +117,12 @@ def _against_max(core: float, max_cycles: int) -> str:
     return f"diff. vs max_cycles from compiler: {round(gap)} ({percent(gap, core)})"
 
 
+def _speed(epoch: EpochProfile, cycles: Phases) -> list[str]:
+    ops = epoch.claims.ops
+    core = f"(core only: {per(ops, cycles.core_npu_cycles)})"
+    return [_row("ops/cycle", f"{per(ops, cycles.total_npu_cycles)} {core}")]
+
+
 def _buses(epoch: EpochProfile, cycles: Phases) -> list[str]:
     buses = epoch.counters.busif
     if not buses:
@@ -149,9 +156,10 @@ def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
 
 
 def _engine(engine: EngineActivity, core: float) -> str:
+    place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
     return (
         f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, {engine.active_cycles} cycles, "
-        f"[{safe_terminal(engine.pool)}:{engine.bytes}], {percent(engine.active_cycles, core)}"
+        f"{place}{percent(engine.active_cycles, core)}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuscope.profile.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
+    bus_traffic,
     clocks_of,
     label,
     source_of,
@@ -74,6 +75,8 @@ def _compiler(profile: Profile) -> list[str]:
     cycles = sum(epoch.claims.max_cycles for epoch in profile.epochs)
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
     hertz = clocks_of(profile).npu_mhz * 1e6
+    if not ops and not cycles:
+        return ["Compiler", "  nothing is known: name the build that ran with --cfile"]
     return [
         "Compiler",
         _row("cycles", f"{cycles} (total max_cycles)"),
@@ -94,6 +97,8 @@ def _target(profile: Profile) -> list[str]:
     mcu = sum(total.mcu_cycles)
     shares = ", ".join(percent(cycles, mcu) for cycles in total.mcu_cycles)
     core = total.core_npu_cycles
+    speed = f"{per(ops, total.total_npu_cycles)}, including SW epochs"
+    ratio = f"{percent(ideal, total.total_npu_cycles)} (core only: {percent(ideal, core)})"
     return [
         label(source_of(profile)).capitalize(),
         _row(
@@ -103,16 +108,9 @@ def _target(profile: Profile) -> list[str]:
         ),
         _row("mcu cycles", f"{count(mcu)} (core only = {count(total.mcu_cycles[1])})"),
         _row("npu cycles", f"{count(total.total_npu_cycles)} (core only = {count(core)})"),
-        _row(
-            "ops/cycle",
-            f"{per(ops, total.total_npu_cycles)}, including SW epochs "
-            f"(core only = {per(ops, core)})",
-        ),
+        *([_row("ops/cycle", f"{speed} (core only = {per(ops, core)})")] if ops else []),
         _row("inf/s", f"{profile.inferences_per_s:.1f} ({ms(profile.total_ms)}ms)"),
-        _row(
-            "compute cycles ratio",
-            f"{percent(ideal, total.total_npu_cycles)} (core only: {percent(ideal, core)})",
-        ),
+        *([_row("compute cycles ratio", ratio)] if ops else []),
         _row("time by work", _shares(profile)),
     ]
 
@@ -125,9 +123,11 @@ def _bandwidth(profile: Profile) -> list[str]:
     """Peak counts hardware epochs while the NPU is active, average the whole inference."""
     hardware = tuple(epoch for epoch in profile.epochs if epoch.kind is EpochKind.HW)
     core_ms = total_phases(hardware, clocks_of(profile)).core_ms
-    active = traffic(hardware)
+    # Without the program the pools are not known, but what passed each bus interface is.
+    moved = traffic if traffic(profile.epochs) else bus_traffic
+    active = moved(hardware)
     lines = ["Memory bandwidth / inference"]
-    for name, (reads, writes) in _with_total(traffic(profile.epochs)).items():
+    for name, (reads, writes) in _with_total(moved(profile.epochs)).items():
         peak = sum(_with_total(active).get(name, (0, 0)))
         lines.append(
             _row(

@@ -25,18 +25,31 @@ def names(parts: Iterable[str]) -> str:
 
 
 def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]:
+    predicted = f"{'predicted':>10}" if _is_compared(profile) else ""
     heading = (
-        f"{'epoch':>9}  {'kind':<6} {'ms':>7} {'share':>6} {'core cycles':>12} {'vs max':>8} "
-        f"{'ops/cycle':>9}  {'bound':<13}{'ops':<20} from"
+        f"{'epoch':>9}  {'kind':<6} {'ms':>7}{predicted} {'share':>6} {'core cycles':>12} "
+        f"{'vs max':>8} {'ops/cycle':>9}  {'bound':<13}{'ops':<20} from"
     )
     return [heading, *(_line(profile, epoch) for epoch in epochs)]
+
+
+def _is_compared(profile: Profile) -> bool:
+    return any(epoch.predicted_ms is not None for epoch in profile.epochs)
+
+
+def _predicted(profile: Profile, epoch: EpochProfile) -> str:
+    """Our own prediction beside a measured time."""
+    if not _is_compared(profile):
+        return ""
+    return f"{DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms):>10}"
 
 
 def _line(profile: Profile, epoch: EpochProfile) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
     return (
-        f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7} "
-        f"{percent(epoch.ms, profile.total_ms):>6} {count(epoch.counters.core_cycles):>12} "
+        f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
+        f"{_predicted(profile, epoch)} {percent(epoch.ms, profile.total_ms):>6} "
+        f"{count(epoch.counters.core_cycles):>12} "
         f"{_against_max(epoch):>8} {per(epoch.claims.ops, total):>9}  "
         f"{epoch.counters.bound.value:<13}{shorten(names(epoch.operators), 19):<20} "
         f"{shorten(names(epoch.origin), 40)}"

@@ -20,6 +20,7 @@ class Bound(Enum):
     EXTERNAL_RAM = "external_ram"
     CPU = "cpu"
     CONTROL = "control"
+    UNKNOWN = "unknown"  # counted on a device, without the program that ran
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""One inference for a host: inputs in, epochs and counters, outputs out."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from npuscope.board.device import (
+    NOTHING,
+    Device,
+    Inference,
+    NetworkDesc,
+    NodeCounters,
+    NodeTensors,
+    Option,
+    Request,
+    TensorDesc,
+)
+from npuscope.board.server_exchange import Exchange, Refused
+from npuscope.board.wire.constants import OPTION_SHIFT, Fault, RunParam, State, TensorFlag
+from npuscope.board.wire.describe import inference_message, node_message, values_message
+from npuscope.board.wire.messages import Ack, Data, Req
+from npuscope.board.wire.statistics import Place, node_lines
+from npuscope.errors import NpuscopeError
+
+_LOGGER = logging.getLogger(__name__)
+
+_DIRECT = RunParam.DIRECT_WRITE | RunParam.DIRECT_READ
+_EACH_EPOCH = RunParam.PER_LAYER | RunParam.PER_LAYER_WITH_DATA
+_ALL_OPTIONS = sum(Option)
+
+
+@runtime_checkable
+class ShowsTensors(Protocol):
+    """A device that can also give what each epoch wrote, one entry a node."""
+
+    def run_with_tensors(self, request: Request) -> tuple[Inference, tuple[NodeTensors, ...]]: ...
+
+
+def run(exchange: Exchange, request: Req, device: Device, network: NetworkDesc) -> None:
+    """The whole of NETWORK_RUN."""
+    param = RunParam(request.param)
+    if param & _DIRECT:
+        raise Refused("inputs written straight into memory", Fault.INVALID_PARAM)
+    inputs = _inputs(exchange, network, constant=bool(param & RunParam.CONST_VALUE))
+    asked = _asked(request, network, inputs, param)
+    inference, tensors = _compute(device, asked, param)
+    mcu_hz = device.info().clocks.mcu_hz
+    if asked.per_layer:
+        _send_nodes(exchange, inference.nodes, tensors, mcu_hz)
+    exchange.reply(State.PROCESSING, inference_message(inference))
+    _send_outputs(exchange, network, inference, with_data=not param & RunParam.PERF)
+
+
+def _asked(
+    request: Req, network: NetworkDesc, inputs: tuple[np.ndarray, ...], param: RunParam
+) -> Request:
+    per_layer = bool(param & _EACH_EPOCH)
+    bits = request.opt >> OPTION_SHIFT & _ALL_OPTIONS
+    return Request(network.name, inputs, per_layer, Option(bits) if per_layer else NOTHING)
+
+
+def _compute(
+    device: Device, asked: Request, param: RunParam
+) -> tuple[Inference, tuple[NodeTensors, ...]]:
+    wanted = param & RunParam.PER_LAYER_WITH_DATA and not param & RunParam.PERF
+    try:
+        if wanted and isinstance(device, ShowsTensors):
+            return device.run_with_tensors(asked)
+        return device.run(asked), ()
+    except NpuscopeError as error:
+        _LOGGER.warning("the inference failed: %s", error)
+        raise Refused(error.message, Fault.GENERIC) from None
+
+
+def _inputs(exchange: Exchange, network: NetworkDesc, *, constant: bool) -> tuple[np.ndarray, ...]:
+    first = network.inputs[0].size_bytes if network.inputs else 0
+    exchange.reply(State.WAITING, Ack(first))
+    found: list[np.ndarray] = []
+    for desc in network.inputs:
+        data = exchange.receive(Data).data
+        found.append(_values(desc, data, constant=constant))
+        last = len(found) == len(network.inputs)
+        exchange.reply(State.PROCESSING if last else State.WAITING, Ack(len(data)))
+        exchange.receive(Ack)
+    return tuple(found)
+
+
+def _values(desc: TensorDesc, data: bytes, *, constant: bool) -> np.ndarray:
+    """An input from its bytes; with one element for all of it, that one repeated."""
+    dtype = np.dtype(desc.dtype)
+    expected = dtype.itemsize if constant else desc.size_bytes
+    if len(data) != expected:
+        text = f"{len(data)} bytes for input '{desc.name}', expected {expected}"
+        raise Refused(text, Fault.INVALID_SIZE, len(data))
+    values = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+    return np.full(desc.shape, values[0]) if constant else values.reshape(desc.shape)
+
+
+def _send_nodes(
+    exchange: Exchange,
+    nodes: tuple[NodeCounters, ...],
+    tensors: tuple[NodeTensors, ...],
+    mcu_hz: int,
+) -> None:
+    current = 0
+    for index, node in enumerate(nodes):
+        current = current if node.extra else node.number
+        shown = tensors[index] if index < len(tensors) else ()
+        if exchange.takes_statistics:
+            for line in node_lines(node, Place(index, current), tensors=len(shown)):
+                exchange.log(line)
+        operator = node_message(node, current, mcu_hz, tensors=len(shown))
+        exchange.reply(State.PROCESSING, operator)
+        _send_tensors(exchange, shown)
+
+
+def _send_tensors(exchange: Exchange, shown: NodeTensors) -> None:
+    for i, (desc, values) in enumerate(shown, 1):
+        flags = TensorFlag.INTERNAL | (TensorFlag.LAST if i == len(shown) else TensorFlag(0))
+        exchange.reply(State.PROCESSING, values_message(desc, values, flags, with_data=True))
+
+
+def _send_outputs(
+    exchange: Exchange, network: NetworkDesc, inference: Inference, *, with_data: bool
+) -> None:
+    """The last one is marked twice, by its flag and by the state: hosts check both."""
+    pairs = list(zip(network.outputs, inference.outputs, strict=True))
+    for i, (desc, values) in enumerate(pairs, 1):
+        last = i == len(pairs)
+        flags = TensorFlag.OUTPUT | (TensorFlag.LAST if last else TensorFlag(0))
+        message = values_message(desc, values, flags, with_data=with_data)
+        exchange.reply(State.DONE if last else State.PROCESSING, message)

@@ -1,0 +1,1 @@
+"""The wire between a host and the validation firmware of a board, in its three revisions."""

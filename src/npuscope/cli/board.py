@@ -1,0 +1,101 @@
+"""`npuscope board serve SOURCE...`: a virtual board for the vendor's own tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
+from npuscope.cli.output import print_text, refuse_overwrite, working, write_file
+from npuscope.errors import UsageError
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.api import Build
+    from npuscope.board.listeners import PtyListener, TcpListener
+    from npuscope.board.simulated import SimulatedBoard
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("serve",), help="serve: answer the vendor's protocol")
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+    group = parser.add_argument_group("connection")
+    way = group.add_mutually_exclusive_group(required=True)
+    way.add_argument("--pty", action="store_true", help="a pseudo terminal, used as a serial port")
+    way.add_argument("--tcp", type=int, metavar="PORT", help="a TCP port; 0: any free one")
+    group.add_argument(
+        "--host", default="127.0.0.1", help="address for --tcp (default: this computer only)"
+    )
+    add_target(parser)
+    add_model(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from npuscope.board.server import VirtualBoard
+
+    for source in args.sources:
+        refuse_overwrite(args, source)
+    _check(args)
+    with working(args, "compiling"):
+        board = _board(args)
+    listener = _listener(args)
+    _announce(args, listener.address, [network.name for network in board.info().networks])
+    try:
+        listener.serve(VirtualBoard(board, memory=board))
+    except KeyboardInterrupt:  # the usual way to switch a board off
+        pass
+    finally:
+        listener.close()
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.tcp is not None and not 0 <= args.tcp < 0x10000:
+        raise UsageError(f"expected a port from 0 to 65535, found {args.tcp}", where="--tcp")
+
+
+def _board(args: argparse.Namespace) -> SimulatedBoard:
+    """All sources as the networks of one board, each under its own name."""
+    from npuscope.api import build
+    from npuscope.board.simulated import SimulatedBoard
+    from npuscope.board.wire.describe import unique_names
+
+    made = [build(source, api_options(args)) for source in args.sources]
+    _check_machines(args, made)
+    names = unique_names(one.program.name for one in made)
+    programs = [replace(one.program, name=name) for name, one in zip(names, made, strict=True)]
+    return SimulatedBoard(programs, made[0].machine)
+
+
+def _check_machines(args: argparse.Namespace, made: list[Build]) -> None:
+    for source, one in zip(args.sources, made, strict=True):
+        if one.machine != made[0].machine:
+            raise UsageError(
+                f"is for generation {one.machine.generation.name}, "
+                f"the first source for {made[0].machine.generation.name}",
+                where=safe_terminal(source),
+                hint="serve programs of one generation together, or name it with --generation",
+            )
+
+
+def _listener(args: argparse.Namespace) -> PtyListener | TcpListener:
+    from npuscope.board.listeners import PtyListener, TcpListener
+
+    return PtyListener() if args.pty else TcpListener(args.tcp, args.host)
+
+
+def _announce(args: argparse.Namespace, address: str, networks: list[str]) -> None:
+    """One line, at once: whoever started this waits for the address."""
+    result = {"address": address, "networks": networks, "schema": "npuscope/board/1"}
+    line = json.dumps(result, ensure_ascii=False)
+    if args.json == "-":
+        print(line, flush=True)
+        return
+    if args.json is not None:
+        write_file(args.json, line + "\n")
+    listed = safe_terminal(", ".join(networks))
+    print_text(args, f"{address}: a simulated board with {listed}\n  Ctrl-C switches it off")
+    print(end="", flush=True)

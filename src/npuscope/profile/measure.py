@@ -1,0 +1,206 @@
+"""Profile the device that a descriptor names: connect, plan, run, check, collect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuscope.board.client_exchange import Timeouts
+from npuscope.board.descriptor import Descriptor, DescriptorKind
+from npuscope.board.device import (
+    NOTHING,
+    Device,
+    DeviceInfo,
+    Inference,
+    NetworkDesc,
+    Request,
+    TensorDesc,
+)
+from npuscope.board.remote import RemoteBoard
+from npuscope.board.simulated import SimulatedBoard
+from npuscope.errors import DeviceError, UsageError
+from npuscope.graph.model import Graph
+from npuscope.graph.run import run as run_reference
+from npuscope.machine.model import Machine
+from npuscope.profile.agreement import Tally
+from npuscope.profile.clock_check import clock_warnings
+from npuscope.profile.collect import collect
+from npuscope.profile.model import Profile
+from npuscope.profile.plan import CounterPlan, Pass, counter_plan
+from npuscope.profile.recorded import Recorded
+from npuscope.profile.replay import LogDevice
+from npuscope.profile.validate import output_step
+from npuscope.program.model import Program
+
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is known of the network on the device; nothing of it has to be."""
+
+    program: Program | None = None
+    machine: Machine | None = None
+    graph: Graph | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A Profile with the device's own words and every inference behind it."""
+
+    profile: Profile
+    info: DeviceInfo
+    network: NetworkDesc
+    recorded: tuple[Recorded, ...]
+    program: Program | None
+
+
+class _Recorder:
+    """Hands requests on and keeps what came back."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.recorded: list[Recorded] = []
+
+    @property
+    def source(self) -> str:
+        return self._device.source
+
+    def info(self) -> DeviceInfo:
+        return self._device.info()
+
+    def run(self, request: Request) -> Inference:
+        inference = self._device.run(request)
+        asked = (request.network, request.per_layer, request.options)
+        self.recorded.append(Recorded(*asked, inference))
+        return inference
+
+    def close(self) -> None:
+        self._device.close()
+
+
+@contextmanager
+def opened(
+    descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None = None
+) -> Iterator[Device]:
+    device = _open(descriptor, subject, timeouts)
+    try:
+        yield device
+    finally:
+        device.close()
+
+
+def _open(descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None) -> Device:
+    match descriptor.kind:
+        case DescriptorKind.LOG:
+            return LogDevice.open(descriptor.path)
+        case DescriptorKind.SERIAL | DescriptorKind.SOCKET:
+            return RemoteBoard.connect(descriptor, timeouts)
+        case DescriptorKind.EMULATED:
+            raise UsageError(
+                "there is no emulated board yet",
+                where="--connect",
+                hint="simulated runs the same program without a CPU's instructions",
+            )
+    if subject.program is None or subject.machine is None:
+        raise UsageError("the simulated device needs a network", hint="give a model or a program")
+    return SimulatedBoard(subject.program, subject.machine, blob_fetch=True)
+
+
+def measure(
+    device: Device,
+    subject: Subject,
+    *,
+    network: str = "",
+    batch: int | None = None,
+    vendor_plan: bool = False,
+) -> Measurement:
+    """Counters of `batch` samples a pass (a log: as many as it holds)."""
+    recorder = _Recorder(device)
+    described = _chosen(device.info(), network)
+    notes = list(_link_notes(device)) + list(_clock_notes(device.info(), subject))
+    if isinstance(device, LogDevice):
+        plan, held = recorded_plan(device, described.name)
+        inputs, batch = None, min(batch or held, held)
+    else:
+        plan = counter_plan(program=subject.program, vendor_plan=vendor_plan)
+        inputs, batch = random_inputs(described), batch or 1
+        notes += _output_notes(device, described, subject, inputs)
+    known = (subject.program, subject.machine, subject.graph)
+    found = collect(recorder, described.name, plan, inputs, batch, *known)
+    profile = replace(found, notes=(*found.notes, *notes))
+    kept = tuple(recorder.recorded)
+    return Measurement(profile, device.info(), described, kept, subject.program)
+
+
+def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
+    """The network of that name; without a name the only one."""
+    names = ", ".join(network.name for network in info.networks) or "none"
+    fitting = [network for network in info.networks if network.name == name or not name]
+    if not fitting:
+        what = f"no network '{name}'" if name else "no network"
+        raise DeviceError(f"there is {what} on the device", where="--name", hint=f"found: {names}")
+    if len(fitting) > 1:
+        raise UsageError("the device has several networks", where="--name", hint=f"one of {names}")
+    return fitting[0]
+
+
+def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
+    """The passes of a log in their order, and how many samples all of them have."""
+    rows = [r for r in device.recorded if r.per_layer and r.network in (network, "")]
+    samples = Counter(row.options for row in rows)
+    if not samples:
+        raise DeviceError("the log has no per-layer inference", where=device.where)
+    return CounterPlan(tuple(Pass(o, "as recorded") for o in samples)), min(samples.values())
+
+
+# Inputs and outputs.
+
+
+def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:
+    random = np.random.default_rng(_SEED)
+    return tuple(_random(random, tensor) for tensor in network.inputs)
+
+
+def _random(random: np.random.Generator, tensor: TensorDesc) -> np.ndarray:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        return random.uniform(-1, 1, tensor.shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
+
+
+def _output_notes(
+    device: Device, network: NetworkDesc, subject: Subject, inputs: tuple[np.ndarray, ...]
+) -> Iterator[str]:
+    """One inference's outputs against the reference executor's."""
+    graph = subject.graph
+    if graph is None:
+        return
+    tensors = [graph.tensor(name) for name in graph.inputs]
+    if [(t.shape, t.dtype.numpy) for t in tensors] != [(a.shape, a.dtype) for a in inputs]:
+        yield "outputs not compared: the inputs of model and device differ"
+        return
+    found = device.run(Request(network.name, inputs, per_layer=False, options=NOTHING)).outputs
+    expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
+    for name, output in zip(graph.outputs, found, strict=True):
+        tally = Tally(output_step(graph, name))
+        tally.add(output, expected[name].reshape(output.shape))
+        agreement = tally.agreement(name)
+        yield (
+            f"output {name} against the reference: {agreement.exact_share:.1%} equal, "
+            f"{agreement.within_1_lsb_share:.1%} within 1 LSB, cosine {agreement.cosine:.4f}"
+        )
+
+
+def _link_notes(device: Device) -> Iterator[str]:
+    if isinstance(device, RemoteBoard) and not device.info().link_checked:
+        yield "link unchecked: the board offers no checksum of its memory"
+
+
+def _clock_notes(info: DeviceInfo, subject: Subject) -> tuple[str, ...]:
+    return clock_warnings(subject.program, info.clocks) if subject.program else ()

@@ -1,0 +1,324 @@
+"""The vendor's profiler report of a recorded run, recomputed from the counters.
+
+It follows the vendor where our own report does not: an engine used both ways has one line, the
+mean over samples of both directions; bursts are those of the first sample; means are rounded up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from npuscope.board.device import Clocks, Inference, NodeCounters
+from npuscope.errors import FileError, UsageError
+from npuscope.profile.measure import Measurement
+from npuscope.profile.profiler_log import ProfilerLog
+from npuscope.profile.replay import LogDevice
+from npuscope.program.model import Access, Claims, Epoch, Program
+from npuscope.program.network_c.layout import Flag
+from npuscope.program.units import Streng
+from npuscope.sim.counters import BusTraffic
+from npuscope.text import safe_terminal
+
+Cycles = tuple[int, int, int]  # pre, core, post
+Pools = dict[str, tuple[int, int]]  # bytes read, bytes written
+
+_NONE: Cycles = (0, 0, 0)
+_NO_BURSTS = (0, 0, 0, 0)
+_ENGINES_PER_BUS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class VendorEngine:
+    """`direction` is that of the first sample; `data` is empty where no register is known."""
+
+    id: int
+    direction: str
+    busif: int
+    active_cycles: int
+    data: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the compiler said of an epoch, or of all epochs of a blob together."""
+
+    type: str
+    operations: dict[str, int]
+    units: dict[str, int]
+    claims: Claims
+
+
+@dataclass(frozen=True, slots=True)
+class VendorEpoch:
+    """One block of the report; DMA epochs of a hybrid are part of it (`extra` of them)."""
+
+    name: str
+    index: int
+    first: int
+    last: int
+    kind: str
+    extra: int
+    own_mcu_cycles: Cycles
+    extra_mcu_cycles: Cycles
+    npu_cycles: Cycles
+    buses: tuple[BusTraffic, ...]
+    engines: tuple[VendorEngine, ...]
+    cache_read: tuple[int, ...]
+    cache_write: tuple[int, ...]
+    compiled: Compiled | None = None
+
+    @property
+    def mcu_cycles(self) -> Cycles:
+        return _added((self.own_mcu_cycles, self.extra_mcu_cycles))
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(bus.read_bytes for bus in self.buses)
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(bus.write_bytes for bus in self.buses)
+
+    @property
+    def claims(self) -> Claims:
+        return self.compiled.claims if self.compiled else Claims()
+
+    @property
+    def busiest(self) -> VendorEngine | None:
+        return max(self.engines, key=lambda engine: engine.active_cycles, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class VendorReport:
+    clocks: Clocks
+    epochs: tuple[VendorEpoch, ...]
+
+    @property
+    def mcu_cycles(self) -> Cycles:
+        return _added(epoch.mcu_cycles for epoch in self.epochs)
+
+    @property
+    def npu_cycles(self) -> Cycles:
+        return _added(epoch.npu_cycles for epoch in self.epochs)
+
+    @property
+    def claims(self) -> Claims:
+        return added_claims(epoch.claims for epoch in self.epochs)
+
+    @property
+    def total_ms(self) -> float:
+        return sum(self.mcu_cycles) * 1000 / self.clocks.mcu_hz
+
+    @property
+    def npu_core_ms(self) -> float:
+        return self.npu_cycles[1] * 1000 / self.clocks.npu_hz
+
+    @property
+    def inferences_per_s(self) -> float:
+        return per(self.clocks.mcu_hz, sum(self.mcu_cycles))
+
+
+def vendor_report(
+    source: ProfilerLog | Sequence[Inference],
+    clocks: Clocks | None = None,
+    program: Program | None = None,
+    *,
+    network: str = "",
+) -> VendorReport:
+    """All per-layer inferences of one network, whatever each pass counted."""
+    if isinstance(source, ProfilerLog):
+        device = LogDevice(source, clocks=clocks)
+        clocks, source = device.clocks, _of_network(device, network)
+    if clocks is None:
+        raise UsageError("inferences alone do not tell the clocks", hint="give `clocks`")
+    folded = [_folded(inference.nodes) for inference in source if inference.nodes]
+    if not folded:
+        raise FileError("no inference with counters by epoch was recorded")
+    if len({_shape(run) for run in folded}) > 1:
+        raise FileError("the inferences do not have the same nodes: more than one network?")
+    return VendorReport(clocks, tuple(_epoch(rows, program) for rows in zip(*folded, strict=True)))
+
+
+def measured_vendor_report(measured: Measurement) -> VendorReport:
+    inferences = [row.inference for row in measured.recorded]
+    return vendor_report(inferences, measured.info.clocks, measured.program)
+
+
+def _of_network(device: LogDevice, network: str) -> tuple[Inference, ...]:
+    rows = [row for row in device.recorded if row.per_layer]
+    names = dict.fromkeys(row.network for row in rows)
+    if not network and len(names) > 1:
+        known = ", ".join(safe_terminal(name) for name in names)
+        raise UsageError(f"the log holds several networks: {known}", hint="give `network`")
+    return tuple(row.inference for row in rows if row.network == network or not network)
+
+
+# A node with its index in the inference and the DMA nodes merged into it.
+Folded = tuple[int, NodeCounters, tuple[NodeCounters, ...]]
+
+
+def _folded(nodes: tuple[NodeCounters, ...]) -> list[Folded]:
+    found: list[Folded] = []
+    for index, node in enumerate(nodes):
+        if node.extra and found:
+            first, own, extras = found[-1]
+            found[-1] = first, own, (*extras, node)
+        else:
+            found.append((index, node, ()))
+    return found
+
+
+def _shape(run: list[Folded]) -> tuple[tuple[str, int], ...]:
+    return tuple((node.name, len(extras)) for _, node, extras in run)
+
+
+def _epoch(samples: tuple[Folded, ...], program: Program | None) -> VendorEpoch:
+    index, node, extras = samples[0]
+    own = [row for _, row, _ in samples]
+    # Each extra epoch has its own mean; the means are added, not the samples.
+    more = list(zip(*(rows for _, _, rows in samples), strict=True))
+    covered = _covered(program, node)
+    return VendorEpoch(
+        name=f"EpochBlock_{node.number}",
+        index=index,
+        first=node.number,
+        last=node.last,
+        kind="EC" if node.flags & Flag.blob else node.kind.value,
+        extra=len(extras),
+        own_mcu_cycles=_mean_mcu(own),
+        extra_mcu_cycles=_added(_mean_mcu(rows) for rows in more),
+        npu_cycles=_added(_mean_npu(rows) for rows in (own, *more)),
+        buses=_buses(samples),
+        engines=_engines(own, covered, program),
+        cache_read=_mean([row.cache_read for row in own if row.cache_read]),
+        cache_write=_mean([row.cache_write for row in own if row.cache_write]),
+        compiled=_compiled(covered),
+    )
+
+
+def _buses(samples: tuple[Folded, ...]) -> tuple[BusTraffic, ...]:
+    """Of the first sample that counted any, as the vendor does; the counts hardly vary."""
+    counted = [(row, *more) for _, row, more in samples if row.bursts]
+    if not counted:
+        return ()
+    return tuple(
+        BusTraffic(i, _bursts(counted[0], i, "r"), _bursts(counted[0], i, "w")) for i in (0, 1)
+    )
+
+
+def _bursts(nodes: Iterable[NodeCounters], bus: int, way: str) -> tuple[int, int, int, int]:
+    rows = [node.bursts.get((bus, way), _NO_BURSTS) for node in nodes]
+    one, two, four, eight = (sum(column) for column in zip(*rows, strict=True))
+    return one, two, four, eight
+
+
+def _engines(
+    nodes: list[NodeCounters], covered: tuple[Epoch, ...], program: Program | None
+) -> tuple[VendorEngine, ...]:
+    cycles: dict[int, list[int]] = {}
+    ways: dict[int, str] = {}
+    for node in nodes:
+        for (engine, way), active in node.engines.items():
+            cycles.setdefault(engine, []).append(active)
+            ways.setdefault(engine, way)
+    return tuple(
+        VendorEngine(
+            engine,
+            ways[engine],
+            int(engine >= _ENGINES_PER_BUS),
+            _ceiling(values),
+            _data(engine, ways[engine], covered, program),
+        )
+        for engine, values in sorted(cycles.items())
+    )
+
+
+def _data(
+    engine: int, way: str, covered: tuple[Epoch, ...], program: Program | None
+) -> tuple[tuple[str, int], ...]:
+    """Pool and buffer of the engine; a blob gives it one after the other, so none."""
+    if program is None or len(covered) != 1:
+        return ()
+    buffers = program.buffer_map()
+    streams = [unit for unit in covered[0].units if isinstance(unit, Streng)]
+    used = [s.addr_base.buffer for s in streams if (s.id, "io"[s.dir]) == (engine, way)]
+    return tuple((buffers[n].pool, buffers[n].size_bytes) for n in used if n in buffers)
+
+
+def _covered(program: Program | None, node: NodeCounters) -> tuple[Epoch, ...]:
+    if program is None:
+        return ()
+    return tuple(e for e in program.executed if node.number <= e.number <= node.last)
+
+
+def _compiled(epochs: tuple[Epoch, ...]) -> Compiled | None:
+    if not epochs:
+        return None
+    units = Counter(_unit_name(unit.unit) for epoch in epochs for unit in epoch.units)
+    return Compiled(
+        "BLOB" if epochs[0].blob is not None else epochs[0].kind.value,
+        dict(sum((_operations(epoch) for epoch in epochs), Counter())),
+        dict(units) or {"PROCESSOR": len(epochs)},
+        added_claims(epoch.claims for epoch in epochs),
+    )
+
+
+def _unit_name(unit: str) -> str:
+    return "STR_ENG" if unit == "STRENG" else f"{unit.removesuffix('ACC')}_ACC"
+
+
+def _operations(epoch: Epoch) -> Counter[str]:
+    """A convolution counts once for every accelerator that works on it."""
+    where = epoch.kind.value.lower()
+    found = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
+    units = Counter(unit.unit for unit in epoch.units)
+    ways = Counter("io"[unit.dir] for unit in epoch.units if isinstance(unit, Streng))
+    if f"{where}.conv" in found:
+        found[f"{where}.conv"] = max(units["CONVACC"], found[f"{where}.conv"])
+    return found + Counter({"hw.dmain": ways["i"], "hw.dmaout": ways["o"]})
+
+
+def added_claims(claims: Iterable[Claims]) -> Claims:
+    rows = tuple(claims)
+    pools: Pools = {}
+    for access in (access for row in rows for access in row.accesses):
+        reads, writes = pools.get(access.pool, (0, 0))
+        pools[access.pool] = reads + access.reads, writes + access.writes
+    return Claims(
+        sum(row.ops for row in rows),
+        sum(row.compute_cycles for row in rows),
+        sum(row.max_cycles for row in rows),
+        tuple(Access(name, reads, writes) for name, (reads, writes) in pools.items()),
+    )
+
+
+def _added(rows: Iterable[Cycles]) -> Cycles:
+    pre, core, post = (sum(column) for column in zip(_NONE, *rows, strict=True))
+    return pre, core, post
+
+
+def _mean_mcu(nodes: Sequence[NodeCounters]) -> Cycles:
+    pre, core, post = _mean([node.mcu_cycles for node in nodes])
+    return pre, core, post
+
+
+def _mean_npu(nodes: Sequence[NodeCounters]) -> Cycles:
+    """Over the samples that have them: a pass that counts bursts has no counter left."""
+    counted = [node.npu_cycles for node in nodes if node.npu_cycles is not None]
+    pre, core, post = _mean(counted) or _NONE
+    return pre, core, post
+
+
+def _mean(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(_ceiling(column) for column in zip(*rows, strict=True))
+
+
+def _ceiling(values: Sequence[int]) -> int:
+    """The mean, rounded up."""
+    return -(-sum(values) // len(values))
+
+
+def per(amount: float, cycles: float) -> float:
+    return amount / cycles if cycles else 0.0

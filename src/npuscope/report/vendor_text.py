@@ -1,0 +1,234 @@
+"""The vendor's report in the vendor's layout."""
+
+from __future__ import annotations
+
+from npuscope.board.device import Clocks
+from npuscope.program.model import Claims
+from npuscope.report.vendor_figures import (
+    Cycles,
+    VendorEngine,
+    VendorEpoch,
+    VendorReport,
+    per,
+)
+from npuscope.sim.counters import BusTraffic
+from npuscope.text import safe_terminal
+
+_NO_COUNTS = (0, 0, 0, 0)
+_EPOCH_SPEED = "{:.1f} GOPS (core only: {:.1f})"
+_MODEL_SPEED = "{:.1f} GOPS / including SW epochs (core only = {:.1f})"
+
+
+def vendor_report_text(report: VendorReport) -> str:
+    """Blocks by epoch, then the whole model, in the vendor's layout."""
+    lines = [line for epoch in report.epochs for line in (*_block(epoch, report), "")]
+    lines += ["", *_title("Summary"), "", *_compiler_total(report)]
+    lines += [*_measured_total(report), "", *_memory_total(report)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _title(text: str) -> list[str]:
+    return ["-" * 60, f"  {text}", "-" * 60]
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {safe_terminal(name):<22} : {value}"
+
+
+def _block(epoch: VendorEpoch, report: VendorReport) -> list[str]:
+    span = f"c_idx={epoch.index}, num={epoch.first}:{epoch.last}"
+    title = f"{epoch.name} ({span}, c_type={epoch.kind}, extra={epoch.extra})"
+    lines = [*_title(title), "[compiler]", *_compiler(epoch, report.clocks), "[target]"]
+    lines += _time(epoch, report)
+    if not epoch.read_bytes + epoch.write_bytes:
+        return [*lines, _row("npu cycles", "n.a.")]
+    return [*lines, *_core(epoch, report.clocks), *_pools(epoch, report.clocks)]
+
+
+def _compiler(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+    compiled, claims = epoch.compiled, epoch.claims
+    if compiled is None:
+        return [_row("operations", "<no-info available from the compiler>")]
+    moved = (f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses)
+    speed = _gops(claims.ops, claims.max_cycles, clocks)
+    ideal = _gops(claims.ops, claims.compute_cycles, clocks)
+    return [
+        _row("epoch type", f"EpochType.{compiled.type}"),
+        _row("operations", safe_terminal(str(compiled.operations))),
+        _row("processor units", str(compiled.units)),
+        _row("ops", str(claims.ops)),
+        _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
+        _row("ops/cycle", f"{speed:.1f} GOPS (ideal={ideal:.1f})"),
+        _row("mem accesses", " ".join(moved)),
+    ]
+
+
+def _time(epoch: VendorEpoch, report: VendorReport) -> list[str]:
+    mcu_hz = report.clocks.mcu_hz
+    total = sum(epoch.mcu_cycles) * 1000 / mcu_hz
+    share = 100 * per(total, report.total_ms)
+    parts = [("mcu cycles", epoch.own_mcu_cycles)]
+    if epoch.extra:
+        parts += [("extra mcu", epoch.extra_mcu_cycles), ("total mcu", epoch.mcu_cycles)]
+    return [
+        _row("duration", f"{total:.3f}ms ({share:.1f}%) total={report.total_ms:.3f}ms"),
+        *(_row(name, _phases(cycles, mcu_hz)) for name, cycles in parts),
+    ]
+
+
+def _phases(cycles: Cycles, mcu_hz: int) -> str:
+    ms = [value * 1000 / mcu_hz for value in cycles]
+    split = ",".join(f"{value:.3f}" for value in ms)
+    return f"{list(cycles)} -> {split} ms (mcu_freq={mcu_hz / 1e6:g}MHz), {sum(ms):.3f}ms"
+
+
+def _core(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+    core, total, claims = epoch.npu_cycles[1], sum(epoch.npu_cycles), epoch.claims
+    ms = core * 1000 / clocks.npu_hz
+    gap = core - claims.max_cycles
+    against = (
+        f"diff. vs max_cycles from compiler: {'+' * (gap > 0)}{gap} ({100 * per(gap, core):.2f}%)"
+    )
+    return [
+        _row(
+            "core npu cycles",
+            f"{core} -> {ms:.3f} ms (npu_freq={clocks.npu_hz / 1e6:g}MHz) "
+            f"{against if claims.max_cycles else ''}",
+        ),
+        _row("compute cycles ratio", _ratio(claims, total, core)),
+        *(_row(f"busif {bus.id}", _bus(bus, core, clocks)) for bus in epoch.buses),
+        _row("busif (total)", _moved(epoch.read_bytes, epoch.write_bytes, clocks.npu_hz, core)),
+        _row("ops/cycle", _speed(claims, total, core, clocks, _EPOCH_SPEED)),
+        *_engine_rows(epoch),
+        _row("NPU cache cnts", _cache(epoch)),
+    ]
+
+
+def _ratio(claims: Claims, total: int, core: int) -> str:
+    if not claims.compute_cycles:
+        return "<no compute cycles available>"
+    whole, part = (100 * per(claims.compute_cycles, cycles) for cycles in (total, core))
+    return f"{whole:.2f}% (core only: {part:.2f}%)"
+
+
+def _speed(claims: Claims, total: int, core: int, clocks: Clocks, form: str) -> str:
+    if not claims.ops:
+        return "<no ops available>"
+    return form.format(*(_gops(claims.ops, cycles, clocks) for cycles in (total, core)))
+
+
+def _gops(ops: int, cycles: int, clocks: Clocks) -> float:
+    return per(ops * clocks.npu_hz, cycles) / 1e9
+
+
+def _bus(bus: BusTraffic, core: int, clocks: Clocks) -> str:
+    reads, writes = (",".join(map(str, row)) for row in (bus.read_bursts, bus.write_bursts))
+    bandwidth = _rate(bus.read_bytes + bus.write_bytes, clocks.npu_hz, core)
+    return (
+        f"r={bus.read_bytes:<8} w={bus.write_bytes:<8} rburst[1,2,4,8]x8=({reads}) "
+        f"wburst[1,2,4,8]x8=({writes}) -> {bandwidth}"
+    )
+
+
+def _moved(reads: int, writes: int, clock_hz: int, cycles: int) -> str:
+    return f"r={reads:<10} w={writes:<10} -> {_rate(reads + writes, clock_hz, cycles)}"
+
+
+def _rate(moved_bytes: int, clock_hz: int, cycles: int) -> str:
+    value = per(moved_bytes * clock_hz, cycles)
+    for limit, unit in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "KB/s")):
+        if value >= limit:
+            return f"{value / limit:.2f} {unit}"
+    return f"{int(value)} B/s"
+
+
+def _engine_rows(epoch: VendorEpoch) -> list[str]:
+    busiest, core = epoch.busiest, epoch.npu_cycles[1]
+    if busiest is None:
+        return []
+    most = 100 * per(busiest.active_cycles, core)
+    return [
+        _row("strg engines", f"{most:.2f}% (id={busiest.id})"),
+        *(_row(" active", _engine(engine, core)) for engine in epoch.engines),
+    ]
+
+
+def _engine(engine: VendorEngine, core: int) -> str:
+    data = ", ".join(f"{safe_terminal(pool)}:{size}" for pool, size in engine.data)
+    return (
+        f"STRENG.{engine.id}.{engine.direction}: busif={engine.busif}, "
+        f"{engine.active_cycles} cycles, {f'[{data}]' if data else '<no-data-size info>'}, "
+        f"{100 * per(engine.active_cycles, core):.0f}%"
+    )
+
+
+def _cache(epoch: VendorEpoch) -> str:
+    names = (("hit", "miss", "alloc-miss", last) for last in ("evict", "through"))
+    rows = (row or _NO_COUNTS for row in (epoch.cache_read, epoch.cache_write))
+    parts = (
+        ", ".join(f"{name}={value}" for name, value in zip(keys, row, strict=True))
+        for keys, row in zip(names, rows, strict=True)
+    )
+    return "R[{}], W[{}]".format(*parts)
+
+
+def _pools(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+    accesses, core = epoch.claims.accesses, epoch.npu_cycles[1]
+    rows = [(a.pool, a.reads, a.writes) for a in accesses]
+    rows.append(("total", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
+    return [_row(f" {name}", _moved(r, w, clocks.npu_hz, core)) for name, r, w in rows]
+
+
+def _compiler_total(report: VendorReport) -> list[str]:
+    claims, npu_hz = report.claims, report.clocks.npu_hz
+    if not claims.max_cycles:
+        return []
+    speed = per(npu_hz, claims.max_cycles)
+    return [
+        "  Compiler",
+        _row(" cycles", f"{claims.max_cycles} (total max_cycles)"),
+        _row(" ideal cycles", f"{claims.compute_cycles} (total compute_cycles)"),
+        _row(" ops", str(claims.ops)),
+        _row(" ops/cycle", str(int(per(claims.ops, claims.max_cycles)))),
+        _row(" inf/s", f"{speed:.1f} (based on estimated total max_cycles)"),
+        _row(" ideal ops/cycle", str(int(per(claims.ops, claims.compute_cycles)))),
+        _row(" ideal inf/s", f"{per(npu_hz, claims.compute_cycles):.1f}"),
+        "",
+    ]
+
+
+def _measured_total(report: VendorReport) -> list[str]:
+    mcu, npu, claims = report.mcu_cycles, report.npu_cycles, report.claims
+    share = 100 * per(report.npu_core_ms, report.total_ms)
+    shares = ", ".join(f"{100 * per(value, sum(mcu)):.2f}" for value in mcu)
+    speed = f"{report.inferences_per_s:.1f} ({report.total_ms:.3f}ms)"
+    core = f"npu_core:{report.npu_core_ms:.3f}ms ({share:.2f}%)"
+    return [
+        "  Measured",
+        _row(" total duration", f"{report.total_ms:.3f}ms, {core}, mcu_cycles=[{shares}]%"),
+        _row(" mcu cycles", f"{sum(mcu)} (core only = {mcu[1]})"),
+        _row(" npu cycles", f"{sum(npu)} (core only = {npu[1]})"),
+        _row(" ops/cycle", _speed(claims, sum(npu), npu[1], report.clocks, _MODEL_SPEED)),
+        _row(" inf/s", speed),
+        _row(" compute cycles ratio", _ratio(claims, sum(npu), npu[1])),
+    ]
+
+
+def _memory_total(report: VendorReport) -> list[str]:
+    accesses = report.claims.accesses
+    if not accesses:
+        missing = _row(" <mempool name>", "<no mempool info available>")
+        return ["  Memory bandwidth / inference", missing]
+    rows = [(a.pool, a.reads, a.writes) for a in accesses]
+    rows.append(("total r/w", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
+    return [
+        "  Memory bandwidth / inference",
+        *(_row(f" {name}", _peak_and_average(r, w, report)) for name, r, w in rows),
+    ]
+
+
+def _peak_and_average(reads: int, writes: int, report: VendorReport) -> str:
+    """Peak while the NPU works, average over the whole inference."""
+    clocks, core = report.clocks, report.npu_cycles[1]
+    average = _rate(reads + writes, clocks.mcu_hz, sum(report.mcu_cycles))
+    return f"{_moved(reads, writes, clocks.npu_hz, core)} (peak), {average} (average)"
