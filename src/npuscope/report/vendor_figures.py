@@ -256,7 +256,9 @@ def _covered(program: Program | None, node: NodeCounters) -> tuple[Epoch, ...]:
 def _compiled(epochs: tuple[Epoch, ...]) -> Compiled | None:
     if not epochs:
         return None
-    units = Counter(_unit_name(unit.unit) for epoch in epochs for unit in epoch.units)
+    # Stream engines last, as the vendor lists them.
+    ordered = sorted((u for e in epochs for u in e.units), key=lambda u: isinstance(u, Streng))
+    units = Counter(_unit_name(unit.unit) for unit in ordered)
     return Compiled(
         "BLOB" if epochs[0].blob is not None else epochs[0].kind.value,
         dict(sum((_operations(epoch) for epoch in epochs), Counter())),

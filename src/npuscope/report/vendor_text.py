@@ -15,6 +15,7 @@ from npuscope.sim.counters import BusTraffic
 from npuscope.text import safe_terminal
 
 _NO_COUNTS = (0, 0, 0, 0)
+_NO_OPS = "<no ops available>"
 _EPOCH_SPEED = "{:.1f} GOPS (core only: {:.1f})"
 _MODEL_SPEED = "{:.1f} GOPS / including SW epochs (core only = {:.1f})"
 
@@ -58,7 +59,7 @@ def _compiler(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
         _row("processor units", str(compiled.units)),
         _row("ops", str(claims.ops)),
         _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
-        _row("ops/cycle", f"{speed:.1f} GOPS (ideal={ideal:.1f})"),
+        _row("ops/cycle", f"{speed:.1f} GOPS (ideal={ideal:.1f})" if claims.ops else _NO_OPS),
         _row("mem accesses", " ".join(moved)),
     ]
 
@@ -113,7 +114,7 @@ def _ratio(claims: Claims, total: int, core: int) -> str:
 
 def _speed(claims: Claims, total: int, core: int, clocks: Clocks, form: str) -> str:
     if not claims.ops:
-        return "<no ops available>"
+        return _NO_OPS
     return form.format(*(_gops(claims.ops, cycles, clocks) for cycles in (total, core)))
 
 

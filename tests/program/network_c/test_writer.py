@@ -168,7 +168,7 @@ def test_buffer_tables(demo):
     assert '.name = "scores",' in output
     assert "output_0_shape[] = { 1, 1, 1, 10 };" in output
     assert "output_0_mem_shape[] = { 1, 10 };" in output
-    assert "output_0_quant_scale[] = { 0.00390625f };" in output
+    assert "output_0_quant_scale[] = { 0.00390625 };" in output
     assert "output_0_quant_offset[] = { -128 };" in output
     assert ".type = DataType_INT8," in output
     names = re.findall(r'\.name = "(.*)",', text)
@@ -245,3 +245,11 @@ def test_a_foreign_unit_type_is_refused(demo):
 
     with pytest.raises(TargetError, match="has no name in C"):
         network_c_text(changed_link(demo[0], odd), demo[1])
+
+
+def test_the_version_check_is_one_line_of_four_numbers(demo):
+    """The vendor's profiler reads the numbers by their place in the line."""
+    _, _, source = demo
+    (line,) = (row for row in source.splitlines() if "LL_ATON_VERSION_MAJOR" in row)
+    words = line.replace("#if", "").replace("!=", "").replace("||", "").split()
+    assert [words[i] for i in (1, 3, 5, 7)] == ["1", "1", "3", "262"]

@@ -175,7 +175,7 @@ class Dialect:
     item_type: str
     parameters: str  # of the start and end functions of an epoch
     library_tail: str  # last argument of the library's calls, if any
-    runtime: tuple[int, int, int]  # first version of the runtime that speaks it
+    runtime: tuple[int, int, int, int]  # version of the runtime that was seen with it
     encryption_info: bool
 
     @property
@@ -183,12 +183,12 @@ class Dialect:
         return bool(self.library_tail)
 
 
-DIALECT_2 = Dialect("EpochBlock_ItemTypeDef", "const void *epoch_block", "", (1, 1, 1), False)
+DIALECT_2 = Dialect("EpochBlock_ItemTypeDef", "const void *epoch_block", "", (1, 1, 1, 14), False)
 DIALECT_3 = Dialect(
     "LL_ATON_RT_EpochBlockItem_t",
     "const LL_ATON_RT_EpochBlockItem_t *epoch_block, const NN_Instance_TypeDef *nn_instance",
     "nn_instance",
-    (1, 1, 3),
+    (1, 1, 3, 262),
     True,
 )
 

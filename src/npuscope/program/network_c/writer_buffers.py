@@ -75,7 +75,8 @@ def buffer_arrays(name: str, buffer: Buffer) -> Lines:
         array("uint32_t", f"{name}_mem_shape", [str(n) for n in memory_shape(buffer)]),
     ]
     if buffer.quant is not None:
-        scales = [float_text(scale) for scale in buffer.quant.scales]
+        # Without the suffix: the vendor's profiler reads these as plain numbers.
+        scales = [float_text(scale).removesuffix("f") for scale in buffer.quant.scales]
         offsets = [str(int(zero)) for zero in buffer.quant.zero_points]
         lines.append(array("float", f"{name}_quant_scale", scales))
         lines.append(array("int16_t", f"{name}_quant_offset", offsets))

@@ -54,11 +54,13 @@ def _includes(scope: Scope) -> Lines:
 
 
 def _version_check(scope: Scope) -> Lines:
-    """The interface of epoch functions changed once: say so before the compiler does."""
-    major, minor, micro = scope.dialect.runtime
-    newer = "LL_ATON_VERSION_MICRO >= 3" if micro < 3 else f"LL_ATON_VERSION_MICRO < {micro}"
+    """The interface of epoch functions changed once: say so before the compiler does.
+
+    In the vendor's form, one line with four numbers: its profiler reads them from here.
+    """
+    parts = zip(("MAJOR", "MINOR", "MICRO", "DEV"), scope.dialect.runtime, strict=True)
     return [
-        f"#if LL_ATON_VERSION_MAJOR != {major} || LL_ATON_VERSION_MINOR != {minor} || {newer}",
+        "#if " + " || ".join(f"LL_ATON_VERSION_{name} != {number}" for name, number in parts),
         f"#  warning {c_string(f'written for the runtime of {scope.program.generation}')}",
         "#endif",
         "",

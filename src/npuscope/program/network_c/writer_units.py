@@ -89,11 +89,19 @@ def _end(scope: Scope, block: Block) -> Lines:
 
 
 def _kinds(block: Block) -> list[str]:
-    """Operators of the epoch by unit: one each where the counts agree, else the unit's type."""
-    operators = block.epoch.operators
-    if len(operators) == len(block.processors):
+    """Operators of the epoch by unit: one each where the counts agree, else the unit's type.
+
+    One convolution may take several accelerators.
+    """
+    operators, processors = block.epoch.operators, block.processors
+    if len(operators) == len(processors):
         return list(operators)
-    return [UNITS[unit.unit].c_name for unit in block.processors]
+    others = [name for name in operators if name != "Conv"]
+    shared = [unit.unit == "CONVACC" for unit in processors]
+    if len(others) < len(operators) and len(others) == len(processors) - sum(shared):
+        rest = iter(others)
+        return ["Conv" if is_conv else next(rest) for is_conv in shared]
+    return [UNITS[unit.unit].c_name for unit in processors]
 
 
 def _processor(scope: Scope, block: Block, unit: Unit, kind: str) -> Lines:

@@ -12,8 +12,10 @@
 #define LL_ATON_VERSION_MINOR 1
 #if STUB_RUNTIME == 2
 #define LL_ATON_VERSION_MICRO 1
+#define LL_ATON_VERSION_DEV 14
 #else
 #define LL_ATON_VERSION_MICRO 3
+#define LL_ATON_VERSION_DEV 262
 #endif
 
 #endif
