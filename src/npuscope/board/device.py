@@ -132,6 +132,16 @@ class Request:
     options: Option = NOTHING
 
 
+def random_values(
+    generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Inputs to run with where none are given: all integers, floats from -1 to 1."""
+    if dtype.kind == "f":
+        return generator.uniform(-1, 1, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
 class Device(Protocol):
     @property
     def source(self) -> str:

@@ -17,6 +17,7 @@ from npuscope.board.device import (
     Option,
     Request,
     TensorDesc,
+    random_values,
 )
 from npuscope.board.instrument import Instrument
 from npuscope.board.runtime import Runtime
@@ -189,7 +190,8 @@ class Loaded:
 
     def _own_inputs(self) -> tuple[np.ndarray, ...]:
         random, buffers = np.random.default_rng(self._seed), self.program.buffer_map()
-        return tuple(_random(random, buffers[name]) for name in self.program.inputs)
+        inputs = (buffers[name] for name in self.program.inputs)
+        return tuple(random_values(random, element_type(b), b.shape) for b in inputs)
 
     # Memory by address.
 
@@ -239,14 +241,6 @@ class Loaded:
 def _same(known: tuple[np.ndarray, ...], given: tuple[np.ndarray, ...]) -> bool:
     pairs = zip(known, given, strict=False)
     return len(known) == len(given) and all(np.array_equal(a, b) for a, b in pairs)
-
-
-def _random(random: np.random.Generator, buffer: Buffer) -> np.ndarray:
-    dtype = element_type(buffer)
-    if buffer.is_float:
-        return random.uniform(-1, 1, buffer.shape).astype(dtype)
-    limits = np.iinfo(dtype)  # type: ignore[type-var]
-    return random.integers(limits.min, limits.max, buffer.shape, dtype, endpoint=True)
 
 
 def _network_desc(program: Program, nodes: int) -> NetworkDesc:

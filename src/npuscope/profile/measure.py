@@ -18,7 +18,7 @@ from npuscope.board.device import (
     Inference,
     NetworkDesc,
     Request,
-    TensorDesc,
+    random_values,
 )
 from npuscope.board.remote import RemoteBoard
 from npuscope.board.simulated import SimulatedBoard
@@ -163,15 +163,7 @@ def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
 
 def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:
     random = np.random.default_rng(_SEED)
-    return tuple(_random(random, tensor) for tensor in network.inputs)
-
-
-def _random(random: np.random.Generator, tensor: TensorDesc) -> np.ndarray:
-    dtype = np.dtype(tensor.dtype)
-    if dtype.kind == "f":
-        return random.uniform(-1, 1, tensor.shape).astype(dtype)
-    limits = np.iinfo(dtype)
-    return random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
+    return tuple(random_values(random, np.dtype(t.dtype), t.shape) for t in network.inputs)
 
 
 def _output_notes(

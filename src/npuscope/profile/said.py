@@ -21,13 +21,7 @@ class Said:
 
     @property
     def claims(self) -> Claims:
-        claims = [epoch.claims for epoch in self.epochs]
-        return Claims(
-            sum(c.ops for c in claims),
-            sum(c.compute_cycles for c in claims),
-            sum(c.max_cycles for c in claims),
-            _accesses(access for c in claims for access in c.accesses),
-        )
+        return added_claims(epoch.claims for epoch in self.epochs)
 
     @property
     def bound(self) -> Bound:
@@ -59,6 +53,16 @@ class Said:
     def busif(self, engine: int) -> int:
         rows = (r for e in self.epochs for r in e.counters.engines if r.id == engine)
         return next((r.busif for r in rows), engine // _ENGINES_PER_BUSIF)
+
+
+def added_claims(claims: Iterable[Claims]) -> Claims:
+    rows = tuple(claims)
+    return Claims(
+        sum(row.ops for row in rows),
+        sum(row.compute_cycles for row in rows),
+        sum(row.max_cycles for row in rows),
+        _accesses(access for row in rows for access in row.accesses),
+    )
 
 
 def _accesses(rows: Iterable[Access]) -> tuple[Access, ...]:

@@ -15,7 +15,8 @@ from npuscope.errors import FileError, UsageError
 from npuscope.profile.measure import Measurement
 from npuscope.profile.profiler_log import ProfilerLog
 from npuscope.profile.replay import LogDevice
-from npuscope.program.model import Access, Claims, Epoch, Program
+from npuscope.profile.said import added_claims
+from npuscope.program.model import Claims, Epoch, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.units import Streng
 from npuscope.sim.counters import BusTraffic
@@ -280,20 +281,6 @@ def _operations(epoch: Epoch) -> Counter[str]:
     if f"{where}.conv" in found:
         found[f"{where}.conv"] = max(units["CONVACC"], found[f"{where}.conv"])
     return found + Counter({"hw.dmain": ways["i"], "hw.dmaout": ways["o"]})
-
-
-def added_claims(claims: Iterable[Claims]) -> Claims:
-    rows = tuple(claims)
-    pools: Pools = {}
-    for access in (access for row in rows for access in row.accesses):
-        reads, writes = pools.get(access.pool, (0, 0))
-        pools[access.pool] = reads + access.reads, writes + access.writes
-    return Claims(
-        sum(row.ops for row in rows),
-        sum(row.compute_cycles for row in rows),
-        sum(row.max_cycles for row in rows),
-        tuple(Access(name, reads, writes) for name, (reads, writes) in pools.items()),
-    )
 
 
 def _added(rows: Iterable[Cycles]) -> Cycles:
