@@ -431,8 +431,9 @@ def test_no_damage_to_a_clients_bytes_ends_the_board(path: Path) -> None:
         broken = bytearray(data)
         for _ in range(chance.randint(1, 30)):
             broken[chance.randrange(len(broken))] = chance.randrange(256)
-        fake = FakeDevice()
-        VirtualBoard(fake, memory=fake).serve(Played(bytes(broken)))
+        fake, stream = FakeDevice(), Played(bytes(broken))
+        VirtualBoard(fake, memory=fake).serve(stream)
+        assert stream.left == b""  # it listened to the end
 
 
 def test_there_is_a_record_of_each_revision() -> None:

@@ -101,3 +101,40 @@ def test_files_of_a_profile(tmp_path, capsys):
     assert main(["profile", str(model), "--connect", f"log:{log}", "--vendor-figures"]) == 0
     report = capsys.readouterr().out
     assert "[compiler]" in report and "Memory bandwidth / inference" in report
+
+
+def test_what_cannot_be_executed_is_timed_all_the_same(tmp_path, capsys):
+    model = save(tmp_path, "net.tflite", to_tflite(conv_net()))
+    assert main(["compile", str(model), "-o", str(tmp_path / "out")]) == 0
+    source = str(tmp_path / "out" / "c_info.json")
+    capsys.readouterr()
+    assert main(["profile", source, "--vendor-plan", "-q"]) == 0
+    blocks = capsys.readouterr().out
+    assert main(["profile", source, "-q"]) == 0
+    assert capsys.readouterr().out == blocks
+
+
+@pytest.mark.parametrize("option", ["--csv", "--log"])
+def test_a_model_is_not_overwritten(option, tmp_path, capsys):
+    model = save(tmp_path, "net.tflite", to_tflite(conv_net()))
+    before = model.read_bytes()
+    assert main(["profile", str(model), option, str(model)]) == 2
+    assert f"{option} {model}" in capsys.readouterr().err
+    assert model.read_bytes() == before
+
+
+def test_one_name_for_the_build(capsys):
+    assert main(["profile", "a.tflite", "--cfile", "network.c"]) == 2
+    assert "--cfile" in capsys.readouterr().err
+
+
+def test_without_the_program_the_compilers_figures_are_blank(measured, tmp_path, capsys):
+    (tmp_path / "run.log").write_text(counter_log_text(measured))
+    table = tmp_path / "run.csv"
+    words = ["profile", "--connect", f"log:{tmp_path / 'run.log'}", "--full", "--csv", str(table)]
+    assert main(words) == 0
+    assert "ops/cycle" not in capsys.readouterr().out
+    head, row, *_ = (line.split(",") for line in table.read_text().splitlines())
+    known = dict(zip(head, row, strict=False))
+    assert known["ops"] == known["max_cycles"] == known["ops_per_cycle"] == ""
+    assert int(known["core_cycles"]) > 0

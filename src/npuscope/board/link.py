@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import time
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from npuscope.board.descriptor import BAUD, Descriptor, DescriptorKind, misused
@@ -56,7 +57,7 @@ def open_link(descriptor: Descriptor) -> Link:
     return SerialLink(descriptor.path or find_port(), descriptor.baud)
 
 
-class _RealLink:
+class _RealLink(ABC):
     """What the links to real devices share: a name and the machine's clock."""
 
     def __init__(self, name: str) -> None:
@@ -69,8 +70,8 @@ class _RealLink:
     def now(self) -> float:
         return time.monotonic()
 
-    def read(self, n: int, timeout_s: float) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, n: int, timeout_s: float) -> bytes: ...
 
     def flush(self) -> None:
         # A board that never stops talking must not keep us here.

@@ -21,6 +21,7 @@ from npuscope.board.device import (
 )
 from npuscope.board.instrument import Instrument
 from npuscope.board.runtime import Runtime
+from npuscope.board.wire.constants import STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Epoch, Program
@@ -31,7 +32,6 @@ from npuscope.version import __version__
 # Every text that a simulated board sends of itself holds this word, also over a wire: nobody
 # shall take its numbers for measured ones.
 SIMULATED = "simulated"
-DEVICE_ID = 0x486
 
 
 class SimulatedBoard:
@@ -62,7 +62,7 @@ class SimulatedBoard:
             description=f"{self.machine.name} @{clocks.mcu_mhz:g}/{clocks.noc_mhz:g}MHz, "
             f"{SIMULATED}",
             protocol=f"npuscope {__version__} {SIMULATED}",
-            device_id=DEVICE_ID,
+            device_id=STM32N6,
             clocks=Clocks(*(round(mhz * 1e6) for mhz in hertz)),
             npu_cache=self.machine.cache.size_bytes > 0,
             capabilities=("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA"),

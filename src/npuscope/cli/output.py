@@ -39,11 +39,13 @@ def dump(result: Mapping[str, Any]) -> str:
 
 def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
     """`--json model.tflite` must not cost anyone a model."""
-    if source is None or args.json in (None, "-"):
-        return
-    with contextlib.suppress(OSError):
-        if os.path.samefile(args.json, source):
-            raise UsageError("this is the file to read", where=f"--json {args.json}")
+    for option in ("json", "csv", "log"):
+        path = getattr(args, option, None)
+        if source is None or path in (None, "-"):
+            continue
+        with contextlib.suppress(OSError):
+            if os.path.samefile(path, source):
+                raise UsageError("this is the file to read", where=f"--{option} {path}")
 
 
 def write_file(path: str | Path, text: str) -> None:

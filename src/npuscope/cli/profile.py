@@ -65,6 +65,7 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     source = args.source or args.cfile
     refuse_overwrite(args, source)
+    refuse_overwrite(args, args.connect.partition("log:")[2] or None)
     _check(args, source)
     epochs = epoch_numbers(args.epochs)
     if _by_block(args):
@@ -151,5 +152,7 @@ def epoch_numbers(text: str | None) -> frozenset[int] | None:
 def _check(args: argparse.Namespace, source: str | None) -> None:
     if args.batch is not None and args.batch < 1:
         raise UsageError(f"expected at least 1 inference, found {args.batch}", where="--batch")
+    if args.source and args.cfile:
+        raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
     if source is None and args.connect == "simulated":
         raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")

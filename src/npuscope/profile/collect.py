@@ -24,11 +24,11 @@ from npuscope.profile.model import (
     RunClocks,
     Spread,
     TensorInfo,
-    TimeShares,
 )
 from npuscope.profile.passes import Inputs, Measured, run_passes
 from npuscope.profile.plan import CounterPlan
 from npuscope.profile.run import profile as simulate
+from npuscope.profile.run import time_shares
 from npuscope.profile.said import Said
 from npuscope.program.model import EpochKind, Program
 from npuscope.sim.counters import (
@@ -191,7 +191,7 @@ def _bare(
         total_ms=total_ms,
         interval_ms=(sum(e.spread.min for e in epochs), sum(e.spread.max for e in epochs)),
         model_error="",
-        time=_shares(epochs, clocks, programmed_ms),
+        time=time_shares(epochs, clocks.npu_mhz, programmed_ms),
         memory=UNKNOWN_MEMORY,
         fit=UNKNOWN_FIT,
         counts=kinds | {"blobs": blobs},
@@ -238,20 +238,6 @@ def _programmed_ms(known: Profile | None, machine: Machine | None, clocks: RunCl
         return 0.0
     epochs = sum(e.kind is EpochKind.HW and e.blob is not None for e in known.epochs)
     return epochs * machine.generation.control.controller_cycles / clocks.npu_mhz / 1000
-
-
-def _shares(
-    epochs: tuple[EpochProfile, ...], clocks: RunClocks, programmed_ms: float
-) -> TimeShares:
-    hardware = [epoch for epoch in epochs if epoch.kind is EpochKind.HW]
-    core = sum(e.counters.core_cycles for e in hardware) / clocks.npu_mhz / 1000
-    core = max(0.0, core - programmed_ms)
-    return TimeShares(
-        npu_core_ms=core,
-        control_ms=sum(epoch.ms for epoch in hardware) - core,
-        software_ms=sum(e.ms for e in epochs if e.kind is EpochKind.SW),
-        hybrid_ms=sum(e.ms for e in epochs if e.kind is EpochKind.HYBRID),
-    )
 
 
 def _model(network: NetworkDesc) -> ModelInfo:

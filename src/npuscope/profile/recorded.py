@@ -13,23 +13,16 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from npuscope.board.device import NOTHING, Clocks, Inference, NodeCounters, Option
+from npuscope.board.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import FileError
 from npuscope.profile.profiler_events import NodeRun
 from npuscope.profile.profiler_log import ProfilerLog
 from npuscope.profile.profiler_rules import Event, InferenceLine
-from npuscope.program.model import EpochKind
 from npuscope.text import safe_terminal
 
 Quad = tuple[int, int, int, int]
 
-# "EC" is the epoch controller's blob; "EXTRA" is DMA of the hybrid before it.
-_KINDS = {
-    "HW": EpochKind.HW,
-    "EC": EpochKind.HW,
-    "EXTRA": EpochKind.HW,
-    "SW": EpochKind.SW,
-    "HYBRID": EpochKind.HYBRID,
-}
+_KINDS = {block.name: kind for block, kind in BLOCK_KINDS.items()}
 _BOTH_WAYS = Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE
 _REQUEST = "Requested RUN mode"
 _OPTION = re.compile(r"option=0x([0-9a-fA-F]{1,8})\)")
@@ -142,7 +135,7 @@ def _inference(
 def _node(run: NodeRun, where: str) -> NodeCounters:
     # A block inside a hybrid has a negative number; `current` is that of the hybrid.
     first = run.first if run.first >= 0 else run.current
-    name = _name(first, run.last)
+    name = block_name(first, run.last)
     place = f"{where}: {name}"
     if run.kind not in _KINDS:
         raise FileError(f"unknown kind of node '{safe_terminal(run.kind)}'", where=place)
@@ -161,12 +154,6 @@ def _node(run: NodeRun, where: str) -> NodeCounters:
         cache_read=_quad(run.cache_read, place),
         cache_write=_quad(run.cache_write, place),
     )
-
-
-def _name(first: int, last: int) -> str:
-    if last < 0:
-        return f"EpochBlock_{first} ({-last})"
-    return f"EpochBlock_{first}" if first == last else f"EpochBlock_{first} -> {last}"
 
 
 def _phases(values: tuple[int, ...], place: str) -> tuple[int, int, int]:

@@ -110,10 +110,16 @@ def _milliseconds(counted: EpochCounters, machine: Machine) -> float:
 def _shares(epochs: tuple[EpochProfile, ...], machine: Machine) -> TimeShares:
     """Core time of the NPU without what the epoch controller adds to it, and the rest."""
     controller = machine.generation.control.controller_cycles / machine.clocks.npu_mhz / 1000
+    blobs = sum(epoch.kind is EpochKind.HW and epoch.blob is not None for epoch in epochs)
+    return time_shares(epochs, machine.clocks.npu_mhz, controller * blobs)
+
+
+def time_shares(
+    epochs: tuple[EpochProfile, ...], npu_mhz: float, programmed_ms: float
+) -> TimeShares:
     hardware = [epoch for epoch in epochs if epoch.kind is EpochKind.HW]
-    programmed = controller * sum(epoch.blob is not None for epoch in hardware)
-    core = sum(e.counters.core_cycles for e in hardware) / machine.clocks.npu_mhz / 1000
-    core -= programmed
+    core = sum(e.counters.core_cycles for e in hardware) / npu_mhz / 1000
+    core = max(0.0, core - programmed_ms)
     return TimeShares(
         npu_core_ms=core,
         control_ms=sum(epoch.ms for epoch in hardware) - core,

@@ -10,7 +10,7 @@ from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Access, Claims
 from npuscope.sim.counters import Bound, PoolTraffic
 
-_ENGINES_PER_BUSIF = 5
+ENGINES_PER_BUSIF = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Said:
 
     def busif(self, engine: int) -> int:
         rows = (r for e in self.epochs for r in e.counters.engines if r.id == engine)
-        return next((r.busif for r in rows), engine // _ENGINES_PER_BUSIF)
+        return next((r.busif for r in rows), engine // ENGINES_PER_BUSIF)
 
 
 def added_claims(claims: Iterable[Claims]) -> Claims:

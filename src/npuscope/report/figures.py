@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from npuscope.profile.model import EpochProfile, Profile, Provenance, RunClocks
-from npuscope.program.model import EpochKind
+from npuscope.program.model import Claims, EpochKind
+from npuscope.sim.counters import Bound
 
 # Unit types under the names of the vendor's profiler, so that logs compare line by line.
 _UNIT_NAMES = {
@@ -111,6 +112,11 @@ def traffic(epochs: tuple[EpochProfile, ...]) -> dict[str, tuple[int, int]]:
             reads, writes = total.get(row.pool, (0, 0))
             total[row.pool] = reads + row.read_bytes, writes + row.write_bytes
     return total
+
+
+def is_bare(epoch: EpochProfile) -> bool:
+    """Counted on a device without its program: the compiler's figures are not known, not 0."""
+    return epoch.claims == Claims() and epoch.counters.bound is Bound.UNKNOWN
 
 
 def bus_traffic(epochs: tuple[EpochProfile, ...]) -> dict[str, tuple[int, int]]:

@@ -11,15 +11,26 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
+from npuscope.board.wire.statistics import BEATS
 from npuscope.profile.model import EpochProfile, Profile
-from npuscope.report.figures import clocks_of, operations, phases, processor_units
+from npuscope.report.figures import clocks_of, is_bare, operations, phases, processor_units
 from npuscope.sim.counters import CacheCounts, EngineActivity
 from npuscope.text import csv_cell
 
 Cell = str | int | float | None
 Cells = dict[str, Cell]
 
-_BEATS = (1, 2, 4, 8)
+# Figures that need what the compiler said.
+_COMPILERS = (
+    "operations",
+    "ops",
+    "compute_cycles",
+    "max_cycles",
+    "ops_per_cycle",
+    "core_ops_per_cycle",
+    "compute_ratio_percent",
+    "core_compute_ratio_percent",
+)
 _GROUPS = ("busif_", "streng_", "cache_", "pool_", "predicted_")
 _CACHE = tuple(f"cache_{name}" for name in asdict(CacheCounts()))
 
@@ -44,7 +55,7 @@ def _place(column: str) -> tuple[int, list[str]]:
 
 
 def _row(profile: Profile, epoch: EpochProfile) -> Cells:
-    return {
+    row = {
         **_identity(epoch),
         **_claims(epoch),
         **_cycles(profile, epoch),
@@ -55,6 +66,7 @@ def _row(profile: Profile, epoch: EpochProfile) -> Cells:
         **dict(_pools(epoch)),
         **_prediction(epoch),
     }
+    return row | dict.fromkeys(_COMPILERS) if is_bare(epoch) else row
 
 
 def _identity(epoch: EpochProfile) -> Cells:
@@ -130,7 +142,7 @@ def _buses(epoch: EpochProfile) -> Iterator[tuple[str, Cell]]:
         )
         for way, moved, bursts in ways:
             yield f"busif_{bus.id}_{way}_bytes", moved
-            for beats, number in zip(_BEATS, bursts, strict=True):
+            for beats, number in zip(BEATS, bursts, strict=True):
                 yield f"busif_{bus.id}_{way}_bursts_x{beats}", number
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from npuscope.profile.model import EpochProfile, Profile
-from npuscope.program.model import Claims, EpochKind
+from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
     Phases,
     clocks_of,
+    is_bare,
     label,
     operations,
     phases,
@@ -44,7 +45,7 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
 
 def _compiler(epoch: EpochProfile) -> list[str]:
     claims = epoch.claims
-    if claims == Claims() and not epoch.units:
+    if is_bare(epoch):
         return [_row("epoch type", epoch.kind.value), "  (no more is known of this epoch)"]
     moved = " ".join(
         f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses
@@ -91,6 +92,8 @@ def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float)
     mcu = ", ".join(str(round(value)) for value in cycles.mcu_cycles)
     split = ",".join(ms(value) for value in cycles.ms)
     core = cycles.core_npu_cycles
+    whole = percent(claims.compute_cycles, cycles.total_npu_cycles)
+    ratio = f"{whole} (core only: {percent(claims.compute_cycles, core)})"
     return [
         _row(
             "mcu cycles",
@@ -101,11 +104,7 @@ def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float)
             f"{round(core)} -> {ms(cycles.core_ms)} ms (npu_freq={npu_mhz:g}MHz) "
             f"{_against_max(core, claims.max_cycles)}",
         ),
-        _row(
-            "compute cycles ratio",
-            f"{percent(claims.compute_cycles, cycles.total_npu_cycles)} "
-            f"(core only: {percent(claims.compute_cycles, core)})",
-        ),
+        *([] if is_bare(epoch) else [_row("compute cycles ratio", ratio)]),
     ]
 
 
@@ -118,6 +117,8 @@ def _against_max(core: float, max_cycles: int) -> str:
 
 
 def _speed(epoch: EpochProfile, cycles: Phases) -> list[str]:
+    if is_bare(epoch):
+        return []
     ops = epoch.claims.ops
     core = f"(core only: {per(ops, cycles.core_npu_cycles)})"
     return [_row("ops/cycle", f"{per(ops, cycles.total_npu_cycles)} {core}")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npuscope.profile.model import EpochProfile, Profile
-from npuscope.report.figures import clocks_of, phases
+from npuscope.report.figures import clocks_of, is_bare, phases
 from npuscope.report.numbers import DASH, count, ms, per, percent, shorten
 from npuscope.text import safe_terminal
 
@@ -25,32 +25,28 @@ def names(parts: Iterable[str]) -> str:
 
 
 def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]:
-    predicted = f"{'predicted':>10}" if _is_compared(profile) else ""
+    # Our own prediction stands beside measured times, where the program is known.
+    compared = any(epoch.predicted_ms is not None for epoch in profile.epochs)
+    predicted = f"{'predicted':>10}" if compared else ""
     heading = (
         f"{'epoch':>9}  {'kind':<6} {'ms':>7}{predicted} {'share':>6} {'core cycles':>12} "
         f"{'vs max':>8} {'ops/cycle':>9}  {'bound':<13}{'ops':<20} from"
     )
-    return [heading, *(_line(profile, epoch) for epoch in epochs)]
+    return [heading, *(_line(profile, epoch, compared) for epoch in epochs)]
 
 
-def _is_compared(profile: Profile) -> bool:
-    return any(epoch.predicted_ms is not None for epoch in profile.epochs)
-
-
-def _predicted(profile: Profile, epoch: EpochProfile) -> str:
-    """Our own prediction beside a measured time."""
-    if not _is_compared(profile):
-        return ""
+def _predicted(epoch: EpochProfile) -> str:
     return f"{DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms):>10}"
 
 
-def _line(profile: Profile, epoch: EpochProfile) -> str:
+def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
+    speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
     return (
         f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
-        f"{_predicted(profile, epoch)} {percent(epoch.ms, profile.total_ms):>6} "
+        f"{_predicted(epoch) if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
         f"{count(epoch.counters.core_cycles):>12} "
-        f"{_against_max(epoch):>8} {per(epoch.claims.ops, total):>9}  "
+        f"{_against_max(epoch):>8} {speed:>9}  "
         f"{epoch.counters.bound.value:<13}{shorten(names(epoch.operators), 19):<20} "
         f"{shorten(names(epoch.origin), 40)}"
     ).rstrip()

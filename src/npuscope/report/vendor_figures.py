@@ -15,7 +15,7 @@ from npuscope.errors import FileError, UsageError
 from npuscope.profile.measure import Measurement
 from npuscope.profile.profiler_log import ProfilerLog
 from npuscope.profile.replay import LogDevice
-from npuscope.profile.said import added_claims
+from npuscope.profile.said import ENGINES_PER_BUSIF, added_claims
 from npuscope.program.model import Claims, Epoch, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.units import Streng
@@ -27,7 +27,6 @@ Pools = dict[str, tuple[int, int]]  # bytes read, bytes written
 
 _NONE: Cycles = (0, 0, 0)
 _NO_BURSTS = (0, 0, 0, 0)
-_ENGINES_PER_BUS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +227,7 @@ def _engines(
         VendorEngine(
             engine,
             ways[engine],
-            int(engine >= _ENGINES_PER_BUS),
+            engine // ENGINES_PER_BUSIF,
             _ceiling(values),
             _data(engine, ways[engine], covered, program),
         )

@@ -18,11 +18,12 @@ CONFIG, NODE = "s:config:", "s:node:"
 CONFIG_VERSION = "1.0"
 LEVEL = 1
 BEAT_BYTES = 8
-_BEATS = (1, 2, 4, 8)
+BEATS = (1, 2, 4, 8)
 _BLOB_FLAG = 4  # the runtime's flag of a block that the epoch controller starts
 _LONGEST_NUMBER = 18
 
-_KINDS = {
+# EC is a blob of the epoch controller, EXTRA is DMA of the hybrid before it.
+BLOCK_KINDS = {
     BlockType.HW: EpochKind.HW,
     BlockType.EXTRA: EpochKind.HW,
     BlockType.SW: EpochKind.SW,
@@ -138,7 +139,7 @@ def _burst_lines(node: NodeCounters) -> Iterator[str]:
 def _bytes(node: NodeCounters, way: str) -> int:
     counts = [bursts for (_, which), bursts in node.bursts.items() if which == way]
     return BEAT_BYTES * sum(
-        n * beats for bursts in counts for n, beats in zip(bursts, _BEATS, strict=True)
+        n * beats for bursts in counts for n, beats in zip(bursts, BEATS, strict=True)
     )
 
 
@@ -161,16 +162,16 @@ def _from_operator(operator: Operator) -> NodeCounters:
     last -= 1 << 16 if last & 0x8000 else 0
     counted = operator.counters[:3]
     cycles = (counted[0], counted[1], counted[2]) if len(counted) == 3 else (0, 0, 0)
-    name = operator.name or _name(first, last)
+    name = operator.name or block_name(first, last)
     extra = kind is BlockType.EXTRA
-    return NodeCounters(name, first, last, _KINDS[kind], extra, mcu_cycles=cycles)
+    return NodeCounters(name, first, last, BLOCK_KINDS[kind], extra, mcu_cycles=cycles)
 
 
 def _known(kind: int) -> BlockType:
-    return BlockType(kind) if kind in _KINDS else BlockType.HW
+    return BlockType(kind) if kind in BLOCK_KINDS else BlockType.HW
 
 
-def _name(first: int, last: int) -> str:
+def block_name(first: int, last: int) -> str:
     if last < 0:
         return f"EpochBlock_{first} ({-last})"
     return f"EpochBlock_{first}" if first == last else f"EpochBlock_{first} -> {last}"
