@@ -21,6 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-lowering", action="store_true", help="list the ways that rules refused, by epoch"
     )
+    parser.add_argument(
+        "--relocatable",
+        action="store_true",
+        help="external pools relative, as `npuscope package` needs them",
+    )
     add_target(parser)
     add_model(parser)
     add_vendor(parser)
@@ -37,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     options = api_options(args)
     options["overrides"] = {**vendor_overrides(args), **options["overrides"]}
     options["ec_single_epoch"] = args.ec_single_epoch
+    options["relocatable"] = args.relocatable
     with working(args, "compiling"):
         made = api.build(args.source, options)
         program = made.program

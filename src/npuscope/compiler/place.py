@@ -90,6 +90,7 @@ def _pool(memory: MemoryPool) -> Pool:
         memory.cacheable,
         memory.score,
         file_name=memory.file,
+        relative=memory.relative,
     )
 
 

@@ -93,6 +93,7 @@ class MemoryPool:
     writable: bool = True
     cacheable: bool = False
     constants_preferred: bool = False
+    relative: bool = False  # an image that is loaded at run time gets its address then
 
 
 @dataclass(frozen=True, slots=True)

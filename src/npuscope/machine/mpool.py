@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 # The compiler's copy holds the pseudo pool "ec params pool", as large as its integers go.
 _ADDRESS_SPACE = 1 << 32
+RELATIVE = "USEMODE_RELATIVE"
 # Bus decoders of this family hand out windows of 256 MiB: one external memory has a window.
 _WINDOW_BITS = 28
 
@@ -80,8 +81,14 @@ def _pool(entry: Node, machine: Machine) -> MemoryPool:
         writable="WRITE" in prop.get("rights").text(),
         cacheable=_flag(prop, "cacheable"),
         constants_preferred=_flag(prop, "constants_preferred", "constantsPreferred"),
+        relative=_relative(entry),
     )
     return replace(pool, score=_score(pool, machine))
+
+
+def _relative(entry: Node) -> bool:
+    mode = entry.find("mode")
+    return mode is not None and mode.text() == RELATIVE
 
 
 def _power(prop: Node, *names: str) -> float:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.mpool import RELATIVE
 
 _NEAR = 2.0  # ratio of clocks up to which the vendor's files call a memory fast
 
@@ -37,10 +38,12 @@ def _pool(pool: MemoryPool) -> dict[str, Any]:
     }
     if pool.constants_preferred:
         properties["constants_preferred"] = "true"
+    mode = {"mode": RELATIVE} if pool.relative else {}
     return {
         "fname": pool.file,
         "name": pool.name,
         "fformat": "FORMAT_RAW",
+        **mode,
         "prop": properties,
         "offset": {"value": f"0x{pool.address:08x}", "magnitude": "BYTES"},
         "size": {"value": str(pool.size_bytes // 1024), "magnitude": "KBYTES"}

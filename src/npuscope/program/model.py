@@ -33,6 +33,7 @@ class Pool:
     subpools: tuple[str, ...] = ()
     file_name: str = ""
     used_bytes: int = 0
+    relative: bool = False  # its address is set when the image is loaded; `address` is a proposal
 
     @property
     def virtual(self) -> bool:

@@ -14,9 +14,9 @@ from npuscope.profile.model import Profile
 from npuscope.program.app_header import app_config_text
 from npuscope.program.c_info import c_info_json, c_info_of
 from npuscope.program.dot import dot_text
-from npuscope.program.ec_blob.binary import EcBinary, write_binary
+from npuscope.program.ec_blob.binary import write_binary
 from npuscope.program.ec_blob.header import blob_name, write_header
-from npuscope.program.ec_blob.lower import lower
+from npuscope.program.ec_blob.relocatable import binary_of
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.images import pool_images
 from npuscope.program.model import Program
@@ -111,7 +111,7 @@ def blob_arrays(program: Program, name: str) -> dict[str, bytes]:
     if not program.epoch_controller:
         return {}
     numbers = sorted({epoch.blob for epoch in program.executed if epoch.blob is not None})
-    return {blob_name(name, n): write_binary(EcBinary(lower(program, n))) for n in numbers}
+    return {blob_name(name, n): write_binary(binary_of(program, n, name)) for n in numbers}
 
 
 def _json(program: Program, machine: Machine) -> str:

@@ -6,15 +6,11 @@ foreign programs that only move data hold their copies themselves.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, get_type_hints
-
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.graph.attrs import Activation, Attrs
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
-from npuscope.graph.ops import OPS
+from npuscope.program.calls import attributes
 from npuscope.program.copies import Copy, copies_of
 from npuscope.program.model import Buffer, Call
 from npuscope.program.units import Ref
@@ -56,29 +52,6 @@ def _one_op_graph(call: Call, memory: Memory) -> Graph:
 
 def _numerics(call: Call) -> Numerics:
     return Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
-
-
-def attributes(call: Call) -> Attrs:
-    """The op's attribute record, from the call's arguments by field name."""
-    row = OPS.get(call.kernel)
-    if row is None:
-        raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
-    given, types = dict(call.args), get_type_hints(row.attrs)
-    known = {field.name: given[field.name] for field in fields(row.attrs) if field.name in given}
-    try:
-        return row.attrs(**{name: _typed(value, types[name]) for name, value in known.items()})
-    except (TypeError, ValueError) as error:
-        raise TargetError(f"software kernel '{call.kernel}': {error}") from error
-
-
-def _typed(value: object, wanted: Any) -> Any:
-    """Enums travel by value, pairs of pads as nested or flat tuples."""
-    if wanted is Activation:
-        return Activation(value)
-    if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):
-        flat = [int(entry) for entry in np.ravel(value)]
-        return tuple(zip(flat[::2], flat[1::2], strict=True))
-    return wanted(value) if wanted in (bool, float) else value
 
 
 def _tensor(buffer: Buffer, memory: Memory) -> Tensor:

@@ -27,7 +27,7 @@ from npuscope.graph.model import DType, Graph
 from npuscope.machine.model import Machine
 from npuscope.program.model import Program
 
-STUBS = Path(__file__).parent / "stubs"
+HEADERS = Path(__file__).parents[3] / "firmware" / "include"
 HOSTILE = '"; */ #error x\n#error y ??/\n\\ \u202e ü /* // \r\x00 *//**/ ${x} <b> \\n'
 
 
@@ -107,6 +107,11 @@ def compile_c(folder: Path, text: str, generation: str, name: str = "network") -
     runtime = 2 if generation.startswith("2.") else 3
     flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55", "-ffreestanding"]
     flags += ["-c", "-std=c11", "-Wall", "-Wextra", "-Werror", "-DLL_ATON_EB_DBG_INFO"]
-    flags += [f"-DSTUB_RUNTIME={runtime}", f"-I{STUBS}", f"-I{folder}"]
+    flags += [
+        f"-DNPUSCOPE_DIALECT={runtime}",
+        f"-I{HEADERS}",
+        f"-I{HEADERS.parent / 'kernels'}",
+        f"-I{folder}",
+    ]
     command = [sys.executable, "-m", "ziglang", "cc", *flags, f"{name}.c", "-o", f"{name}.o"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr

@@ -188,11 +188,11 @@ def test_softmax_has_the_fixed_point_numbers_of_its_scale(demo):
     assert "LL_ATON_Cache_MCU_Clean_Range(" in text
 
 
-def test_unknown_kernels_are_left_to_the_application():
+def test_kernels_that_the_library_lacks_are_npuscopes_own():
     program, machine = build(kernels())
     text = network_c_text(program, machine)
-    assert "extern void npuscope_kernel_tile(const LL_Buffer_InfoTypeDef *inputs" in text
-    assert '"repeats=(1,1,1,2) numerics=litert");' in text
+    assert '#include "npuscope_kernels.h"\nnpuscope_kernel npuscope_tile;' in text
+    assert "npuscope_tile(&call_" in text
     assert "LL_ATON_LIB_Slice(" in text
     assert "ll_sw_forward_eltwise_integer(" in text
 

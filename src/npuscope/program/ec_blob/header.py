@@ -67,6 +67,11 @@ def blob_name(network: str, index: int) -> str:
     return array_name(f"{network}_{index}" if network else str(index))
 
 
+def copy_name(array: str) -> str:
+    """The array that a blob with relocations is copied to before it runs."""
+    return f"{array}_rt"
+
+
 def array_name(text: str) -> str:
     """A name for C; the prefix keeps it apart from reserved words."""
     return f"_ec_blob_{re.sub(r'[^A-Za-z0-9_]', '_', text)}"

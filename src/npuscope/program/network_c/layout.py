@@ -177,19 +177,23 @@ class Dialect:
     library_tail: str  # last argument of the library's calls, if any
     runtime: tuple[int, int, int, int]  # version of the runtime that was seen with it
     encryption_info: bool
+    blob_container: int  # magic number of blobs with relocations
 
     @property
     def has_instance(self) -> bool:
         return bool(self.library_tail)
 
 
-DIALECT_2 = Dialect("EpochBlock_ItemTypeDef", "const void *epoch_block", "", (1, 1, 1, 14), False)
+DIALECT_2 = Dialect(
+    "EpochBlock_ItemTypeDef", "const void *epoch_block", "", (1, 1, 1, 14), False, 0xECBF0030
+)
 DIALECT_3 = Dialect(
     "LL_ATON_RT_EpochBlockItem_t",
     "const LL_ATON_RT_EpochBlockItem_t *epoch_block, const NN_Instance_TypeDef *nn_instance",
     "nn_instance",
     (1, 1, 3, 262),
     True,
+    0xECBF0050,
 )
 
 

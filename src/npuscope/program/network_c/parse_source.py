@@ -76,6 +76,10 @@ def parse_source(text: str, where: str) -> Source:
     return source
 
 
+# They copy and relocate blobs: code of its own kind, and nothing of the program is in it.
+_CONTROLLER_HOOKS = "LL_ATON_EC_"
+
+
 @dataclass(slots=True)
 class _Reader:
     """One pass over the tokens. Braces of plain blocks are followed but mean nothing."""
@@ -153,8 +157,20 @@ class _Reader:
             name = self._name_before_parenthesis(start)
             self.function = Function(name)
             self.source.functions[name] = self.function
+            if name.startswith(_CONTROLLER_HOOKS):
+                self._skip_body()
         self.depth += 1
         self.place += 1
+
+    def _skip_body(self) -> None:
+        """Up to the last token before the closing brace."""
+        depth = 0
+        while self.place + 1 < len(self.tokens):
+            kind = self.tokens[self.place].kind
+            depth += (kind == "{") - (kind == "}")
+            if depth == 1 and self.tokens[self.place + 1].kind == "}":
+                return
+            self.place += 1
 
     def _name_before_parenthesis(self, start: int) -> str:
         for index in range(start + 1, self.place):

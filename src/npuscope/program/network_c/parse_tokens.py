@@ -33,8 +33,13 @@ class Token(NamedTuple):
     offset: int
 
 
+# Where a build may choose our kernels, the runtime's own ones are read.
+_OUR_KERNELS = re.compile(r"^#if defined\(NPUSCOPE_KERNELS\)\n.*?^#(?:else|endif)$", re.M | re.S)
+
+
 def tokens_of(text: str, where: str) -> list[Token]:
     """All tokens; a character that C does not know, or an open comment, is an error."""
+    text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
     found: list[Token] = []
     position = 0
     for match in _TOKEN.finditer(text):

@@ -36,6 +36,15 @@ class Header:
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
 
 
+_POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
+
+
+def pools_of(text: str) -> tuple[Pool, ...]:
+    """The pools that comments of the source state."""
+    found = (_pool(comment) for comment in _POOL_COMMENT.findall(text))
+    return tuple(pool for pool in found if pool is not None)
+
+
 def read_header(comments: list[str]) -> Header:
     tool = next((found[1] for text in comments if (found := _FIELD.search(text))), "")
     head = next((text for text in comments if "Command Line options" in text), "")
@@ -50,10 +59,9 @@ def _pool(text: str) -> Pool | None:
         return None
     _, file_name, name, offset = found.groups()
     numbers = {key: _number(pattern, text) for key, pattern in _NUMBERS.items()}
-    relative = not offset.lower().startswith("0x")
     return Pool(
         name,
-        0 if relative else int(offset, 16),
+        int(offset, 16) if offset.lower().startswith("0x") else 0,
         int(numbers["size"]),
         max(1, int(numbers["width"])),
         numbers["ratio"] or 1.0,
@@ -62,6 +70,7 @@ def _pool(text: str) -> Pool | None:
         score=int(numbers["score"]),
         subpools=("?",) if " vpool " in text else (),
         file_name=file_name,
+        relative="absolute_mode" not in text,
     )
 
 

@@ -21,9 +21,10 @@ from npuscope.program.network_c.parse_source import (
 )
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.program.network_c.read_buffers import FOR_EVER, Pools, read_buffer, tables_of
-from npuscope.program.network_c.read_header import Header, read_header
+from npuscope.program.network_c.read_header import Header, pools_of, read_header
 from npuscope.program.network_c.read_layers import LAYERS
 from npuscope.program.network_c.read_library import LibraryReader
+from npuscope.program.network_c.read_relative import relative_symbols, with_addresses
 from npuscope.program.network_c.read_software import KERNELS, Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader, engines
 
@@ -51,6 +52,7 @@ class NetworkC:
     header: Header
     program: Program
     items: tuple[Item, ...]
+    bases: Mapping[str, int] = field(default_factory=dict)  # of relative pools, by symbol
 
 
 FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
@@ -64,7 +66,9 @@ def read_network_c(
     """`images` are the bytes of parameter pools by pool name, or what finds them; `known` are
     buffers that another file tells of, with their lives."""
     path = Path(path)
-    source = parse_source(_text(path), str(path))
+    text = _text(path)
+    symbols = relative_symbols(text, pools_of(text))
+    source = parse_source(with_addresses(text, symbols), str(path))
     header = read_header(source.comments)
     if not header.pools or not any(name.startswith("LL_ATON_") for name in source.functions):
         raise FileError(
@@ -74,7 +78,8 @@ def read_network_c(
         )
     found = images(header.pools) if callable(images) else images or {}
     try:
-        return _Reader(source, header, found, path.stem, tuple(known)).read()
+        read = _Reader(source, header, found, path.stem, tuple(known)).read()
+        return replace(read, bases={name: pool.address for name, pool in symbols.items()})
     except FileError as error:
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
     except (KeyError, IndexError, TypeError, ValueError) as error:

@@ -8,7 +8,10 @@ from dataclasses import replace
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
 from npuscope.program.ec_blob.binary import read_binary
+from npuscope.program.ec_blob.header import copy_name
+from npuscope.program.ec_blob.instructions import Instruction
 from npuscope.program.ec_blob.lift import Lifted, lift
+from npuscope.program.ec_blob.relocate import relocated
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import Item, NetworkC
 
@@ -17,12 +20,13 @@ def with_blobs(network: NetworkC, blobs: Mapping[str, bytes]) -> Program:
     """One epoch for every label of a blob, with the units that its registers describe."""
     program = network.program
     named = [item for item in network.items if item.blob]
-    missing = [item.blob for item in named if item.blob not in blobs]
+    sources = [_source(item.blob, blobs) for item in named]
+    missing = [name for name in sources if name not in blobs]
     if not named or missing:
         note = f"blobs {', '.join(missing)} are not in the folder" if missing else ""
         return replace(program, notes=(*program.notes, note)) if note else program
     places = AddressMap(program.pools, program.buffers)
-    codes = [read_binary(blobs[item.blob]).instructions for item in named]
+    codes = [_code(blobs[name], network.bases) for name in sources]
     lifted = lift(codes, places)
     epochs = _expanded(program, network.items, lifted)
     pools = (*program.pools, lifted.pool) if lifted.buffers else program.pools
@@ -33,6 +37,18 @@ def with_blobs(network: NetworkC, blobs: Mapping[str, bytes]) -> Program:
         epochs=epochs,
         constants={**program.constants, **lifted.constants},
     )
+
+
+def _source(name: str, blobs: Mapping[str, bytes]) -> str:
+    """A blob with relocations runs from a copy: what it is copied from."""
+    return name if name in blobs else name.removesuffix(copy_name(""))
+
+
+def _code(data: bytes, bases: Mapping[str, int]) -> tuple[Instruction, ...]:
+    binary = read_binary(data)
+    named = {row.identifier for row in binary.relocations}
+    known = {symbol: base for symbol, base in bases.items() if symbol in named}
+    return relocated(binary, known).instructions
 
 
 def _expanded(program: Program, items: tuple[Item, ...], lifted: Lifted) -> tuple[Epoch, ...]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
-from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.ec_blob.header import blob_name, copy_name
+from npuscope.program.ec_blob.relocatable import binary_of
+from npuscope.program.model import Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.writer_buffers import buffer_tables
-from npuscope.program.network_c.writer_calls import call_function, external_kernels
+from npuscope.program.network_c.writer_calls import call_function, own_kernels
 from npuscope.program.network_c.writer_header import head, network_h
 from npuscope.program.network_c.writer_items import items_function
 from npuscope.program.network_c.writer_scope import Lines, Scope
 from npuscope.program.network_c.writer_units import blocks, hardware_functions
+from npuscope.program.relative import relative_pools
+
+# The controller reads memory, not the CPU's cache: whole lines of its own.
+_LINE = "__attribute__((aligned(64)))"
 
 
 def network_c_text(program: Program, machine: Machine, name: str = "network") -> str:
@@ -19,7 +25,7 @@ def network_c_text(program: Program, machine: Machine, name: str = "network") ->
         *head(scope),
         "",
         *_blob_include(scope),
-        *external_kernels(scope),
+        *own_kernels(scope),
         *_encryption(scope),
         *_user_buffers(scope),
         *_controller_hooks(scope),
@@ -99,14 +105,52 @@ def _user_buffers(scope: Scope) -> Lines:
 
 
 def _controller_hooks(scope: Scope) -> Lines:
-    """Blobs hold final addresses: nothing is to be patched before they run."""
-    lines: Lines = []
-    for hook in ("Network", "Inference"):
-        lines += [
-            f"bool LL_ATON_EC_{hook}_Init_{scope.network}(void)",
-            "{",
-            "  return true;",
-            "}",
-            "",
-        ]
-    return lines
+    """Blobs with relocations are copied and get their addresses once; the others are final."""
+    return [
+        *(f"static uint64_t {name}[{words}] {_LINE};" for name, words in _copies(scope).items()),
+        f"bool LL_ATON_EC_Network_Init_{scope.network}(void)",
+        "{",
+        *(line for blob in scope.containers for line in _relocation(scope, blob)),
+        "  return true;",
+        "}",
+        "",
+        f"bool LL_ATON_EC_Inference_Init_{scope.network}(void)",
+        "{",
+        "  return true;",
+        "}",
+        "",
+    ]
+
+
+def _copies(scope: Scope) -> dict[str, int]:
+    names = {blob: blob_name(scope.network, blob) for blob in scope.containers}
+    return {copy_name(names[blob]): words for blob, words in scope.containers.items()}
+
+
+def _relocation(scope: Scope, blob: int) -> Lines:
+    """Copy, relocate by every pool that the blob may name, and let the controller see it."""
+    name = blob_name(scope.network, blob)
+    copy = copy_name(name)
+    relocations = binary_of(scope.program, blob, scope.network).relocations
+    named = {row.identifier for row in relocations}
+    pools = [pool for pool in relative_pools(scope.program) if scope.symbol(pool) in named]
+    return [
+        "  {",
+        "    unsigned int size = 0;",
+        f"    const uint8_t *binary = (const uint8_t *){name};",
+        f"    if (!ec_copy_blob((ECInstr *){copy}, binary, &size)) return false;",
+        *(line for pool in pools for line in _rebase(scope, pool, copy)),
+        f"    LL_ATON_Cache_MCU_Clean_Range((uintptr_t){copy}, sizeof({copy}));",
+        "  }",
+    ]
+
+
+def _rebase(scope: Scope, pool: Pool, copy: str) -> Lines:
+    place = f'"{scope.symbol(pool)}", (ECAddr)(uintptr_t){scope.pointer(pool)}'
+    return [
+        "    {",
+        "      ECAddr previous = 0;",
+        f"      if (!ec_reloc_by_id(ec_get_reloc_table_ptr(binary), (ECInstr *){copy}, {place},",
+        "                          &previous)) return false;",
+        "    }",
+    ]

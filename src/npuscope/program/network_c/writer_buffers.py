@@ -41,14 +41,23 @@ def _function(scope: Scope, kind: str, always: list[Buffer], debug: list[Buffer]
         "{",
         *_arrays(first, always),
         *_guarded(_arrays(second, debug)),
-        "  static const LL_Buffer_InfoTypeDef buff_info[] = {",
-        *_entries(scope, first, always),
-        *_guarded(_entries(scope, second, debug)),
-        "    { .name = NULL },",
-        "  };",
+        *scope.in_ram(_table(scope, (first, always), (second, debug))),
         "  return buff_info;",
         "}",
         "",
+    ]
+
+
+Named = tuple[list[str], list[Buffer]]
+
+
+def _table(scope: Scope, always: Named, debug: Named) -> Lines:
+    return [
+        "  static const LL_Buffer_InfoTypeDef buff_info[] = {",
+        *_entries(scope, *always),
+        *_guarded(_entries(scope, *debug)),
+        "    { .name = NULL },",
+        "  };",
     ]
 
 

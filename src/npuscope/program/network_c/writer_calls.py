@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from npuscope.errors import TargetError
+from npuscope.program.kernel_calls.model import KernelCall
+from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind
 from npuscope.program.network_c.layout import PROCESSOR_NAME, PROCESSOR_NUMBER
 from npuscope.program.network_c.writer_kernels import fill
-from npuscope.program.network_c.writer_library import LibraryCall, library_call, tables
+from npuscope.program.network_c.writer_library import LibraryCall, library_call
+from npuscope.program.network_c.writer_own_kernels import HEADER, own_call, own_lines
 from npuscope.program.network_c.writer_scope import Lines, Scope, node_name
 from npuscope.program.network_c.writer_software import NoKernel, SoftwareCall
 from npuscope.program.network_c.writer_units import function_head
-from npuscope.text import c_comment, c_identifier, c_string
+from npuscope.text import c_comment
 
 # Lines of the CPU's cache.
 _CACHE_LINE_BYTES = 32
-_EXTERNAL = "npuscope_kernel_"
 
 
 def call_function(scope: Scope, epoch: Epoch) -> Lines:
@@ -39,28 +41,44 @@ def drives_npu(scope: Scope, epoch: Epoch) -> bool:
     return call is not None and call.drives_npu
 
 
-def external_kernels(scope: Scope) -> Lines:
-    """Declarations of the kernels that the vendor's libraries do not have."""
-    epochs = [e for e in scope.program.epochs if e.kind in (EpochKind.SW, EpochKind.HYBRID)]
-    names = {external_name(_call(e)) for e in epochs if not _known(scope, e)}
-    if not names:
+def own_kernels(scope: Scope) -> Lines:
+    """Declarations of npuscope's own kernels that are called, the header with them.
+
+    Where the vendor's libraries have a kernel too, the build chooses by NPUSCOPE_KERNELS.
+    """
+    needed = {
+        name for epoch in _calls(scope) if not _known(scope, epoch) for name in _own(scope, epoch)
+    }
+    chosen = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
+    lines: Lines = []
+    if needed:
+        note = "/* Kernels that the runtime's libraries do not have: build npuscope's with this. */"
+        lines += [note, *_declared(needed), ""]
+    if chosen:
+        lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(chosen), "#endif", ""]
+    return lines
+
+
+def _declared(names: set[str]) -> Lines:
+    return [f'#include "{HEADER}"', *(f"npuscope_kernel {name};" for name in sorted(names))]
+
+
+def _calls(scope: Scope) -> list[Epoch]:
+    return [e for e in scope.program.epochs if e.kind in (EpochKind.SW, EpochKind.HYBRID)]
+
+
+def _own(scope: Scope, epoch: Epoch) -> list[str]:
+    if drives_npu(scope, epoch):
         return []
-    return [
-        "/* Kernels that the runtime's libraries do not have: the application supplies them. */",
-        *(f"{_declaration(name)};" for name in sorted(names)),
-        "",
-    ]
+    own = _own_kernel(scope, _call(epoch))
+    return [own.function] if own else []
 
 
-def external_name(call: Call) -> str:
-    return f"{_EXTERNAL}{c_identifier(call.kernel.lower())}"
-
-
-def _declaration(name: str) -> str:
-    return (
-        f"extern void {name}(const LL_Buffer_InfoTypeDef *inputs, uint32_t ninputs, "
-        "const LL_Buffer_InfoTypeDef *outputs, uint32_t noutputs, const char *arguments)"
-    )
+def _own_kernel(scope: Scope, call: Call) -> KernelCall | None:
+    try:
+        return own_call(scope, call)
+    except NoOwnKernel:
+        return None
 
 
 def _call(epoch: Epoch) -> Call:
@@ -78,13 +96,30 @@ def _known(scope: Scope, epoch: Epoch) -> bool:
 
 
 def _work(scope: Scope, epoch: Epoch, call: Call) -> Lines:
-    """The library's move, the library's kernel, or a kernel that somebody else supplies."""
+    """The library's move, or a kernel: npuscope's own, the library's, or a choice of both."""
     library = _library(scope, epoch, call)
-    if library is not None:
+    if library is not None and library.drives_npu:
         # The engines' links of an earlier epoch would disturb the library's own.
-        reset = ["  LL_Switch_Init(NULL, 0);"] if library.drives_npu else []
-        return [*reset, *library.lines]
-    return _software(scope, epoch, call) or _external(scope, epoch, call)
+        return ["  LL_Switch_Init(NULL, 0);", *library.lines]
+    vendor = library.lines if library else _software(scope, epoch, call)
+    own = _own_kernel(scope, call)
+    if own is None:
+        return vendor or _refuse(scope, epoch, call)
+    lines = own_lines(scope, own, f"call_{epoch.number}")
+    if vendor is None:
+        return lines
+    return ["#if defined(NPUSCOPE_KERNELS)", *lines, "#else", *vendor, "#endif"]
+
+
+def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
+    """Nobody has a kernel: say why ours cannot."""
+    try:
+        own_call(scope, call)
+    except NoOwnKernel as error:
+        raise TargetError(
+            f"no C kernel does this {call.kernel}: {error.message}", where=epoch.name
+        ) from None
+    return []
 
 
 def _library(scope: Scope, epoch: Epoch, call: Call) -> LibraryCall | None:
@@ -110,19 +145,6 @@ def _software(scope: Scope, epoch: Epoch, call: Call) -> Lines | None:
     ]
 
 
-def _external(scope: Scope, epoch: Epoch, call: Call) -> Lines:
-    prefix = f"kernel_{epoch.number}"
-    inputs = [scope.buffer(name) for name in call.inputs if name]
-    outputs = [scope.buffer(name) for name in call.outputs]
-    arguments = " ".join(f"{name}={value}".replace(" ", "") for name, value in call.args)
-    return [
-        f"  /* No kernel of the runtime's libraries does this: {c_comment(call.kernel)} */",
-        *tables(scope, prefix, inputs, outputs),
-        f"  {external_name(call)}({prefix}_in, {len(inputs)}, {prefix}_out, {len(outputs)},",
-        f"      {c_string(arguments)});",
-    ]
-
-
 def _cache(scope: Scope, names: tuple[str, ...], action: str) -> Lines:
     """The CPU's cache is clean between epochs: it drops what it reads, writes back what it made."""
     buffers = [scope.buffer(name) for name in dict.fromkeys(names) if name]
@@ -131,9 +153,11 @@ def _cache(scope: Scope, names: tuple[str, ...], action: str) -> Lines:
 
 def _range(scope: Scope, buffer: Buffer, action: str) -> str:
     """Whole cache lines around a buffer."""
-    base = scope.pools[buffer.pool].address
+    pool = scope.pools[buffer.pool]
+    # A pool starts with a line, wherever it is loaded.
+    base = 0 if pool.relative else pool.address
     first = base + buffer.offset
     start = first // _CACHE_LINE_BYTES * _CACHE_LINE_BYTES
     end = -(-(first + buffer.size_bytes) // _CACHE_LINE_BYTES) * _CACHE_LINE_BYTES
-    place = f"(uintptr_t)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR({base:#x}UL + {start - base}))"
+    place = scope.code_address(pool, start - base)
     return f"  LL_ATON_Cache_MCU_{action}_Range({place}, {end - start});"

@@ -16,6 +16,7 @@ _INCLUDES = (
     "ll_aton_caches_interface.h",
     "ll_sw.h",
 )
+_LOADER = "ecloader.h"
 ALIGNMENT_BYTES = 32
 
 
@@ -49,7 +50,8 @@ def _quoted(value: str) -> str:
 
 
 def _includes(scope: Scope) -> Lines:
-    files = (*_INCLUDES, *(["ll_aton_cipher.h"] if scope.dialect.encryption_info else []))
+    cipher = ["ll_aton_cipher.h"] if scope.dialect.encryption_info else []
+    files = (*_INCLUDES, *cipher, *([_LOADER] if scope.containers else []))
     return [f'#include "{file}"' for file in files]
 
 
@@ -71,7 +73,19 @@ def _version_check(scope: Scope) -> Lines:
 
 
 def _pools(scope: Scope) -> Lines:
-    return [line for pool in scope.program.pools for line in _pool(scope, pool)]
+    lines = [line for pool in scope.program.pools for line in _pool(scope, pool)]
+    return lines + [line for pool in scope.program.pools for line in _relative(scope, pool)]
+
+
+def _relative(scope: Scope, pool: Pool) -> Lines:
+    """The symbol of a relative pool for tables, and a variable for code."""
+    if not pool.relative:
+        return []
+    symbol, unused = scope.symbol(pool), "__attribute__((unused))"
+    declared = f"extern unsigned char {symbol}[]; /* [{pool.used_bytes}]; */"
+    if not pool.used_bytes:
+        return [declared]
+    return [declared, f"static unsigned char *volatile {scope.pointer(pool)} {unused} = {symbol};"]
 
 
 def _pool(scope: Scope, pool: Pool) -> Lines:
@@ -85,7 +99,7 @@ def _pool(scope: Scope, pool: Pool) -> Lines:
         f"index={index}",
         f"file postfix={c_comment(file_postfix(scope, pool))}",
         f"name={c_comment(pool.name)}",
-        f"offset={pool.address:#x}  absolute_mode",
+        f"offset={pool.address:#x}  {'relative' if pool.relative else 'absolute'}_mode",
         f"size={pool.size_bytes}",
         *(["vpool"] if pool.virtual else []),
         "READ_WRITE" if pool.writable else "READ_ONLY",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from npuscope.program.ec_blob.header import blob_name
+from npuscope.program.ec_blob.header import blob_name, copy_name
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_PREFIX, Flag
 from npuscope.program.network_c.writer_calls import drives_npu
@@ -54,15 +54,21 @@ def items_function(scope: Scope) -> Lines:
     return [
         f"const {kind} *LL_ATON_EpochBlockItems_{scope.network}(void)",
         "{",
-        f"  static const {kind} {EPOCH_ARRAY}[] = {{",
+        *scope.in_ram(_table(scope)),
+        f"  return {EPOCH_ARRAY};",
+        "}",
+        "",
+    ]
+
+
+def _table(scope: Scope) -> Lines:
+    return [
+        f"  static const {scope.dialect.item_type} {EPOCH_ARRAY}[] = {{",
         *(line for item in items_of(scope) for line in _item(item)),
         "    {",
         f"      .flags = {_flags(Flag.last_eb)},",
         "    },",
         "  };",
-        f"  return {EPOCH_ARRAY};",
-        "}",
-        "",
     ]
 
 
@@ -71,10 +77,16 @@ def _blob_item(scope: Scope, blob: int, epochs: list[Epoch]) -> Item:
         Flag.epoch_start | Flag.epoch_end | Flag.blob | Flag.pure_hw,
         epochs[0].number,
         epochs[-1].last_number,
-        blob=f"(uintptr_t)({blob_name(scope.network, blob)})",
+        blob=f"(uintptr_t)({_code_of(scope, blob)})",
         npu_cycles=sum(epoch.claims.compute_cycles for epoch in epochs),
         total_cycles=sum(epoch.claims.max_cycles for epoch in epochs),
     )
+
+
+def _code_of(scope: Scope, blob: int) -> str:
+    """The array that the controller reads: a relocated copy where there is one."""
+    name = blob_name(scope.network, blob)
+    return copy_name(name) if blob in scope.containers else name
 
 
 def _own_items(scope: Scope, epoch: Epoch) -> list[Item]:

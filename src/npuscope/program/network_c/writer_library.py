@@ -45,10 +45,13 @@ def tables(scope: Scope, prefix: str, inputs: list[Buffer], outputs: list[Buffer
         names = [f"{prefix}_{side}{number}" for number in range(len(buffers))]
         pairs = list(zip(names, buffers, strict=True))
         lines += [line for name, buffer in pairs for line in buffer_arrays(name, buffer)]
-        lines.append(f"  static const LL_Buffer_InfoTypeDef {prefix}_{side}[] = {{")
-        lines += [line for name, buffer in pairs for line in buffer_entry(scope, name, buffer)]
-        lines += ["    { .name = NULL },", "  };"]
+        entries = [line for name, buffer in pairs for line in buffer_entry(scope, name, buffer)]
+        lines += scope.in_ram(_table(f"{prefix}_{side}", [*entries, "    { .name = NULL },"]))
     return lines
+
+
+def _table(name: str, entries: Lines) -> Lines:
+    return [f"  static const LL_Buffer_InfoTypeDef {name}[] = {{", *entries, "  };"]
 
 
 def _tail(scope: Scope) -> str:
@@ -126,20 +129,24 @@ def _shapes(scope: Scope, prefix: str, source: Buffer, output: Buffer, rank: int
         lines += [
             array("uint32_t", f"{name}_shape", [str(n) for n in shape]),
             array("uint32_t", f"{name}_steps", [str(n) for n in _steps(shape, buffer)]),
-            f"  static const LL_Buffer_InfoTypeDef {name}[] = {{",
-            "    {",
-            f"      .addr_base = {scope.base(buffer)},",
-            f"      .offset_start = {buffer.offset},",
-            f"      .offset_end = {buffer.offset + buffer.size_bytes},",
-            f"      .offset_limit = {scope.limit(buffer)},",
-            f"      .ndims = {rank},",
-            f"      .nbits = {buffer.nbits},",
-            f"      .shape = {name}_shape,",
-            f"      .batch = {shape[-1]},",
-            "    },",
-            "  };",
+            *scope.in_ram(_table(name, _bare(scope, name, buffer, shape))),
         ]
     return lines
+
+
+def _bare(scope: Scope, name: str, buffer: Buffer, shape: tuple[int, ...]) -> Lines:
+    return [
+        "    {",
+        f"      .addr_base = {scope.base(buffer)},",
+        f"      .offset_start = {buffer.offset},",
+        f"      .offset_end = {buffer.offset + buffer.size_bytes},",
+        f"      .offset_limit = {scope.limit(buffer)},",
+        f"      .ndims = {len(shape)},",
+        f"      .nbits = {buffer.nbits},",
+        f"      .shape = {name}_shape,",
+        f"      .batch = {shape[-1]},",
+        "    },",
+    ]
 
 
 def _steps(shape: tuple[int, ...], buffer: Buffer) -> list[int]:

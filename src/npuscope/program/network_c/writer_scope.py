@@ -9,12 +9,22 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine
+from npuscope.program.ec_blob.binary import EcBinary, write_binary
+from npuscope.program.ec_blob.relocatable import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import LIMIT_BYTES, Dialect, dialect
+from npuscope.program.relative import pool_symbol, relative_pools
 from npuscope.program.units import Ref
 from npuscope.text import c_comment, c_identifier, safe_terminal
 
 Lines = list[str]
+# `used` keeps the compiler from finding out that nothing writes them.
+_TABLES_IN_RAM = (
+    "#if defined(NPUSCOPE_RELOCATABLE)",
+    "#define const __attribute__((used))",
+    "#endif",
+)
+_LINE_BYTES = 64
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
@@ -58,18 +68,68 @@ class Scope:
             raise TargetError(f"buffer '{safe_terminal(name)}' has no place in memory")
         return found
 
+    @cached_property
+    def relocatable(self) -> bool:
+        """Some pool gets its address when the image is loaded."""
+        return bool(relative_pools(self.program))
+
     def base(self, buffer: Buffer) -> str:
         """Base address of the buffer's pool, as an initialiser of a pointer union."""
-        return f"{{(unsigned char *)({self.pools[buffer.pool].address:#x}UL)}}"
+        pool = self.pools[buffer.pool]
+        if pool.relative:
+            return f"{{(unsigned char *)((uintptr_t){self.symbol(pool)})}}"
+        return f"{{(unsigned char *)({pool.address:#x}UL)}}"
 
     def address(self, place: Ref) -> str:
-        """The address of a place, as the CPU sees it."""
+        """The address of a place, as the CPU sees it; an initialiser of static data."""
         buffer = self.buffer(place.buffer)
-        sum_text = f"{self.pools[buffer.pool].address:#x}UL + {buffer.offset + place.offset}"
+        pool, offset = self.pools[buffer.pool], buffer.offset + place.offset
+        if pool.relative:
+            return f"((unsigned char *)((uintptr_t){self.symbol(pool)} + {offset}))"
+        sum_text = f"{pool.address:#x}UL + {offset}"
         return f"((unsigned char *)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR({sum_text})))"
+
+    def code_address(self, pool: Pool, offset: int) -> str:
+        """The address of a place as code may state it: code reaches a pool by its pointer."""
+        base = f"(uintptr_t){self.pointer(pool)}" if pool.relative else f"{pool.address:#x}UL"
+        return f"(uintptr_t)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR({base} + {offset}))"
+
+    def symbol(self, pool: Pool) -> str:
+        return pool_symbol(pool, self.network)
+
+    def pointer(self, pool: Pool) -> str:
+        """The variable that holds a relative pool's address."""
+        return f"base_of{self.symbol(pool)}"
+
+    def in_ram(self, lines: Lines) -> Lines:
+        """Tables that hold addresses: in flash nobody could set them after the image is loaded."""
+        if not self.relocatable:
+            return lines
+        return [*_TABLES_IN_RAM, *lines, "#undef const"]
+
+    def relocated(self, lines: Lines) -> Lines:
+        """The same for a struct that may name a relative pool or not."""
+        symbols = [self.symbol(pool) for pool in relative_pools(self.program)]
+        named = any(symbol in line for line in lines for symbol in symbols)
+        return self.in_ram(lines) if named else lines
+
+    @cached_property
+    def containers(self) -> dict[int, int]:
+        """Blobs that are relocated before they run, with the 64-bit words of their copies."""
+        if not self.relocatable or not self.program.epoch_controller:
+            return {}
+        numbers = {epoch.blob for epoch in self.program.executed if epoch.blob is not None}
+        made = {n: binary_of(self.program, n, self.network) for n in sorted(numbers)}
+        return {n: _double_words(binary) for n, binary in made.items() if binary.relocations}
 
     def limit(self, buffer: Buffer) -> int:
         return buffer.offset + buffer.size_bytes + LIMIT_BYTES
+
+
+def _double_words(binary: EcBinary) -> int:
+    """Whole cache lines of the plain blob."""
+    plain = write_binary(EcBinary(binary.instructions))
+    return -(-len(plain) // _LINE_BYTES) * _LINE_BYTES // 8
 
 
 def _without_registers(epoch: Epoch) -> bool:

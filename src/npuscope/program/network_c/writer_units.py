@@ -110,12 +110,14 @@ def _processor(scope: Scope, block: Block, unit: Unit, kind: str) -> Lines:
     return [
         _unit_comment(layout, unit.id),
         f"  /* kind={c_comment(kind)} node={node_name(block.epoch)} */",
-        f"  static const {layout.struct} {name} = {{",
-        *_fields(scope, unit, layout),
-        "  };",
+        *scope.relocated(_struct(layout, name, _fields(scope, unit, layout))),
         f"  {layout.init}({unit.id}, &{name});",
         "",
     ]
+
+
+def _struct(layout: UnitLayout, name: str, fields: Lines) -> Lines:
+    return [f"  static const {layout.struct} {name} = {{", *fields, "  };"]
 
 
 def _unit_comment(layout: UnitLayout, unit_id: int) -> str:
@@ -155,9 +157,7 @@ def _engine(scope: Scope, block: Block, engine: Streng, side: str) -> Lines:
         _unit_comment(layout, engine.id),
         f"  /* Emit conf for {layout.c_name} node={node_name(block.epoch)} {side} "
         f"ports={_port_number(block, engine)} range={place} */",
-        f"  static const {layout.struct} {name} = {{",
-        *_engine_fields(scope, engine),
-        "  };",
+        *scope.relocated(_struct(layout, name, _engine_fields(scope, engine))),
         f"  {layout.init}({engine.id}, &{name}, 1);",
         "",
     ]

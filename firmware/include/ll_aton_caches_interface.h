@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Just enough declarations of the runtime interface to compile a network.c in tests. */
-#ifndef STUB_LL_ATON_CACHES_INTERFACE_H
-#define STUB_LL_ATON_CACHES_INTERFACE_H
+ * The runtime interface that a network.c is written against: names and fields, our own words. */
+#ifndef LL_ATON_CACHES_INTERFACE_H
+#define LL_ATON_CACHES_INTERFACE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Just enough declarations of the runtime interface to compile a network.c in tests. */
-#ifndef STUB_LL_ATON_NN_INTERFACE_H
-#define STUB_LL_ATON_NN_INTERFACE_H
+ * The runtime interface that a network.c is written against: names and fields, our own words. */
+#ifndef LL_ATON_NN_INTERFACE_H
+#define LL_ATON_NN_INTERFACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 /* Bit fields with the driver's widths, so that the compiler finds values that do not fit. */
 #define BITS(name, width) unsigned int name : width
 
-typedef union { unsigned char *p; uintptr_t i; } stub_pointer;
+typedef union { unsigned char *p; uintptr_t i; } npuscope_pointer;
 
 typedef enum {
   LL_ATON_User_IO_NOERROR,
@@ -35,20 +35,20 @@ typedef enum {
   EpochBlock_Flags_internal = 128
 } EpochBlock_Flags_t;
 
-#if STUB_RUNTIME == 2
-#define STUB_ITEM EpochBlock_ItemTypeDef
-typedef void (*stub_epoch_function)(const void *epoch_block);
+#if NPUSCOPE_DIALECT == 2
+#define NPUSCOPE_ITEM EpochBlock_ItemTypeDef
+typedef void (*npuscope_epoch_function)(const void *epoch_block);
 #else
-#define STUB_ITEM LL_ATON_RT_EpochBlockItem_t
-typedef struct stub_instance NN_Instance_TypeDef;
-struct stub_item;
-typedef void (*stub_epoch_function)(const struct stub_item *epoch_block,
+#define NPUSCOPE_ITEM LL_ATON_RT_EpochBlockItem_t
+typedef struct npuscope_instance NN_Instance_TypeDef;
+struct npuscope_item;
+typedef void (*npuscope_epoch_function)(const struct npuscope_item *epoch_block,
                                     const NN_Instance_TypeDef *nn_instance);
 #endif
 
-typedef struct stub_item {
-  stub_epoch_function start_epoch_block;
-  stub_epoch_function end_epoch_block;
+typedef struct npuscope_item {
+  npuscope_epoch_function start_epoch_block;
+  npuscope_epoch_function end_epoch_block;
   uintptr_t blob_address;
   uint32_t wait_mask;
   uint16_t flags;
@@ -60,7 +60,7 @@ typedef struct stub_item {
   uint64_t estimated_npu_cycles;
   uint64_t estimated_tot_cycles;
 #endif
-} STUB_ITEM;
+} NPUSCOPE_ITEM;
 
 typedef enum {
   DataType_UNDEFINED,
@@ -75,21 +75,21 @@ typedef enum {
   DataType_UINT32,
   DataType_UINT64,
   DataType_FXP = 100
-} stub_data_type;
+} npuscope_data_type;
 
-typedef enum { CHPos_UNDEFINED, CHPos_First, CHPos_Last, CHPos_Mixed } stub_channel_position;
+typedef enum { CHPos_UNDEFINED, CHPos_First, CHPos_Last, CHPos_Mixed } npuscope_channel_position;
 
 typedef struct {
   const char *name;
-  stub_pointer addr_base;
+  npuscope_pointer addr_base;
   uint32_t offset_start, offset_end, offset_limit;
   uint8_t is_user_allocated, is_param;
   uint16_t epoch;
   uint32_t batch;
   const uint32_t *mem_shape;
   uint16_t mem_ndims;
-  stub_channel_position chpos;
-  stub_data_type type;
+  npuscope_channel_position chpos;
+  npuscope_data_type type;
   int8_t Qm, Qn;
   uint8_t Qunsigned, ndims, nbits, per_channel;
   const uint32_t *shape;

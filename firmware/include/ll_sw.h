@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Just enough declarations of the runtime interface to compile a network.c in tests. */
-#ifndef STUB_LL_SW_H
-#define STUB_LL_SW_H
+ * The runtime interface that a network.c is written against: names and fields, our own words. */
+#ifndef LL_SW_H
+#define LL_SW_H
 
 #include <stdbool.h>
 #include <stdint.h>

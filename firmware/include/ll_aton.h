@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Just enough declarations of the runtime interface to compile a network.c in tests. */
-#ifndef STUB_LL_ATON_H
-#define STUB_LL_ATON_H
+ * The runtime interface that a network.c is written against: names and fields, our own words. */
+#ifndef LL_ATON_H
+#define LL_ATON_H
 
 #include "ll_aton_NN_interface.h"
+#include "ll_aton_caches_interface.h"
 
 enum AccelUnitsType { STRENG, STRENG64, CONVACC, DECUN, ACTIV, ARITH, POOL, IMC, RECBUF };
 typedef struct { enum AccelUnitsType unit_type; unsigned short unit_num; } AccelUnits;
@@ -16,7 +17,7 @@ typedef struct {
   BITS(relu_mode_o, 1); BITS(outbytes_o, 2); BITS(signedop, 1);
   unsigned char shift_f, shift_o;
   unsigned parameter, parameter_2, nbytes;
-  stub_pointer ROM0_vector, ROM1_vector, LUT_vector;
+  npuscope_pointer ROM0_vector, ROM1_vector, LUT_vector;
   unsigned ROM0_nbytes, ROM1_nbytes;
   unsigned char shift_b, shift_c, shift_norm, bwidth;
   int fsub;
@@ -51,7 +52,7 @@ typedef struct {
   unsigned fWidth, fHeight;
   unsigned short fChannels, batchDepth;
   short clipmin, clipmax, A_scalar, B_scalar, C_scalar;
-  stub_pointer A_vector, B_vector, C_vector;
+  npuscope_pointer A_vector, B_vector, C_vector;
   unsigned char vec_precision[3];
 } LL_Arithacc_InitTypeDef;
 int LL_Arithacc_Init(int id, const LL_Arithacc_InitTypeDef *conf);
@@ -77,6 +78,7 @@ typedef struct {
   unsigned char afilt_tot, afilt_first, afilt_last, kfilt_tot, kfilt_first, kfilt_last;
   int fsub;
   short zfbias;
+  BITS(vshift, 2); /* of later units; must be 0 here */
 } LL_Convacc_InitTypeDef;
 int LL_Convacc_Init(int id, const LL_Convacc_InitTypeDef *conf);
 
@@ -102,8 +104,11 @@ int LL_Poolacc_Init(int id, const LL_Poolacc_InitTypeDef *conf);
 
 typedef struct {
   unsigned short nCVperCB;
-  unsigned char nCWperCV, nFormatBytes;
+  unsigned char nCWperCV, nRCWlastCV, nFormatBytes;
   unsigned short nBatches;
+  BITS(noDualInput, 1); BITS(noOverWrite, 1);
+  npuscope_pointer CBs_vector;
+  unsigned CBs_size;
 } LL_Decun_InitTypeDef;
 int LL_Decun_Init(int id, const LL_Decun_InitTypeDef *conf);
 
@@ -113,17 +118,33 @@ typedef struct {
   BITS(nbits_unsigned, 1); BITS(bus_cid, 3); BITS(cacheable, 1); BITS(cache_allocate, 1);
   BITS(bus_pfetch, 1); BITS(cache_linesize, 2); BITS(cipher_en, 1); BITS(key_sel, 1);
   unsigned char sync_dma;
-  stub_pointer addr_base;
+  npuscope_pointer addr_base;
   unsigned offset_start, offset_end, offset_limit, frame_count, fwidth, fheight;
   unsigned batch_depth, batch_offset, frame_offset, line_offset, loop_offset;
   unsigned frame_loop_cnt, frame_tot_cnt;
+  unsigned loop_offset2, frame_loop_cnt2; /* of later units; must be 0 here */
   unsigned char nbits_in, nbits_out;
 } LL_Streng_TensorInitTypeDef;
 int LL_Streng_TensorInit(int id, const LL_Streng_TensorInitTypeDef *conf, int n);
 
+/* Ports of the stream switch. A source is its number among all sources; a destination is the
+ * offset in bytes of its register. Units of a kind follow each other, ports within a unit. */
 enum SwitchUnitsType { STRSWITCH };
-#define ATONN_SRCPORT(S, J, U, I, P) ((S) + (J) + 64 * (U) + 4 * (I) + (P))
-#define ATONN_DSTPORT(S, J, U, I, P) ((S) + (J) + 64 * (U) + 4 * (I) + (P))
+enum {
+  NPUSCOPE_SRC_STRENG = 0, NPUSCOPE_SRC_CONVACC = 10, NPUSCOPE_SRC_DECUN = 14,
+  NPUSCOPE_SRC_ACTIV = 16, NPUSCOPE_SRC_ARITH = 18, NPUSCOPE_SRC_POOL = 22,
+  NPUSCOPE_SRC_RECBUF = 24
+};
+#define NPUSCOPE_DST(first, ports, I, P) (4u * ((first) + (ports) * (I) + (P)))
+#define NPUSCOPE_DST_STRENG(I, P) NPUSCOPE_DST(2u, 1u, I, P)
+#define NPUSCOPE_DST_CONVACC(I, P) NPUSCOPE_DST(12u, 3u, I, P)
+#define NPUSCOPE_DST_DECUN(I, P) NPUSCOPE_DST(24u, 2u, I, P)
+#define NPUSCOPE_DST_ACTIV(I, P) NPUSCOPE_DST(28u, 1u, I, P)
+#define NPUSCOPE_DST_ARITH(I, P) NPUSCOPE_DST(30u, 2u, I, P)
+#define NPUSCOPE_DST_POOL(I, P) NPUSCOPE_DST(38u, 1u, I, P)
+#define NPUSCOPE_DST_RECBUF(I, P) NPUSCOPE_DST(40u, 3u, I, P)
+#define ATONN_SRCPORT(S, J, U, I, P) (NPUSCOPE_SRC_##U + (I) + (P))
+#define ATONN_DSTPORT(S, J, U, I, P) NPUSCOPE_DST_##U(I, P)
 #define LL_Switch_Init_Dest() .dest
 #define LL_Switch_Init_Source(x) .source##x
 #define LL_Switch_Init_Context(x) .context##x

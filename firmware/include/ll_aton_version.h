@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The runtime interface that a network.c is written against: names and fields, our own words. */
+#ifndef LL_ATON_VERSION_H
+#define LL_ATON_VERSION_H
+
+/* NPUSCOPE_DIALECT: 2 for the runtime of generations 2.x, 3 for later ones. */
+#ifndef NPUSCOPE_DIALECT
+#define NPUSCOPE_DIALECT 3
+#endif
+
+#define LL_ATON_VERSION_MAJOR 1
+#define LL_ATON_VERSION_MINOR 1
+#if NPUSCOPE_DIALECT == 2
+#define LL_ATON_VERSION_MICRO 1
+#define LL_ATON_VERSION_DEV 14
+#else
+#define LL_ATON_VERSION_MICRO 3
+#define LL_ATON_VERSION_DEV 262
+#endif
+
+#endif

@@ -1,0 +1,39 @@
+"""The attributes of a software call, as the record of its op."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import Enum
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from npuscope.errors import TargetError
+from npuscope.graph.attrs import Attrs
+from npuscope.graph.ops import OPS
+from npuscope.program.model import Call
+
+
+def attributes(call: Call) -> Attrs:
+    """The op's attribute record, from the call's arguments by field name."""
+    row = OPS.get(call.kernel)
+    if row is None:
+        raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
+    given, types = dict(call.args), get_type_hints(row.attrs)
+    known = {field.name: given[field.name] for field in fields(row.attrs) if field.name in given}
+    try:
+        return row.attrs(**{name: _typed(value, types[name]) for name, value in known.items()})
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"software kernel '{call.kernel}': {error}") from error
+
+
+def _typed(value: object, wanted: Any) -> Any:
+    """Enums travel by value, pairs of pads as nested or flat tuples."""
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return wanted(value)
+    if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):
+        flat = [int(entry) for entry in np.ravel(value)]
+        return tuple(zip(flat[::2], flat[1::2], strict=True))
+    if wanted == tuple[float, float] and isinstance(value, tuple):
+        return tuple(float(entry) for entry in value)
+    return wanted(value) if wanted in (bool, float) else value

@@ -1,0 +1,1 @@
+"""Software kernels as calls of our C library (firmware/kernels)."""

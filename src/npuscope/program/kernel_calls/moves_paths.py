@@ -1,0 +1,102 @@
+"""How a moved value becomes the output's: as bytes, by a table, or as a real number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from npuscope.graph.attrs import Activation, Attrs, ConcatAttrs
+from npuscope.graph.kernels.step import Array
+from npuscope.graph.model import Numerics
+from npuscope.program.kernel_calls.model import ElementType, NoKernel, Operand, prepared
+from npuscope.program.kernel_calls.tables import one_op_table
+from npuscope.program.kernel_calls.work import Work
+
+_BYTES = (ElementType.int8, ElementType.uint8)
+
+
+class Way(IntEnum):
+    """npuscope_way."""
+
+    AS_BYTES = 0
+    BY_TABLE = 1
+    AS_REALS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """`table` holds 256 values of the output's type."""
+
+    way: Way
+    table: Operand | None = None
+    activation: Activation = Activation.NONE
+
+    def numbers(self, inputs: list[Operand]) -> tuple[int, int, int]:
+        """Way, place of the table behind the inputs so far, activation."""
+        if self.table is not None:
+            inputs.append(self.table)
+        place = len(inputs) - 1 if self.table is not None else 0
+        return int(self.way), place, list(Activation).index(self.activation)
+
+
+def path_of(work: Work, source: Operand, target: Operand, always_raw: bool = False) -> Path:
+    """LiteRT moves raw values, QDQ where both sides share the quantization."""
+    raw = always_raw or not work.quantized or work.numerics is Numerics.LITERT
+    if raw or _same(source, target):
+        if source.type != target.type:
+            raise NoKernel(f"{work.kind} from {source.type.name} to {target.type.name}")
+        return Path(Way.AS_BYTES)
+    if _per_tensor_bytes(source, target):
+        found = one_op_table("Identity", Attrs(), work.numerics, source, target)
+        return _by_table(work, source, found)
+    return as_reals(work, source, target)
+
+
+def concat_path(work: Work, source: Operand) -> Path:
+    """Parts of another scale are rounded to the output's; the activation clamps all."""
+    target, activation = work.outputs[0], work.attrs_as(ConcatAttrs).activation
+    if _same(source, target) and activation is Activation.NONE:
+        return Path(Way.AS_BYTES)
+    if _per_tensor_bytes(source, target):
+        attrs = ConcatAttrs(0, activation)
+        return _by_table(work, source, one_op_table("Concat", attrs, work.numerics, source, target))
+    if _real_join(work):
+        return replace(as_reals(work, source, target), activation=activation)
+    raise NoKernel(f"Concat of {source.type.name} parts needs one scale and no activation")
+
+
+def _real_join(work: Work) -> bool:
+    """Does the reference join real values? With equal quantizations it clamps raw ones."""
+    if not work.quantized:
+        return True
+    alike = all(_same(source, work.outputs[0]) for source in work.inputs)
+    return work.numerics is Numerics.QDQ and not alike
+
+
+def as_reals(work: Work, source: Operand, target: Operand) -> Path:
+    for operand in (source, target):
+        if operand.type is not ElementType.float32 and operand.quant is None:
+            raise NoKernel(f"{work.kind} between {operand.type.name} without a scale and others")
+    return Path(Way.AS_REALS)
+
+
+def _by_table(work: Work, source: Operand, table: Array | None) -> Path:
+    if table is None:
+        raise NoKernel(f"{work.kind} from {source.type.name} to these types")
+    same = np.arange(256, dtype=np.uint8).view(source.type.name)
+    if table.dtype == same.dtype and np.array_equal(table, same):
+        return Path(Way.AS_BYTES)
+    return Path(Way.BY_TABLE, prepared(table))
+
+
+def _same(source: Operand, target: Operand) -> bool:
+    return (source.quant, source.type) == (target.quant, target.type)
+
+
+def _per_tensor_bytes(source: Operand, target: Operand) -> bool:
+    """A table can do it: 8 bits in, one scale on each side that has any."""
+    if source.type not in _BYTES or source.quant is None:
+        return False
+    return not any(o.quant is not None and o.quant.per_channel for o in (source, target))

@@ -1,0 +1,123 @@
+"""network.c with relative pools: it reads back, and as image code it needs no address in flash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.nets import MACHINES
+from npuscope.compiler.pipeline import compile_graph
+from npuscope.graph.model import Graph
+from npuscope.machine.mpool import read_mpool
+from npuscope.machine.mpool_writer import mpool_text
+from npuscope.machine.relocatable import with_relative_pools
+from npuscope.program.ec_blob.binary import read_binary
+from npuscope.program.ec_blob.lower import lower
+from npuscope.program.ec_blob.relocatable import binary_of
+from npuscope.program.ec_blob.relocate import relocated
+from npuscope.program.images import pool_images
+from npuscope.program.model import Program
+from npuscope.program.network_c.writer import network_c_text
+from npuscope.program.sources import read_program
+from npuscope.report.build_files import blob_arrays, code_files
+from npuscope.sim.run import execute
+from program.network_c.nets import HEADERS, kernels, layers, moves
+
+NETS = {"moves": moves, "kernels": kernels, "layers": layers}
+_ABS32 = 2
+
+
+def relocatable(graph: Graph, generation: str, controller: bool) -> Program:
+    machine = replace(MACHINES[generation], epoch_controller=controller)
+    return compile_graph(graph, with_relative_pools(machine))
+
+
+def written(folder: Path, program: Program) -> Path:
+    _, files = code_files(program, MACHINES[program.generation], "network")
+    for name, content in (files | pool_images(program)).items():
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("controller", [True, False])
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_it_reads_back_and_computes_the_same(generation, controller, tmp_path):
+    program = relocatable(moves(), generation, controller)
+    back = read_program(written(tmp_path, program))
+    assert [p.name for p in back.pools if p.relative] == ["octoFlash", "hyperRAM"]
+    rng = np.random.default_rng(1)
+    buffers = program.buffer_map()
+    feeds = [rng.integers(-128, 128, buffers[n].shape).astype(np.int8) for n in program.inputs]
+    ours = execute(program, dict(zip(program.inputs, feeds, strict=True))).outputs
+    theirs = execute(back, dict(zip(back.inputs, feeds, strict=True))).outputs
+    for name, other in zip(program.outputs, back.outputs, strict=True):
+        assert np.array_equal(ours[name].ravel(), theirs[other].ravel())
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_blobs_become_containers_that_relocate_to_the_plain_blob(generation):
+    program = relocatable(moves(), generation, True)
+    for number in sorted({e.blob for e in program.executed if e.blob is not None}):
+        binary = binary_of(program, number, "net")
+        assert binary.container is not None
+        assert [row.identifier for row in binary.relocations] == ["_mem_pool_xSPI2_net"]
+        base = program.pool("octoFlash").address
+        there = relocated(binary, {"_mem_pool_xSPI2_net": base})
+        assert there.instructions == lower(program, number)
+
+
+def test_blobs_without_relative_pools_stay_plain():
+    program = compile_graph(moves(), MACHINES["4.0"])
+    blobs = blob_arrays(program, "net")
+    assert blobs and all(read_binary(data).container is None for data in blobs.values())
+
+
+@pytest.mark.parametrize("controller", [True, False])
+@pytest.mark.parametrize("net", sorted(NETS))
+def test_image_code_has_no_address_in_flash(net, controller, tmp_path):
+    elffile = pytest.importorskip("elftools.elf.elffile")
+    pytest.importorskip("ziglang")
+    program = relocatable(NETS[net](), "4.0", controller)
+    folder = written(tmp_path, program)
+    flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m33", "-ffreestanding", "-Os"]
+    flags += ["-fropi", "-frwpi", "-fshort-enums", "-Wall", "-Wextra", "-Werror", "-c"]
+    flags += ["-DNPUSCOPE_DIALECT=3", "-DNPUSCOPE_KERNELS", "-DNPUSCOPE_RELOCATABLE"]
+    flags += [f"-I{HEADERS}", f"-I{HEADERS.parent / 'kernels'}", f"-I{folder}"]
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, "network.c", "-o", "network.o"]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    with (folder / "network.o").open("rb") as file:
+        elf = elffile.ELFFile(file)
+        relocations = [s for s in elf.iter_sections() if s["sh_type"] in ("SHT_REL", "SHT_RELA")]
+        addressed = [s for s in relocations if any(map(_is_address, s.iter_relocations()))]
+        targets = [elf.get_section(s["sh_info"]) for s in addressed]
+        flags = {target.name: target["sh_flags"] for target in targets}
+    assert flags
+    assert all(flag & 1 for flag in flags.values()), flags  # 1: writable
+
+
+def _is_address(relocation) -> bool:
+    return relocation["r_info_type"] == _ABS32
+
+
+def test_the_text_names_each_relative_pool_once():
+    program = relocatable(moves(), "4.0", True)
+    text = network_c_text(program, MACHINES["4.0"])
+    assert text.count("extern unsigned char _mem_pool_xSPI2_network[];") == 1
+    assert text.count("extern unsigned char _mem_pool_xSPI1_network[];") == 1
+    assert "name=octoFlash offset=0x71000000  relative_mode" in text
+    assert "name=npuRAM5 offset=0x342e0000  absolute_mode" in text
+
+
+def test_pool_files_keep_the_mode(tmp_path):
+    machine = with_relative_pools(MACHINES["4.0"])
+    path = tmp_path / "x.mpool"
+    path.write_text(mpool_text(machine))
+    assert '"mode": "USEMODE_RELATIVE"' in path.read_text()
+    assert read_mpool(path, machine) == machine.pools
