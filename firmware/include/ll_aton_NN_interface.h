@@ -25,6 +25,7 @@ typedef enum {
 } LL_ATON_User_IO_Result_t;
 
 typedef enum {
+  EpochBlock_Flags_NONE = 0,
   EpochBlock_Flags_epoch_start = 1,
   EpochBlock_Flags_epoch_end = 2,
   EpochBlock_Flags_blob = 4,
@@ -32,7 +33,8 @@ typedef enum {
   EpochBlock_Flags_pure_hw = 16,
   EpochBlock_Flags_pure_sw = 32,
   EpochBlock_Flags_hybrid = 64,
-  EpochBlock_Flags_internal = 128
+  EpochBlock_Flags_internal = 128,
+  EpochBlock_Flags_blob_encrypted = 256
 } EpochBlock_Flags_t;
 
 #if NPUSCOPE_DIALECT == 2

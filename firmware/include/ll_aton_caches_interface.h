@@ -7,5 +7,8 @@
 
 void LL_ATON_Cache_MCU_Clean_Range(uintptr_t virtual_addr, uint32_t size);
 void LL_ATON_Cache_MCU_Invalidate_Range(uintptr_t virtual_addr, uint32_t size);
+void LL_ATON_Cache_MCU_Clean_Invalidate_Range(uintptr_t virtual_addr, uint32_t size);
+void LL_ATON_Cache_NPU_Clean_Range(uintptr_t virtual_addr, uint32_t size);
+void LL_ATON_Cache_NPU_Clean_Invalidate_Range(uintptr_t virtual_addr, uint32_t size);
 
 #endif

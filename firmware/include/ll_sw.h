@@ -62,6 +62,8 @@ KERNEL(Conv, conv, Tensor_info weights, scratch, bias, weights_permuted; int ngr
        long int pads[4], strides[4], dilations[2];)
 KERNEL(Gemm, gemm, Tensor_info operand_b, operand_c; PRODUCT)
 KERNEL(Gemm_integer, gemm_integer, Tensor_info weights, scratch, bias, ws, wzp; QUANTIZED PRODUCT)
+KERNEL(Conv_integer, conv_integer, Tensor_info weights, scratch, bias, ws, wzp; QUANTIZED
+       int ngroup; long int pads[4], strides[4], dilations[2];)
 KERNEL(Resize, resize, SIZES)
 KERNEL(Resize_integer, resize_integer, QUANTIZED SIZES)
 
