@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         lint,
         load_machine,
         load_model,
+        package,
         validate,
     )
 
@@ -32,6 +33,7 @@ __all__ = [
     "lint",
     "load_machine",
     "load_model",
+    "package",
     "profile",
     "validate",
 ]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explain import Explanation
+    from npuscope.loadable.build import Package
+    from npuscope.loadable.options import PackageOptions
     from npuscope.machine.art_profile import ArtProfile
     from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
@@ -39,6 +41,7 @@ __all__ = [
     "load_model",
     "machine_for",
     "measure",
+    "package",
     "profile",
     "validate",
 ]
@@ -56,6 +59,7 @@ class Options(TypedDict, total=False):
     optimization: int | None
     art_profile: str | None
     ec_single_epoch: bool
+    relocatable: bool
     overrides: Mapping[str, object]
     mpool: str | Path | None
     shapes: Mapping[str, Sequence[int]]
@@ -144,6 +148,22 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     profile = run_estimate(made.program, made.machine, made.graph)
     folder.mkdir(parents=True, exist_ok=True)
     return write_build(folder, made.program, made.machine, made.graph, profile, names)
+
+
+def package(
+    source: str | Path,
+    directory: str | Path | None = None,
+    options: PackageOptions | None = None,
+) -> Package:
+    """A compiled network's folder as a runtime-loadable image; with `directory`, as files there."""
+    from npuscope.loadable.build import package as run_package
+    from npuscope.loadable.build_files import write_files
+    from npuscope.loadable.options import PackageOptions
+
+    made = run_package(Path(source), options or PackageOptions())
+    if directory is not None:
+        write_files(Path(directory), made.files)
+    return made
 
 
 def validate(
@@ -290,7 +310,16 @@ def build(source: Source, options: Options) -> Build:
 
 
 def machine_for(options: Options) -> Machine:
-    """The machine that the options name, with the pools of their vendor files."""
+    """The machine that the options name, with the pools that they ask for."""
+    machine = _with_vendor_files(options)
+    if not options.get("relocatable", False):
+        return machine
+    from npuscope.machine.relocatable import with_relative_pools
+
+    return with_relative_pools(machine)
+
+
+def _with_vendor_files(options: Options) -> Machine:
     profile = _art_profile(options)
     named = options.get("machine", DEFAULT_MACHINE)
     machine = named if isinstance(named, Machine) else _load(named, options, profile)

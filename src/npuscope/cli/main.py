@@ -27,13 +27,28 @@ VERBS = {
     "lint": "risks that the model file alone shows",
     "validate": "the NPU's arithmetic against the reference",
     "inspect": "say what a file or folder is and what is in it",
+    "checklist": "what a build needs on the board: files, memories, caches",
+    "package": "a compiled network to an image that a firmware loads at run time",
     "disasm": "epoch-controller blobs to text",
     "asm": "text to an epoch-controller blob",
     "machines": "the machines and compiler generations that are known",
     "rules": "the rules that explain and lint check",
 }
 # Files that nobody writes JSON to.
-_SOURCES = (".tflite", ".onnx", ".c", ".h", ".csv", ".txt", ".log", ".mpool", ".mdesc", ".raw")
+_SOURCES = (
+    ".tflite",
+    ".onnx",
+    ".c",
+    ".h",
+    ".csv",
+    ".txt",
+    ".log",
+    ".mpool",
+    ".mdesc",
+    ".raw",
+    ".bin",
+    ".toml",
+)
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 

@@ -1,0 +1,254 @@
+"""`npuscope package DIR`: a compiled network as an image that a firmware loads at run time."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npuscope.cli.output import deliver, refuse_overwrite, working, write_file
+from npuscope.errors import UsageError
+from npuscope.loadable.options import (
+    CPUS,
+    DEFAULT_CPU,
+    DEFAULT_TOOLCHAIN,
+    TOOLCHAINS,
+    PackageOptions,
+)
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.loadable.build import Package
+
+SCHEMA = "npuscope/package/1"
+_DEFAULT_INPUT = "st_ai_output"
+_DEFAULT_LOG = "package.log"
+_PACK_DIR = "--pack-dir is not needed: npuscope brings the runtime, the kernels and the compiler"
+_BRIEF, _FULL = 0, 2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", nargs="?", metavar="DIR", help="folder of a compiled network")
+    parser.add_argument(
+        "-i", "--input", metavar="DIR", help=f"the same, or its network.c ({_DEFAULT_INPUT})"
+    )
+    parser.add_argument("-o", "--output", default="build", metavar="DIR", help="folder (build)")
+    parser.add_argument("-n", "--name", default="", help="name of the files (that of network.c)")
+    parser.add_argument("--cpu", choices=CPUS, default=DEFAULT_CPU, help="processor of the board")
+    parser.add_argument(
+        "--toolchain", choices=TOOLCHAINS, default=DEFAULT_TOOLCHAIN, help="compiler of the code"
+    )
+    parser.add_argument("--split", action="store_true", help="parameters in a file of their own")
+    parser.add_argument(
+        "--no-secure", action="store_true", help="the image runs in the non-secure world"
+    )
+    parser.add_argument("--gen-c-file", action="store_true", help="the image as a C array too")
+    parser.add_argument("--parse-only", action="store_true", help="read and check, build nothing")
+    parser.add_argument(
+        "--no-clean", action="store_true", help="keep the files in between in NAME_build"
+    )
+    parser.add_argument("--pack-dir", metavar="DIR", help="accepted, not needed")
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """As on every verb, but -v is the verbosity of the vendor's tool."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="print the result as JSON and nothing else, or write it to FILE",
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="the answer in one line")
+    group.add_argument("--verbose", action="store_true", help="details and tracebacks")
+    group.add_argument(
+        "-v",
+        "--verbosity",
+        nargs="?",
+        type=int,
+        const=1,
+        default=1,
+        choices=range(3),
+        help="0 the answer, 1 sizes and pools, 2 everything in the image",
+    )
+    group.add_argument(
+        "--log", nargs="?", const=_DEFAULT_LOG, metavar="FILE", help=f"a log ({_DEFAULT_LOG})"
+    )
+    group.add_argument("--debug", action="store_true", help="the inner log on stderr")
+    group.add_argument("--no-color", action="store_true", help="accepted: there are no colours")
+
+
+def run(args: argparse.Namespace) -> int:
+    source = _source(args)
+    refuse_overwrite(args, str(source))
+    options = PackageOptions(
+        name=args.name,
+        cpu=args.cpu,
+        toolchain=args.toolchain,
+        split=args.split,
+        secure=not args.no_secure,
+        c_file=args.gen_c_file,
+    )
+    with _logged(args) as log:
+        if args.parse_only:
+            lines, result = _parsed(source, options)
+        else:
+            lines, result = _packaged(args, source, options)
+        log.write("\n".join(lines) + "\n")
+    deliver(args, "\n".join(lines), result)
+    return 0
+
+
+def _source(args: argparse.Namespace) -> Path:
+    if args.source is not None and args.input is not None:
+        raise UsageError("the folder is given twice", where=f"--input {safe_terminal(args.input)}")
+    return Path(args.source or args.input or _DEFAULT_INPUT)
+
+
+@contextlib.contextmanager
+def _logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
+    """The inner log into a file, whatever happens, and to stderr on request."""
+    stream = io.StringIO()
+    logger = logging.getLogger("npuscope")
+    handler = logging.StreamHandler(stream)
+    if args.log is not None:
+        logger.addHandler(handler)
+    if args.debug or args.log is not None:
+        logger.setLevel(logging.DEBUG)
+        shown = logging.DEBUG if args.debug or args.verbose else logging.WARNING
+        logging.getLogger().handlers[0].setLevel(shown)
+    try:
+        yield stream
+    finally:
+        logger.removeHandler(handler)
+        if args.log is not None:
+            write_file(args.log, stream.getvalue())
+
+
+def _parsed(source: Path, options: PackageOptions) -> tuple[list[str], dict[str, Any]]:
+    from npuscope.loadable.build import parse
+    from npuscope.report.loadable_text import boxed
+
+    network, plan = parse(source, options)
+    answer = (
+        f"{safe_terminal(network.name)} can be packaged: {len(plan.pools)} pools, "
+        f"{len(plan.parameters):,} bytes of parameters"
+    )
+    pools = [
+        _pool(p.name, p.flags.pack(), p.flags.text, p.foff, p.dst, p.size_bytes) for p in plan.pools
+    ]
+    rows: list[tuple[str, ...]] = [
+        (
+            safe_terminal(p["name"]),
+            f"{p['flags']:08x} {p['flags_text']}",
+            str(p["foff"]),
+            f"{p['dst']:08x}",
+            str(p["size"]),
+        )
+        for p in pools
+    ]
+    table = boxed(("name", "flags", "foff", "dst", "size"), rows) if rows else []
+    result = {
+        "schema": SCHEMA,
+        "name": network.name,
+        "parse_only": True,
+        "files": [],
+        "params_bytes": len(plan.parameters),
+        "pools": pools,
+        "notes": list(network.program.notes),
+    }
+    return [answer, "", *table], result
+
+
+def _packaged(
+    args: argparse.Namespace, source: Path, options: PackageOptions
+) -> tuple[list[str], dict[str, Any]]:
+    from npuscope.loadable.build import package
+    from npuscope.loadable.build_files import write_files
+
+    with working(args, "compiling"):
+        made = package(source, options)
+        folder = Path(args.output)
+        paths = write_files(folder, made.files)
+        if args.no_clean:
+            write_files(folder / f"{made.name}_build", made.intermediate)
+    notes = (*([_PACK_DIR] if args.pack_dir else []), *made.notes)
+    lines = _lines(made, paths, notes, args.verbosity)
+    return lines, _as_json(made, paths, options, notes)
+
+
+def _lines(
+    made: Package, paths: tuple[Path, ...], notes: tuple[str, ...], verbosity: int
+) -> list[str]:
+    from npuscope.report.loadable_text import image_text, pool_table, size_lines
+
+    image = made.image
+    how = "runs where it lies or copied" if not made.obstacle else "runs copied to RAM only"
+    answer = f"{safe_terminal(str(paths[0]))}: {image.size_bytes:,} bytes, {how}"
+    if verbosity == _BRIEF:
+        return [answer]
+    body = [*size_lines(image), "", *pool_table(image)]
+    if verbosity == _FULL:
+        body = image_text(safe_terminal(str(paths[0])), image).splitlines()
+    written = [
+        f' creating "{safe_terminal(str(path))}" (size={len(made.files[path.name]):,})'
+        for path in paths
+    ]
+    told = [f"note     {safe_terminal(note)}" for note in notes]
+    if made.obstacle:
+        told.insert(0, f"no XIP   {made.obstacle}")
+    indented = [f"   {line}".rstrip() for line in (*body, "", "Generating files...", *written)]
+    return [answer, "", *indented, *([""] if told else []), *told]
+
+
+def _as_json(
+    made: Package, paths: tuple[Path, ...], options: PackageOptions, notes: tuple[str, ...]
+) -> dict[str, Any]:
+    image = made.image
+    return {
+        "schema": SCHEMA,
+        "name": made.name,
+        "files": [str(path) for path in paths],
+        "file_bytes": {str(path): len(made.files[path.name]) for path in paths},
+        "xip_bytes": image.xip_bytes,
+        "copy_bytes": image.copy_bytes,
+        "params_offset": image.header.params_offset,
+        "params_bytes": image.context.params_bin_sz,
+        "pools": [
+            _pool(
+                p.name,
+                p.descriptor.flags,
+                p.flags.text,
+                p.descriptor.foff,
+                p.descriptor.dst,
+                p.descriptor.size,
+            )
+            for p in image.pools
+        ],
+        "xip": not made.obstacle,
+        "xip_reason": made.obstacle,
+        "external_ram_bytes": image.context.ext_ram_sz,
+        "cpu": options.cpu,
+        "toolchain": made.toolchain,
+        "runtime": image.runtime,
+        "secure": options.secure,
+        "split": options.split,
+        "notes": list(notes),
+    }
+
+
+def _pool(name: str, flags: int, text: str, foff: int, dst: int, size: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "flags": flags,
+        "flags_text": text,
+        "foff": foff,
+        "dst": dst,
+        "size": size,
+    }

@@ -1,0 +1,172 @@
+"""A build folder to a runtime-loadable image: read, check, compile, link, pack, read back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.loadable import codes
+from npuscope.loadable.build_network import Network, read_network
+from npuscope.loadable.build_text import c_files
+from npuscope.loadable.foreign_source import check_preprocessed
+from npuscope.loadable.image import read_image
+from npuscope.loadable.image_model import Image
+from npuscope.loadable.link import image_c, link, linker_script
+from npuscope.loadable.options import PackageOptions
+from npuscope.loadable.pack import Packed, pack_image, xip_obstacle
+from npuscope.loadable.pack_elf import read_elf
+from npuscope.loadable.pack_pools import PoolPlan, plan_pools
+from npuscope.loadable.sources import firmware_folder, image_sources
+from npuscope.loadable.toolchain import Outcome, Toolchain, compile_own, find_toolchain, own_flags
+from npuscope.loadable.toolchain_cache import work_folder
+from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
+
+_LOG = logging.getLogger(__name__)
+# The NPU's registers as code that is not secure sees them.
+_NOT_SECURE = ("-DNPU_BASE=0x480E0000u",)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An image and everything told about it; `files` are the results by name.
+
+    `obstacle` says why the code cannot be executed in place, and is empty where it can.
+    `intermediate` are the files between source and image, for those who want to look.
+    """
+
+    name: str
+    image: Image
+    files: dict[str, bytes]
+    intermediate: dict[str, bytes]
+    toolchain: str
+    obstacle: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def parse(source: Path, options: PackageOptions) -> tuple[Network, PoolPlan]:
+    """What would be packaged: the network and its pools, without compiling anything."""
+    network = read_network(source, options.name)
+    return network, plan_pools(network.program, network.images, secure=options.secure)
+
+
+def package(source: Path, options: PackageOptions) -> Package:
+    network, plan = parse(source, options)
+    toolchain = find_toolchain(options)
+    _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
+    with work_folder(toolchain.cache) as work:
+        elf = _built(network, plan, toolchain, options, work)
+        kept = {file.name: file.read_bytes() for file in sorted(work.iterdir())}
+    linked = read_elf(elf)
+    packed = pack_image(
+        linked,
+        plan.parameters,
+        network.suffix,
+        toolchain,
+        secure=options.secure,
+        split=options.split,
+    )
+    return Package(
+        name=network.name,
+        image=read_image(packed.image, packed.params),
+        files=_files(network.name, packed, options),
+        intermediate=kept,
+        toolchain=toolchain.version,
+        obstacle=xip_obstacle(linked, packed.places),
+        notes=(*network.program.notes, *packed.notes, *_vendor_notes(toolchain)),
+    )
+
+
+def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
+    if toolchain.code is codes.Toolchain.GCC:
+        return ()
+    return ("the vendor's load-and-run takes images of clang in COPY mode only",)
+
+
+def _built(
+    network: Network, plan: PoolPlan, toolchain: Toolchain, options: PackageOptions, work: Path
+) -> bytes:
+    """The linked ELF file."""
+    spoken = _spoken(network)
+    flags = own_flags(2 if spoken is DIALECT_2 else 3, () if options.secure else _NOT_SECURE)
+    firmware = firmware_folder()
+    ours = (*flags, f"-I{firmware / 'image'}")
+    objects = [
+        _network_object(network, toolchain, flags, work),
+        _image_object(network, plan, toolchain, ours, spoken, work),
+        *compile_own(toolchain, image_sources(firmware), ours),
+    ]
+    script = work / "image.ld"
+    script.write_text(linker_script(network.symbols))
+    elf = work / f"{network.name}.elf"
+    library = runtime_library(toolchain)
+    link(toolchain, objects, library, script, network.suffix, elf, network.source.text)
+    return elf.read_bytes()
+
+
+def _spoken(network: Network) -> Dialect:
+    """The source itself says it best: the type of epochs has another name in each dialect."""
+    if DIALECT_3.item_type in network.source.text:
+        return DIALECT_3
+    return dialect(network.program.generation)
+
+
+def _network_object(
+    network: Network, toolchain: Toolchain, flags: Sequence[str], work: Path
+) -> Path:
+    """The source alone, preprocessed and looked at again, then compiled."""
+    folder = work / "source"
+    folder.mkdir()
+    source = network.source.write(folder)
+    plain = work / "network_plain.c"
+    outcome = toolchain.preprocess(source, plain, [*flags, "-w"])
+    if outcome.code:
+        raise _rejected(network, outcome, work)
+    shutil.rmtree(folder)
+    check_preprocessed(plain.read_text(encoding="utf-8", errors="replace"), network.source.name)
+    result = work / "network.o"
+    outcome = toolchain.compile(plain, result, ["-Os", "-w"])
+    if outcome.code:
+        raise _rejected(network, outcome, work)
+    return result
+
+
+def _rejected(network: Network, outcome: Outcome, work: Path) -> FileError:
+    """The compiler's own words, without the folder that nobody knows."""
+    message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
+    return FileError(
+        f"the compiler refuses it: {message}",
+        where=network.source.name,
+        hint="was it written for another generation of the runtime?",
+    )
+
+
+def _image_object(
+    network: Network,
+    plan: PoolPlan,
+    toolchain: Toolchain,
+    flags: Sequence[str],
+    spoken: Dialect,
+    work: Path,
+) -> Path:
+    source, result = work / "image.c", work / "image.o"
+    name = network.name.lower()
+    source.write_text(image_c(name, network.suffix, plan, spoken.runtime, toolchain.tag))
+    outcome = toolchain.compile(source, result, [*flags, "-Os"])
+    if outcome.code:
+        raise _rejected(network, outcome, work)
+    return result
+
+
+def _files(name: str, packed: Packed, options: PackageOptions) -> dict[str, bytes]:
+    files = {f"{name}_rel.bin": packed.image}
+    if packed.params is not None:
+        files[f"{name}_rel_params.bin"] = packed.params
+    if options.c_file:
+        files |= c_files(name, packed.image, packed.params)
+    return files

@@ -1,0 +1,122 @@
+"""What is to be packaged: a network.c with its folder, its program, and its pools' images."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from npuscope.errors import FileError, UsageError
+from npuscope.loadable.foreign_source import ForeignSource, read_source
+from npuscope.loadable.pack_pools import RELOCATABLE_HINT
+from npuscope.loadable.sources import firmware_folder, own_headers
+from npuscope.program.model import Pool, Program
+from npuscope.program.relative import pool_symbol
+from npuscope.program.serialize import JSON_NAME, load
+from npuscope.program.sources import read_program
+from npuscope.text import file_name, safe_terminal
+
+_SUFFIX = re.compile(r"\bLL_ATON_EpochBlockItems_([A-Za-z_]\w*)\s*\(\s*void\s*\)")
+_OURS = re.compile(r"\A/\*\s*\*\s*Written by npuscope ")
+_SYMBOL = re.compile(r"\bextern\s+(?:const\s+)?unsigned\s+char\s+(_mem_pool_\w+)\s*\[")
+_LARGEST_IMAGE = 256 << 20
+_DEFAULT = "network"
+_HINT = f"give the folder of a compiled network: {RELOCATABLE_HINT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """`suffix` ends the names of the source's functions; `symbols` are pools by identifier."""
+
+    name: str
+    suffix: str
+    source: ForeignSource
+    program: Program
+    images: dict[str, bytes]
+    symbols: dict[int, str]
+
+
+def read_network(path: Path, name: str = "") -> Network:
+    """`name` is what the image will be called; a folder's source of that name is taken first."""
+    file = _find(path, name)
+    source = read_source(file, own_headers(firmware_folder()))
+    found = _SUFFIX.search(source.text)
+    if found is None:
+        raise FileError("is no network.c: it has no epochs", where=str(file), hint=_HINT)
+    program = _program(file, source)
+    return Network(
+        name=file_name(name or file.stem),
+        suffix=found[1],
+        source=source,
+        program=program,
+        images=_images(program, file),
+        symbols=_symbols(program, source.text, found[1]),
+    )
+
+
+def _find(path: Path, name: str) -> Path:
+    if path.is_file() and path.suffix == ".c":
+        return path
+    if not path.is_dir():
+        raise FileError("no such folder, and no .c file", where=str(path), hint=_HINT)
+    wanted = [path / f"{stem}.c" for stem in (name, _DEFAULT) if stem]
+    present = [file for file in wanted if file.is_file()]
+    if present:
+        return present[0]
+    others = sorted(path.glob("*.c"))
+    if len(others) == 1:
+        return others[0]
+    what = "holds no network.c" if not others else "holds several .c files"
+    raise FileError(what, where=str(path), hint=_HINT if not others else "name the one with -i")
+
+
+def _program(file: Path, source: ForeignSource) -> Program:
+    """Our own folders hold the program itself; otherwise the source is read back."""
+    if _OURS.match(source.text) and (file.parent / JSON_NAME).is_file():
+        return load(file.parent)
+    return read_program(file)
+
+
+def _images(program: Program, file: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for pool in program.pools:
+        image = None if pool.virtual else _image(pool, file)
+        if image is not None:
+            found[pool.name] = image
+    return found
+
+
+def _image(pool: Pool, file: Path) -> bytes | None:
+    """The initialiser of a pool: *.<file name>.raw, that of the same network first."""
+    ending = f".{pool.file_name or pool.name}"
+    files = [f for f in sorted(file.parent.iterdir()) if f.is_file() and f.stat().st_size]
+    raw = [f for f in files if f.name.endswith(f"{ending}.raw")]
+    if not raw and any(f.name.endswith(f"{ending}.hex") for f in files):
+        raise FileError(
+            f"the initialiser of {safe_terminal(pool.name)} is in Intel HEX, with fixed addresses",
+            where=str(file.parent),
+            hint='compile with "fformat": "FORMAT_RAW" in the .mpool file',
+        )
+    if not raw:
+        return None
+    chosen = min(raw, key=lambda f: (not f.name.startswith(file.stem), f.name))
+    if chosen.stat().st_size > _LARGEST_IMAGE:
+        raise FileError(f"is larger than {_LARGEST_IMAGE >> 20} MiB", where=str(chosen))
+    return chosen.read_bytes()
+
+
+def _symbols(program: Program, text: str, suffix: str) -> dict[int, str]:
+    """Symbols of the relative pools: by their name, else in the order of their declarations."""
+    declared = list(dict.fromkeys(_SYMBOL.findall(text)))
+    pools = [pool for pool in program.pools if pool.relative and not pool.virtual]
+    named = {pool.name: pool_symbol(pool, suffix) for pool in pools}
+    if not set(named.values()) <= set(declared) and len(declared) == len(pools):
+        named = dict(zip(named, declared, strict=True))
+    symbols: dict[int, str] = {}
+    for pool in pools:
+        if named[pool.name] not in declared:
+            continue
+        if int(pool.writable) in symbols:
+            raise UsageError("two relative pools of one kind", where=safe_terminal(pool.name))
+        symbols[int(pool.writable)] = named[pool.name]
+    return symbols

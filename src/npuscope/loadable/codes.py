@@ -1,0 +1,93 @@
+"""The numbers an image uses for segments, processors, tool-chains and pools, by name."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+WORD_BYTES = 4
+ALIGN_BYTES = 8
+OFFSET_MASK = 0x0FFFFFFF
+_SEGMENT_SHIFT = 28
+
+
+class Segment(IntEnum):
+    """What an address inside an image counts from."""
+
+    FLASH = 2
+    RAM = 4
+    PARAM_0 = 8
+    PARAM_1 = 9
+    PARAM_2 = 10
+
+
+class Toolchain(IntEnum):
+    GCC = 8
+    CLANG = 9
+    ST_CLANG = 10
+
+
+class FloatAbi(IntEnum):
+    SOFT = 0
+    SOFTFP = 1
+    HARD = 2
+
+
+class Cpu(IntEnum):
+    """Part numbers as a core's CPUID register has them."""
+
+    CORTEX_M0_PLUS = 0xC60
+    CORTEX_M3 = 0xC23
+    CORTEX_M4 = 0xC24
+    CORTEX_M7 = 0xC27
+    CORTEX_M33 = 0xD21
+    CORTEX_M55 = 0xD22
+
+
+class PoolKind(IntEnum):
+    """What a loader does with a pool: give it a base, fill it, or only clear it."""
+
+    UNUSED = 0
+    RELOC = 1
+    COPY = 2
+    RESET = 3
+    UNSUPPORTED = 0xFF
+
+
+class PoolData(IntEnum):
+    UNDEF = 0
+    PARAM = 1
+    ACTIV = 2
+    MIXED = 3
+
+
+class PoolAccess(IntEnum):
+    """READ 1, WRITE 2 and CACHED 4 in the combinations that occur."""
+
+    UNDEF = 0
+    READ = 1
+    WRITE = 2
+    CACHED = 4
+    RCACHED = 5
+    WCACHED = 6
+
+
+def segment_of(address: int) -> int:
+    """The segment's number; not every number is a `Segment`."""
+    return address >> _SEGMENT_SHIFT
+
+
+def offset_of(address: int) -> int:
+    return address & OFFSET_MASK
+
+
+def address_in(segment: Segment, offset: int) -> int:
+    return segment << _SEGMENT_SHIFT | offset
+
+
+def aligned(size: int, step: int = ALIGN_BYTES) -> int:
+    return -(-size // step) * step
+
+
+def name_of(names: type[IntEnum], value: int) -> str:
+    """A member's name; a number that has none is shown as it is."""
+    return names(value).name if value in names.__members__.values() else f"{value:#x}"

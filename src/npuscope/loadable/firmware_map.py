@@ -1,0 +1,202 @@
+"""What a firmware offers to loadable images: its memories and what it was built as."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.loadable.codes import Cpu
+from npuscope.machine.foreign import Node
+from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
+from npuscope.text import safe_terminal
+
+_FOLDER = Path(__file__).parent
+_LARGEST = 1 << 20
+_ADDRESS_END = 1 << 32
+_DIALECTS = {2: DIALECT_2, 3: DIALECT_3}
+_FLAGS = ("fpu", "secure", "debug_info", "asynchronous")
+_SIZES = ("epoch_item_bytes", "buffer_info_bytes")
+_REGIONS = ("ext_ram", "flash", "params")
+_KEYS = ("name", "cpu", *_FLAGS, "runtime", "dialect", *_SIZES, "exec_ram", *_REGIONS, "pools")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Memory that an image may use."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size_bytes
+
+    def holds(self, address: int, size_bytes: int) -> bool:
+        return self.address <= address and address + size_bytes <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareMap:
+    """None stands for what the file does not tell; it is then not checked."""
+
+    name: str
+    cpu: int | None = None
+    fpu: bool | None = None
+    secure: bool | None = None
+    debug_info: bool | None = None
+    asynchronous: bool | None = None
+    runtime: tuple[int, int, int] | None = None
+    epoch_item_bytes: int | None = None
+    buffer_info_bytes: int | None = None
+    exec_ram: tuple[Region, ...] = ()
+    ext_ram: Region | None = None
+    flash: Region | None = None
+    params: Region | None = None
+    pools: tuple[Region, ...] = ()
+
+
+def known_maps() -> tuple[str, ...]:
+    """Names of the maps that come with the package."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
+    """A packaged map by name, or a file in TOML or JSON."""
+    packaged = _FOLDER / f"{name_or_file}.toml"
+    path = packaged if str(name_or_file) in known_maps() else Path(name_or_file)
+    return _firmware(Node(_table(path), str(path)))
+
+
+def _table(path: Path) -> dict[str, Any]:
+    text = _text(path)
+    try:
+        if text.lstrip().startswith("{"):
+            table: dict[str, Any] = json.loads(text)
+            return table
+        return tomllib.loads(text)
+    except RecursionError:
+        raise FileError("is nested too deeply", where=str(path)) from None
+    except ValueError as error:
+        reason = safe_terminal(str(error))
+        hint = "docs/formats/firmware_map.md shows one"
+        raise FileError(f"is neither TOML nor JSON: {reason}", where=str(path), hint=hint) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise FileError("is too large for a map of a firmware", where=str(path))
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError(
+            f"cannot be read: {error.strerror}",
+            where=str(path),
+            hint=f"give a file, or one of the known maps: {', '.join(known_maps())}",
+        ) from None
+    except UnicodeDecodeError:
+        raise FileError("is no text", where=str(path)) from None
+
+
+def _firmware(node: Node) -> FirmwareMap:
+    _refuse_unknown(node, _KEYS)
+    name = node.find("name")
+    cpu = node.find("cpu")
+    return FirmwareMap(
+        name=name.text() if name else Path(node.file).stem,
+        cpu=_cpu(cpu) if cpu else None,
+        runtime=_runtime(node),
+        exec_ram=_exec_ram(node),
+        pools=tuple(_region(row, _pool_name(row)) for row in _rows(node, "pools")),
+        **{key: _flag(node, key) for key in _FLAGS},
+        **{key: _whole(node, key) for key in _SIZES},
+        **{key: _optional_region(node, key) for key in _REGIONS},
+    )
+
+
+def _refuse_unknown(node: Node, known: Iterable[str]) -> None:
+    if not isinstance(node.value, dict):
+        raise node.error("expected a table")
+    strange = [key for key in node.value if key not in known]
+    if strange:
+        raise node.error(f"unknown key '{safe_terminal(strange[0])}'; known: {', '.join(known)}")
+
+
+def _cpu(node: Node) -> int:
+    """A core by name, or its part number."""
+    if isinstance(node.value, str):
+        name = node.value.upper().replace("-", "_").replace("+", "_PLUS")
+        if name not in Cpu.__members__:
+            known = ", ".join(cpu.lower().replace("_", "-") for cpu in Cpu.__members__)
+            raise node.error(f"unknown CPU '{safe_terminal(node.value)}'; known: {known}")
+        return Cpu[name]
+    return node.whole()
+
+
+def _runtime(node: Node) -> tuple[int, int, int] | None:
+    """Three numbers, as text or by the dialect that a runtime speaks."""
+    told, dialect = node.find("runtime"), node.find("dialect")
+    version = _version(told) if told else None
+    if dialect is None:
+        return version
+    if dialect.value not in _DIALECTS:
+        raise dialect.error("expected 2 or 3")
+    spoken = _DIALECTS[dialect.value].runtime[:3]
+    if version not in (None, spoken):
+        raise dialect.error(f"dialect {dialect.value} is of runtime {'.'.join(map(str, spoken))}")
+    return spoken
+
+
+def _version(node: Node) -> tuple[int, int, int]:
+    parts = node.text().split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
+        raise node.error("expected three numbers such as 1.1.1")
+    major, minor, micro = (int(part) for part in parts)
+    return major, minor, micro
+
+
+def _flag(node: Node, key: str) -> Any:
+    found = node.find(key)
+    if found is not None and not isinstance(found.value, bool):
+        raise found.error("expected true or false")
+    return found.value if found else None
+
+
+def _whole(node: Node, key: str) -> Any:
+    found = node.find(key)
+    return found.whole() if found else None
+
+
+def _exec_ram(node: Node) -> tuple[Region, ...]:
+    """One table, or several to choose from."""
+    found = node.find("exec_ram")
+    if found is not None and isinstance(found.value, dict):
+        return (_region(found, "exec_ram"),)
+    return tuple(_region(row, "exec_ram") for row in _rows(node, "exec_ram"))
+
+
+def _rows(node: Node, key: str) -> tuple[Node, ...]:
+    found = node.find(key)
+    return found.items() if found else ()
+
+
+def _pool_name(node: Node) -> str:
+    return node.get("name").text()
+
+
+def _optional_region(node: Node, key: str) -> Any:
+    found = node.find(key)
+    return _region(found, key) if found else None
+
+
+def _region(node: Node, name: str) -> Region:
+    _refuse_unknown(node, ("name", "address", "size"))
+    address, size = node.get("address").whole(), node.get("size").whole()
+    if address < 0 or size < 1 or address + size > _ADDRESS_END:
+        raise node.error(f"{size} bytes at {address:#x} are no range of 32-bit addresses")
+    return Region(name, address, size)

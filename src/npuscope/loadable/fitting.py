@@ -1,0 +1,198 @@
+"""Whether an image loads on a firmware: what it asks for against what is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npuscope.loadable.firmware_map import FirmwareMap, Region
+from npuscope.loadable.image import Image, ImagePool
+from npuscope.loadable.inspectors import cpu_name, version_text
+
+# The NPU's cache lies in front of external memories only.
+EXTERNAL_FROM = 0x60000000
+_NOT_TOLD = "not told"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`passed` is None where the firmware's file does not say."""
+
+    name: str
+    asked: str
+    offered: str
+    passed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Checks that hold for both ways of loading, and those of each."""
+
+    firmware: str
+    common: tuple[Check, ...]
+    xip: tuple[Check, ...]
+    copy: tuple[Check, ...]
+
+    @property
+    def xip_loads(self) -> bool:
+        return _passed((*self.common, *self.xip))
+
+    @property
+    def copy_loads(self) -> bool:
+        return _passed((*self.common, *self.copy))
+
+    @property
+    def loads(self) -> bool:
+        return self.xip_loads or self.copy_loads
+
+
+def fit(image: Image, firmware: FirmwareMap) -> Fitting:
+    common = (
+        *_built_as(image, firmware),
+        *_whole(image),
+        *_places(image, firmware),
+        *(_fixed(pool, firmware) for pool in image.fixed_pools),
+    )
+    return Fitting(
+        firmware.name,
+        common,
+        (_no_code_relocated(image), _exec_ram(image, firmware, image.xip_bytes)),
+        (_exec_ram(image, firmware, image.copy_bytes),),
+    )
+
+
+def _passed(checks: tuple[Check, ...]) -> bool:
+    return all(check.passed is not False for check in checks)
+
+
+def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
+    flags, context = image.flags, image.context
+    yield _same("CPU", cpu_name(flags.cpu), firmware.cpu and cpu_name(firmware.cpu))
+    if flags.fpu:
+        yield _same("FPU", "yes", _yes(firmware.fpu))
+    yield _same("secure", _yes(flags.secure), _yes(firmware.secure))
+    yield _same("debug info", _yes(flags.debug_info), _yes(firmware.debug_info))
+    yield _same("asynchronous", _yes(flags.asynchronous), _yes(firmware.asynchronous))
+    runtime = ".".join(map(str, firmware.runtime)) if firmware.runtime else None
+    yield _same("runtime", version_text(image), runtime)
+    yield _same("epoch item bytes", context.epoch_item_bytes, firmware.epoch_item_bytes)
+    yield _same("buffer info bytes", context.buffer_info_bytes, firmware.buffer_info_bytes)
+
+
+def _same(name: str, asked: object, offered: object) -> Check:
+    if offered is None:
+        return Check(name, str(asked), _NOT_TOLD, None)
+    return Check(name, str(asked), str(offered), asked == offered)
+
+
+def _yes(value: bool | None) -> str | None:
+    return None if value is None else "yes" if value else "no"
+
+
+def _whole(image: Image) -> Iterator[Check]:
+    if not image.whole:
+        yield Check("checksums", "right", "wrong: the file is damaged", False)
+
+
+def _places(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
+    """The file, its parameters, and the external RAM that the loader gives a base."""
+    room = _joined(firmware.flash, None if image.split else firmware.params)
+    yield _room("image in flash", image.size_bytes, room)
+    if image.split:
+        yield _room("parameters in flash", image.context.params_bin_sz, firmware.params)
+    if image.ext_ram_bytes:
+        yield _room("external RAM", image.ext_ram_bytes, firmware.ext_ram, needed=True)
+    bases = (_params_base(image, firmware), _base(firmware.ext_ram))
+    for identifier, base in enumerate(bases):
+        for pool in image.relocated(identifier):
+            if pool.flags.cached:
+                yield _external(pool, base)
+
+
+def _params_base(image: Image, firmware: FirmwareMap) -> int | None:
+    if image.split:
+        return _base(firmware.params)
+    return _base(firmware.flash, image.header.params_offset)
+
+
+def _base(region: Region | None, offset: int = 0) -> int | None:
+    return None if region is None else region.address + offset
+
+
+def _joined(first: Region | None, second: Region | None) -> Region | None:
+    """Two regions as one, where the second follows the first."""
+    if first is None or second is None or second.address != first.end:
+        return first
+    return Region(first.name, first.address, first.size_bytes + second.size_bytes)
+
+
+def _room(name: str, size: int, region: Region | None, needed: bool = False) -> Check:
+    asked = f"{size:,} bytes"
+    if region is None:
+        return Check(name, asked, "none" if needed else _NOT_TOLD, False if needed else None)
+    return Check(name, asked, _shown(region), size <= region.size_bytes)
+
+
+def _external(pool: ImagePool, base: int | None) -> Check:
+    """Streams keep their cache attributes when a pool moves."""
+    asked = f"above {EXTERNAL_FROM:#x}: its streams are cached"
+    if base is None:
+        return Check(f"place of {pool.name}", asked, _NOT_TOLD, None)
+    return Check(f"place of {pool.name}", asked, f"{base:#010x}", base > EXTERNAL_FROM)
+
+
+def _fixed(pool: ImagePool, firmware: FirmwareMap) -> Check:
+    """An absolute range may span pools that lie side by side."""
+    start, size = pool.descriptor.dst, pool.descriptor.size
+    asked = f"{start:#010x} + {size:,} bytes"
+    if not firmware.pools:
+        return Check(f"pool {pool.name}", asked, _NOT_TOLD, None)
+    spans = _spans(firmware.pools)
+    near = [r for r in firmware.pools if r.address < start + max(size, 1) and r.end > start]
+    offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "nothing there"
+    return Check(f"pool {pool.name}", asked, offered, any(s.holds(start, size) for s in spans))
+
+
+def _spans(regions: tuple[Region, ...]) -> list[Region]:
+    spans: list[Region] = []
+    for region in sorted(regions, key=lambda region: region.address):
+        if spans and region.address <= spans[-1].end:
+            end = max(spans[-1].end, region.end)
+            spans[-1] = Region(spans[-1].name, spans[-1].address, end - spans[-1].address)
+        else:
+            spans.append(region)
+    return spans
+
+
+def _no_code_relocated(image: Image) -> Check:
+    count = len(image.relocations.flash)
+    return Check("code as it is", "no relocation in it", f"{count} in it", not count)
+
+
+def _exec_ram(image: Image, firmware: FirmwareMap, size: int) -> Check:
+    """RAM for code and data, apart from the pools at fixed addresses."""
+    asked = f"{size:,} bytes"
+    if not firmware.exec_ram:
+        return Check("exec RAM", asked, _NOT_TOLD, None)
+    fitting = [region for region in firmware.exec_ram if region.size_bytes >= size]
+    free = [region for region in fitting if not _taken(region.address, size, image)]
+    if free:
+        return Check("exec RAM", asked, _shown(free[0]), True)
+    if fitting:
+        name = _taken(fitting[0].address, size, image)
+        return Check("exec RAM", asked, f"{_shown(fitting[0])}, where pool {name} lies", False)
+    return Check("exec RAM", asked, _shown(_largest(firmware.exec_ram)), False)
+
+
+def _largest(regions: tuple[Region, ...]) -> Region:
+    return max(regions, key=lambda region: region.size_bytes)
+
+
+def _taken(address: int, size: int, image: Image) -> str:
+    """The fixed pool that lies in a range, if one does."""
+    rows = [(pool.name, pool.descriptor) for pool in image.fixed_pools]
+    return next((n for n, d in rows if d.dst < address + size and address < d.dst + d.size), "")
+
+
+def _shown(region: Region) -> str:
+    return f"{region.size_bytes:,} bytes at {region.address:#010x}"

@@ -1,0 +1,160 @@
+"""A network.c may come from anywhere: what it may pull in or do to the compiler is looked at first.
+
+Compiling does not run it, but assembler text and includes could read any file of this machine
+into the image. So the source and the headers of its own folder are checked twice: as they are
+written, for files; and after the preprocessor, for words that macros put together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.loadable.foreign_source_text import bare_lines, code_lines, strings_blanked
+from npuscope.text import safe_terminal
+
+LARGEST_BYTES = 64 << 20
+_DIRECTIVE = re.compile(r"\s*(?:#|%:)\s*(\w*)(.*)", re.DOTALL)
+_DIRECTIVES = "define elif else endif error if ifdef ifndef include line pragma undef warning"
+_INCLUDE = re.compile(r'\s*(?:"([^"]*)"|<([^>]*)>)\s*')
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_PRAGMA = re.compile(r"\s*(?:once|GCC\s+diagnostic\b.*|clang\s+diagnostic\b.*|pack\b.*)\s*")
+_LINE_MARK = re.compile(r'\s*#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)".*')
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+# Word -> what it would do. Spellings with underscores are the same word.
+_FORBIDDEN = {
+    "asm": "assembler text could read any file into the image",
+    "constructor": "it would run before the network is asked for anything",
+    "destructor": "nothing ever calls it in an image",
+    "_Pragma": "it changes how the rest is compiled",
+    "has_include": "it looks for files of this machine",
+    "has_include_next": "it looks for files of this machine",
+    "has_embed": "it looks for files of this machine",
+}
+# Attributes whose text reaches the assembler as it is.
+_NAMING = re.compile(r"\b_*(?:section|alias|weakref|ifunc|symver|target)_*\s*\(([^)]*)\)")
+_PLAIN_STRING = re.compile(r'(?:\s*"[A-Za-z0-9_.$+,-]*"\s*)*')
+_HINT = "only a network.c as a network compiler writes it is packaged"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSource:
+    """A checked source: its text, and the headers of its folder that it includes."""
+
+    name: str
+    files: dict[str, bytes]
+
+    @property
+    def text(self) -> str:
+        return self.files[self.name].decode(errors="replace")
+
+    def write(self, folder: Path) -> Path:
+        """What was checked is what gets compiled, whatever happens to the original."""
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
+        return folder / self.name
+
+
+def read_source(path: Path, known: frozenset[str]) -> ForeignSource:
+    """Read a source and what it includes; `known` are the headers that we bring."""
+    files: dict[str, bytes] = {}
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        files[file.name] = _read(file, LARGEST_BYTES - sum(map(len, files.values())))
+        wanted = [name for name in _includes(file, files[file.name], known) if name not in known]
+        waiting += [path.parent / name for name in dict.fromkeys(wanted) if name not in files]
+        waiting = list(dict.fromkeys(waiting))
+    return ForeignSource(path.name, files)
+
+
+def check_preprocessed(text: str, name: str) -> None:
+    """Words that only exist after macros have been replaced."""
+    place, number = name, 0
+    for line in bare_lines(text):
+        mark = _LINE_MARK.fullmatch(line)
+        if mark is not None:
+            place, number = Path(mark[2]).name, int(mark[1]) - 1
+            continue
+        number += 1
+        _check_line(line, f"{safe_terminal(place)}:{number}")
+    _check_names(text, safe_terminal(name))
+
+
+def _read(path: Path, room: int) -> bytes:
+    try:
+        outside = path.resolve().parent != path.parent.resolve()
+        if outside or not path.is_file():
+            raise FileError(
+                "is not a file of the network's own folder",
+                where=safe_terminal(str(path)),
+                hint="copy the header there instead of linking it",
+            )
+        with path.open("rb") as file:
+            data = file.read(room + 1)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    if len(data) > room:
+        raise FileError(f"is larger than {LARGEST_BYTES >> 20} MiB", where=str(path))
+    return data
+
+
+def _includes(path: Path, data: bytes, known: frozenset[str]) -> Iterator[str]:
+    """Check every line; give the names that are included."""
+    for number, line in code_lines(data, str(path)):
+        where = f"{safe_terminal(str(path))}:{number}"
+        _check_line(line, where)
+        found = _DIRECTIVE.fullmatch(line)
+        if found is not None and found[1] == "include":
+            yield _included(found[2], path, known, where)
+
+
+def _check_line(line: str, where: str) -> None:
+    directive = _DIRECTIVE.fullmatch(line)
+    if directive is not None and (directive[1] or directive[2].strip()):
+        _check_directive(directive[1], directive[2], where)
+    for word in _WORD.findall(strings_blanked(line)):
+        reason = _FORBIDDEN.get(word) or _FORBIDDEN.get(word.strip("_"))
+        if reason:
+            raise _refused(f"'{safe_terminal(word)}' is not allowed in a network: {reason}", where)
+
+
+def _check_directive(word: str, rest: str, where: str) -> None:
+    if word not in _DIRECTIVES.split():
+        shown = safe_terminal(word or rest.strip())[:40]
+        raise _refused(f"#{shown} is not allowed in a network", where)
+    if word == "pragma" and not _PRAGMA.fullmatch(rest):
+        shown = safe_terminal(rest.strip())[:40]
+        raise _refused(f"'#pragma {shown}' is not allowed in a network", where)
+
+
+def _check_names(text: str, where: str) -> None:
+    """In the whole text: an attribute may go on over lines."""
+    for arguments in _NAMING.findall(text):
+        if '"' in arguments and not _PLAIN_STRING.fullmatch(arguments):
+            raise _refused("a name of a section or symbol is not a plain one", where)
+
+
+def _included(rest: str, path: Path, known: frozenset[str], where: str) -> str:
+    found = _INCLUDE.fullmatch(rest)
+    if found is None:
+        raise _refused("an #include does not name its file", where)
+    name = found[1] or found[2] or ""
+    if not _PLAIN_NAME.fullmatch(name):
+        raise _refused(
+            f"#include of '{safe_terminal(name)}': only files of the network's own folder", where
+        )
+    if name not in known and not (path.parent / name).is_file():
+        raise FileError(
+            f"#include of '{name}', which is neither a header of the runtime nor beside the source",
+            where=where,
+            hint=f"put {name} into {path.parent}",
+        )
+    return name
+
+
+def _refused(message: str, where: str) -> FileError:
+    return FileError(message, where=where, hint=_HINT)

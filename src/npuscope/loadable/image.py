@@ -1,0 +1,215 @@
+"""Reading runtime-loadable images: every count and offset is checked before it is used."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+from npuscope.errors import FileError
+from npuscope.loadable.codes import OFFSET_MASK, PoolKind, Segment, aligned, offset_of
+from npuscope.loadable.image_blobs import FoundBlob, find_blobs
+from npuscope.loadable.image_checks import check_header, fault, stored_bytes
+from npuscope.loadable.image_model import Image, ImagePool, Seal, Section
+from npuscope.loadable.image_pools import (
+    check_stored,
+    context_place,
+    read_context,
+    read_pools,
+    text_at,
+)
+from npuscope.loadable.layout import (
+    TRAILER_MAGIC,
+    TRAILER_VERSION,
+    Context,
+    Flags,
+    Header,
+    Trailer,
+)
+from npuscope.loadable.relocations import Reach, read_relocations
+from npuscope.text import safe_terminal
+
+__all__ = ["Image", "ImagePool", "Seal", "Section", "read_image", "read_image_file"]
+
+_LARGEST = 512 << 20
+_TRAILER_START = struct.pack("<I", TRAILER_MAGIC)
+
+
+def read_image_file(path: str | Path) -> Image:
+    """Read an image; the parameters of a split one are looked for beside it."""
+    path = Path(path)
+    beside = path.with_name(f"{path.stem}_params{path.suffix}")
+    data = _read(path)
+    try:
+        wanted = len(data) >= Header.BYTES and not Header.unpack(data).params_offset
+        return read_image(data, _read(beside) if wanted and beside.is_file() else None)
+    except FileError as error:
+        where = f"{safe_terminal(str(path))}, {error.where}" if error.where else str(path)
+        raise FileError(error.message, where=where, hint=error.hint) from None
+
+
+def read_image(data: bytes, params: bytes | None = None) -> Image:
+    """Read an image. `params` are the bytes of the second file, if there are two."""
+    header = Header.unpack(data)
+    check_header(header, len(data))
+    context = read_context(data, header)
+    name, runtime = (_text(data, header, context, word) for word in ("c_name", "rt_version_desc"))
+    pools = read_pools(data, header)
+    split = not header.params_offset and context.params_bin_sz > 0
+    end = _end(header, context, len(data))
+    trailer = _seal(data, end)
+    kept, params_trailer = _parameters(data, params, header, context, trailer)
+    if kept is not None:
+        check_stored(pools, len(kept), header)
+    notes = _check_rest(data, end, header, trailer)
+    relocations = read_relocations(data, header, _reach(header, pools, kept))
+    return Image(
+        name=name,
+        runtime=runtime,
+        size_bytes=len(data),
+        header=header,
+        flags=Flags.unpack(header.flags),
+        context=context,
+        sections=_sections(data, header, kept),
+        pools=pools,
+        relocations=relocations,
+        blobs=_blobs(data, header, kept),
+        split=split,
+        params_bytes=None if kept is None else len(kept),
+        params_crc=_params_seal(kept, context),
+        trailer=trailer,
+        params_trailer=params_trailer,
+        notes=notes,
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise FileError(f"has {size:,} bytes, at most {_LARGEST:,}", where=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _text(data: bytes, header: Header, context: Context, name: str) -> str:
+    return text_at(data, header, getattr(context, name), context_place(header, name))
+
+
+def _end(header: Header, context: Context, size_bytes: int) -> int:
+    """Where a trailer starts: behind the parameters, or behind the relocations when split."""
+    if not header.params_offset:
+        return min(aligned(offset_of(header.rel_end)), size_bytes)
+    end = header.params_offset + context.params_bin_sz
+    if end > size_bytes:
+        raise fault(
+            context_place(header, "params_bin_sz"),
+            f"{context.params_bin_sz} bytes of parameters start at {header.params_offset}, "
+            f"the file ends at {size_bytes}",
+            "the file is cut off: copy or package it again",
+        )
+    return end
+
+
+def _seal(data: bytes, end: int) -> Seal:
+    """Our trailer at `end`. What starts like one and is none is a wrong one."""
+    rest = data[end : end + Trailer.BYTES]
+    if not rest or not _TRAILER_START.startswith(rest[: len(_TRAILER_START)]):
+        return Seal.ABSENT
+    if len(rest) < Trailer.BYTES:
+        return Seal.WRONG
+    found = Trailer.unpack(rest)
+    good = found.version == TRAILER_VERSION and found == Trailer.of(data[:end])
+    return Seal.OK if good else Seal.WRONG
+
+
+def _parameters(
+    data: bytes, params: bytes | None, header: Header, context: Context, trailer: Seal
+) -> tuple[bytes | None, Seal]:
+    """What lies from the first parameter on, and the seal of the file of its own."""
+    if header.params_offset:
+        sealed_end = header.params_offset + context.params_bin_sz
+        end = len(data) if trailer is Seal.ABSENT else sealed_end
+        return data[header.params_offset : end], Seal.ABSENT
+    if params is None:
+        return (None if context.params_bin_sz else b""), Seal.ABSENT
+    size = context.params_bin_sz
+    if len(params) < size:
+        raise FileError(
+            f"the file of the parameters has {len(params)} bytes, the image needs {size}",
+            where=f"byte {context_place(header, 'params_bin_sz')}",
+            hint="give the NAME_rel_params.bin that was written with this image",
+        )
+    seal = _seal(params, size)
+    return params if seal is Seal.ABSENT else params[:size], seal
+
+
+def _check_rest(data: bytes, end: int, header: Header, trailer: Seal) -> tuple[str, ...]:
+    """Bytes that nothing in the file accounts for."""
+    rest = len(data) - end - (0 if trailer is Seal.ABSENT else Trailer.BYTES)
+    if rest <= 0:
+        return ()
+    if trailer is Seal.ABSENT and not header.params_offset:
+        raise fault(
+            Header.offset("params_offset"),
+            f"the header says that parameters are in a file of their own, but {rest} bytes "
+            f"follow the relocations at byte {end}",
+        )
+    return (f"{rest} bytes follow the {'parameters' if trailer is Seal.ABSENT else 'trailer'}",)
+
+
+def _reach(header: Header, pools: tuple[ImagePool, ...], params: bytes | None) -> Reach:
+    limits = {
+        int(Segment.RAM): offset_of(header.bss_end),
+        int(Segment.FLASH): offset_of(header.data_data),
+    }
+    if params is None:  # blobs may lie before the parameters, in the file that was not given
+        limits[Segment.PARAM_0] = OFFSET_MASK
+    elif params:
+        limits[Segment.PARAM_0] = len(params)
+    for pool in pools:
+        if pool.flags.kind == PoolKind.RELOC and pool.flags.identifier == 1:
+            limits[Segment.PARAM_1] = aligned(pool.descriptor.size)
+    return Reach(limits)
+
+
+def _sections(data: bytes, header: Header, params: bytes | None) -> tuple[Section, ...]:
+    code_end, stored = offset_of(header.data_data), stored_bytes(header)
+    rel, rel_end = offset_of(header.rel_start), offset_of(header.rel_end)
+    got = header.got_end - header.got_start
+    first = code_end + offset_of(header.got_start)
+    data_end = min(offset_of(header.data_end), stored)
+    return (
+        _section(data, "text+rodata", Header.BYTES, code_end - Header.BYTES),
+        _section(data, "data", code_end, data_end),
+        _section(data, "GOT", first if got else code_end + data_end, got),
+        Section("bss", None, header.bss_end - header.bss_start),
+        _section(data, "REL", rel, rel_end - rel),
+        _params_section(header, params),
+    )
+
+
+def _section(data: bytes, name: str, offset: int, size: int) -> Section:
+    return Section(name, offset, size, zlib.crc32(data[offset : offset + size]))
+
+
+def _params_section(header: Header, params: bytes | None) -> Section:
+    if params is None:
+        return Section("params", None, 0)
+    return Section("params", header.params_offset or None, len(params), zlib.crc32(params))
+
+
+def _blobs(data: bytes, header: Header, params: bytes | None) -> tuple[FoundBlob, ...]:
+    """In code, data and parameters; those of a second file are counted from its start."""
+    found = find_blobs(data, Header.BYTES)
+    return (*found, *find_blobs(params)) if params and not header.params_offset else found
+
+
+def _params_seal(params: bytes | None, context: Context) -> Seal:
+    """The checksum in the context. Blobs that lie before the parameters are not in it."""
+    size = context.params_bin_sz
+    if params is None or not size:
+        return Seal.ABSENT
+    sums = (zlib.crc32(params[:size]), zlib.crc32(params[len(params) - size :]))
+    return Seal.OK if context.params_bin_crc32 in sums else Seal.WRONG

@@ -1,0 +1,150 @@
+"""Whether the words of a header can be true for a file of this size."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from npuscope.errors import FileError
+from npuscope.loadable.codes import WORD_BYTES, Segment, name_of, offset_of, segment_of
+from npuscope.loadable.layout import API_MAJOR, ENTRY_POINTS, MAGIC, Flags, Header
+
+_DAMAGED = "the file is damaged, or no packager wrote it: package the network again"
+_CUT = "the file is cut off or its header is damaged: copy or package it again"
+_IN_RAM = ("data_start", "data_end", "bss_start", "bss_end", "params_start", "context")
+_IN_FLASH = ("data_data", "rel_start", "rel_end", *ENTRY_POINTS)
+_GOT = ("got_start", "got_end")
+
+
+def fault(at: int, message: str, hint: str = _DAMAGED) -> FileError:
+    """What is wrong with the word or text at a byte of the file."""
+    return FileError(message, where=f"byte {at}", hint=hint)
+
+
+def check_header(header: Header, size_bytes: int) -> None:
+    """Raise for the first word that cannot be."""
+    _check_magic(header)
+    for name in _IN_RAM + (_GOT if header.got_start != header.got_end else ()):
+        _check_segment(header, name, Segment.RAM)
+    for name in _IN_FLASH:
+        _check_segment(header, name, Segment.FLASH)
+    _check_ram(header)
+    _check_file(header, size_bytes)
+    for name in ENTRY_POINTS:
+        _check_entry(header, name)
+
+
+def stored_bytes(header: Header) -> int:
+    """Length of the data block in the file: all of RAM but bss."""
+    return offset_of(header.bss_start)
+
+
+def _check_magic(header: Header) -> None:
+    if header.magic != MAGIC:
+        raise fault(
+            0,
+            f"expected {MAGIC:#010x} (NBIN), found {header.magic:#010x}",
+            "give a NAME_rel.bin as `npuscope package` writes it",
+        )
+    flags = Flags.unpack(header.flags)
+    if flags.major != API_MAJOR:
+        raise fault(
+            Header.offset("flags"),
+            f"is of API version {flags.major}.{flags.minor}, {API_MAJOR}.x is known",
+        )
+
+
+def _check_segment(header: Header, name: str, segment: Segment) -> None:
+    value = getattr(header, name)
+    if segment_of(value) != segment:
+        found = name_of(Segment, segment_of(value))
+        raise fault(
+            Header.offset(name),
+            f"{name} is {value:#010x}, in segment {found} instead of {segment.name}",
+        )
+
+
+def _check_ram(header: Header) -> None:
+    """0 = data_start <= data_end <= bss_start <= bss_end; the GOT lies before bss."""
+    if offset_of(header.data_start):
+        raise fault(
+            Header.offset("data_start"), f"data_start is {header.data_start:#x}, not 0x40000000"
+        )
+    _check_order(header, "data_start", "data_end", "bss_start", "bss_end")
+    if header.got_start != header.got_end:
+        _check_order(header, "got_start", "got_end", "bss_start")
+        _check_whole(header, "got_start", "got_end")
+    _check_whole(header, "data_data", "rel_start", "rel_end", "params_start", "context")
+
+
+def _check_file(header: Header, size_bytes: int) -> None:
+    """Header <= data <= REL <= parameters <= end of the file."""
+    data, block = offset_of(header.data_data), stored_bytes(header)
+    rel_start, rel_end = offset_of(header.rel_start), offset_of(header.rel_end)
+    if data < Header.BYTES:
+        raise fault(Header.offset("data_data"), f"data starts at byte {data}, inside the header")
+    _check_inside("data_data", data, size_bytes)
+    _check_inside("bss_start", data + block, size_bytes)
+    _check_order(header, "rel_start", "rel_end")
+    filled = max(offset_of(header.data_end), _got_end(header))
+    if rel_start < data + filled:
+        raise fault(
+            Header.offset("rel_start"),
+            f"the relocations start at byte {rel_start}, inside the data that ends at "
+            f"{data + filled}",
+        )
+    _check_inside("rel_end", rel_end, size_bytes)
+    _check_params(header, rel_end, size_bytes)
+
+
+def _got_end(header: Header) -> int:
+    return offset_of(header.got_end) if header.got_end != header.got_start else 0
+
+
+def _check_params(header: Header, rel_end: int, size_bytes: int) -> None:
+    offset = header.params_offset
+    if not offset:
+        return
+    at = Header.offset("params_offset")
+    if offset < rel_end or offset % WORD_BYTES:
+        raise fault(at, f"the parameters start at byte {offset}, the relocations end at {rel_end}")
+    _check_inside("params_offset", offset, size_bytes)
+
+
+def _check_inside(name: str, end: int, size_bytes: int) -> None:
+    if end > size_bytes:
+        raise fault(
+            Header.offset(name), f"{name} leads to byte {end}, the file ends at {size_bytes}", _CUT
+        )
+
+
+def _check_order(header: Header, *names: str) -> None:
+    for before, after in pairwise(names):
+        if getattr(header, before) > getattr(header, after):
+            raise fault(
+                Header.offset(after),
+                f"{after} {getattr(header, after):#010x} lies before "
+                f"{before} {getattr(header, before):#010x}",
+            )
+
+
+def _check_whole(header: Header, *names: str) -> None:
+    for name in names:
+        if getattr(header, name) % WORD_BYTES:
+            raise fault(
+                Header.offset(name), f"{name} is {getattr(header, name):#010x}, no whole word"
+            )
+
+
+def _check_entry(header: Header, name: str) -> None:
+    """A function in Thumb code, behind the header."""
+    offset = offset_of(getattr(header, name))
+    if not offset & 1:
+        raise fault(
+            Header.offset(name), f"{name} is {getattr(header, name):#010x}, an even address"
+        )
+    if not Header.BYTES <= offset < offset_of(header.data_data):
+        raise fault(
+            Header.offset(name),
+            f"{name} is at byte {offset}, the code from {Header.BYTES} to "
+            f"{offset_of(header.data_data)}",
+        )

@@ -1,0 +1,105 @@
+"""What `identify` tells about a runtime-loadable image: its counts, and every number in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npuscope.loadable.codes import Cpu, FloatAbi, Toolchain, name_of
+from npuscope.loadable.image import Image, ImagePool, read_image_file
+from npuscope.loadable.layout import Flags
+from npuscope.program.identify import Inspector
+from npuscope.program.inspectors.sample import Found, Sample, plain
+
+
+def inspect_loadable(sample: Sample) -> Found:
+    image = read_image_file(sample.path)
+    ignored = ("the instructions of the code", "the bytes of parameters")
+    return Found(version_text(image), image_counts(image), image_values(image), ignored)
+
+
+def version_text(image: Image) -> str:
+    """Of the runtime that the code was compiled against."""
+    return ".".join(map(str, image.context.version))
+
+
+def image_counts(image: Image) -> dict[str, Any]:
+    return {
+        "network": image.name,
+        "runtime": image.runtime,
+        "flags": f"{image.header.flags:#010x}",
+        "flags_text": flags_text(image.flags),
+        "xip_bytes": image.xip_bytes,
+        "copy_bytes": image.copy_bytes,
+        "xip_possible": image.xip_possible,
+        "ext_ram_bytes": image.ext_ram_bytes,
+        "params_offset": image.header.params_offset,
+        "params_bytes": image.context.params_bin_sz,
+        "split": image.split,
+        "pools": len(image.pools),
+        "relocations": image.relocations.count,
+        "flash_relocations": len(image.relocations.flash),
+        "blobs": len(image.blobs),
+        "trailer": image.trailer.value,
+        "params_trailer": image.params_trailer.value,
+        "params_crc": image.params_crc.value,
+        "notes": list(image.notes),
+    }
+
+
+def image_values(image: Image) -> dict[str, Any]:
+    values: dict[str, Any] = plain(
+        {
+            "header": image.header,
+            "flags": image.flags,
+            "context": image.context,
+            "sections": image.sections,
+            "relocations": image.relocations,
+            "blobs": image.blobs,
+            "entry_points": image.entry_points,
+        }
+    )
+    return {**values, "pools": [pool_json(pool) for pool in image.pools]}
+
+
+def pool_json(pool: ImagePool) -> dict[str, Any]:
+    """A row of the pool table; `package` prints the same."""
+    row = pool.descriptor
+    return {
+        "name": pool.name,
+        "flags": f"{row.flags:08x}",
+        "flags_text": pool.flags.text,
+        "foff": row.foff,
+        "dst": row.dst,
+        "size": row.size,
+    }
+
+
+def flags_text(flags: Flags) -> str:
+    """The flags in words, the processor first."""
+    unit = f"FPU, {name_of(FloatAbi, flags.float_abi).lower()} float ABI" if flags.fpu else "no FPU"
+    words = [
+        cpu_name(flags.cpu),
+        unit,
+        "secure" if flags.secure else "non-secure",
+        "with debug info" if flags.debug_info else "no debug info",
+        "asynchronous" if flags.asynchronous else "polling",
+        f"{toolchain_name(flags.toolchain)}",
+        f"API {flags.major}.{flags.minor}",
+    ]
+    return ", ".join(words)
+
+
+def cpu_name(part: int) -> str:
+    """Such as Cortex-M55; an unknown part by its number."""
+    name = name_of(Cpu, part)
+    if name.startswith("0x"):
+        return f"CPU part {name}"
+    return name.replace("CORTEX_M", "Cortex-M").replace("_PLUS", "+")
+
+
+def toolchain_name(number: int) -> str:
+    names = {Toolchain.GCC: "GCC", Toolchain.CLANG: "clang", Toolchain.ST_CLANG: "ST clang"}
+    return {int(k): v for k, v in names.items()}.get(number, f"tool-chain {number:#x}")
+
+
+INSPECTORS: dict[str, Inspector] = {"loadable": inspect_loadable}

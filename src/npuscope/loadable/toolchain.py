@@ -1,0 +1,213 @@
+"""The cross compiler: zig from the Python package, or an arm-none-eabi-gcc that is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from npuscope.errors import InternalError, TargetError, UsageError
+from npuscope.loadable import codes
+from npuscope.loadable.options import TOOLCHAINS, CpuTarget, PackageOptions
+from npuscope.loadable.sources import ImageSource, all_headers, firmware_folder, include_folders
+from npuscope.loadable.toolchain_cache import cache_folder, digest
+from npuscope.text import safe_terminal
+
+INSTALL_HINT = "pip install 'npuscope[board]'"
+TIMEOUT_S = 300.0
+_KEPT_VARIABLES = ("PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR")
+# Code and constants count from the program counter, data from R9.
+_ZIG_POSITION = ("-fropi", "-frwpi")
+_GCC_POSITION = (
+    "-fPIC",
+    "-msingle-pic-base",
+    "-mpic-register=r9",
+    "-mno-pic-data-is-text-relative",
+)
+# Short enums are part of the interface to the firmware. Products and sums are never fused, and
+# nothing is reordered: results are the same on every CPU.
+_COMMON = (
+    "-std=gnu11",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fshort-enums",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a tool ended, and what it had to say."""
+
+    code: int
+    text: str
+
+    @property
+    def first_error(self) -> str:
+        lines = [line for line in self.text.splitlines() if "error" in line.lower()]
+        return safe_terminal((lines or self.text.splitlines() or ["no message"])[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Commands with the target's flags; `tag` and `code` are how an image names its compiler."""
+
+    name: str
+    tag: str
+    code: codes.Toolchain
+    version: str
+    compiler: tuple[str, ...]
+    linker: tuple[str, ...]
+    target: CpuTarget
+    cache: Path
+
+    def compile(self, source: Path, output: Path, flags: Sequence[str]) -> Outcome:
+        return self.run([*self.compiler, *flags, "-c", str(source), "-o", str(output)])
+
+    def preprocess(self, source: Path, output: Path, flags: Sequence[str]) -> Outcome:
+        return self.run([*self.compiler, *flags, "-E", str(source), "-o", str(output)])
+
+    def run(self, command: Sequence[str]) -> Outcome:
+        """Never a shell, never the user's compiler variables, never without an end."""
+        environment = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
+        environment |= {
+            "LC_ALL": "C",
+            "ZIG_GLOBAL_CACHE_DIR": str(self.cache / "zig"),
+            "ZIG_LOCAL_CACHE_DIR": str(self.cache / "zig-local"),
+        }
+        try:
+            done = subprocess.run(
+                list(command),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TargetError(f"the {self.name} compiler did not end in {TIMEOUT_S:g} s") from None
+        except OSError as error:
+            raise TargetError(
+                f"the {self.name} compiler cannot be started: {error.strerror}"
+            ) from None
+        return Outcome(done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
+
+
+def find_toolchain(options: PackageOptions) -> Toolchain:
+    """The compiler that the options name; a hint how to get it where it is missing."""
+    if options.toolchain not in TOOLCHAINS:
+        raise UsageError(
+            f"unknown compiler '{options.toolchain}'", hint=f"known: {', '.join(TOOLCHAINS)}"
+        )
+    find = _zig if options.toolchain == "zig" else _gcc
+    return find(options.target, cache_folder())
+
+
+def _zig(target: CpuTarget, cache: Path) -> Toolchain:
+    folder = zig_folder()
+    program = str(folder / ("zig.exe" if os.name == "nt" else "zig"))
+    machine = ("-target", "thumb-freestanding-eabihf", f"-mcpu={target.zig}")
+    return Toolchain(
+        name="zig",
+        tag="CLANG",
+        code=codes.Toolchain.CLANG,
+        version=f"ziglang {metadata.version('ziglang')}",
+        compiler=(program, "cc", *machine, "-fno-sanitize=all", *_ZIG_POSITION, *_COMMON),
+        linker=(program, "ld.lld"),
+        target=target,
+        cache=cache,
+    )
+
+
+def zig_folder() -> Path:
+    found = util.find_spec("ziglang")
+    if found is None or not found.submodule_search_locations:
+        raise TargetError("the C compiler, ziglang, is not installed", hint=INSTALL_HINT)
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def _gcc(target: CpuTarget, cache: Path) -> Toolchain:
+    program, linker = shutil.which("arm-none-eabi-gcc"), shutil.which("arm-none-eabi-ld")
+    if program is None or linker is None:
+        raise TargetError(
+            "arm-none-eabi-gcc is not installed",
+            hint="install the GNU Arm Embedded toolchain, or use --toolchain zig",
+        )
+    machine = (*target.gcc, "-mthumb", "-mfloat-abi=hard")
+    found = Toolchain(
+        name="gcc",
+        tag="GCC",
+        code=codes.Toolchain.GCC,
+        version="",
+        compiler=(program, *machine, *_GCC_POSITION, *_COMMON),
+        linker=(linker,),
+        target=target,
+        cache=cache,
+    )
+    return _with_version(found, program)
+
+
+def _with_version(toolchain: Toolchain, program: str) -> Toolchain:
+    from dataclasses import replace
+
+    outcome = toolchain.run([program, "--version"])
+    if outcome.code:
+        raise TargetError(f"arm-none-eabi-gcc does not work: {outcome.first_error}")
+    return replace(toolchain, version=outcome.text.partition("\n")[0])
+
+
+def own_flags(dialect: int, definitions: Sequence[str] = ()) -> tuple[str, ...]:
+    """Definitions and folders that all code of an image is compiled with."""
+    folders = include_folders(firmware_folder())
+    return (
+        f"-DNPUSCOPE_DIALECT={dialect}",
+        "-DNPUSCOPE_KERNELS",
+        "-DNPUSCOPE_RELOCATABLE",
+        "-DLL_ATON_EB_DBG_INFO",
+        "-DLL_ATON_DBG_BUFFER_INFO_EXCLUDED=1",
+        *definitions,
+        *(f"-I{folder}" for folder in folders),
+    )
+
+
+def compile_own(
+    toolchain: Toolchain, sources: Sequence[ImageSource], flags: Sequence[str]
+) -> list[Path]:
+    """Objects of our own sources, from the cache where nothing changed."""
+    headers = [path.read_bytes() for path in all_headers(firmware_folder())]
+    common = digest(toolchain.version, *toolchain.compiler, *flags, *headers)
+    folder = toolchain.cache / "objects"
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+    def one(source: ImageSource) -> Path:
+        key = digest(common, *source.flags, source.path.name, source.path.read_bytes())
+        target = folder / f"{key}.o"
+        if not target.is_file():
+            _compile_to(toolchain, source, target, flags)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(one, sources))
+
+
+def _compile_to(
+    toolchain: Toolchain, source: ImageSource, target: Path, flags: Sequence[str]
+) -> None:
+    handle, name = tempfile.mkstemp(suffix=".o", dir=target.parent)
+    os.close(handle)
+    outcome = toolchain.compile(source.path, Path(name), [*flags, *source.flags])
+    if outcome.code:
+        Path(name).unlink(missing_ok=True)
+        raise InternalError(f"{source.path.name} does not compile: {outcome.first_error}")
+    os.replace(name, target)

@@ -1,0 +1,65 @@
+"""A private folder for what compilers leave behind: nobody else can plant an object there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from npuscope.errors import FileError
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_HINT = "remove it, or name another folder with XDG_CACHE_HOME"
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, made for this user alone."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _refuse_shared(folder)
+    except OSError as error:
+        raise FileError(f"cannot be used as cache: {error.strerror}", where=str(folder)) from None
+    return folder
+
+
+def _refuse_shared(folder: Path) -> None:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileError("is not a folder of its own", where=str(folder), hint=_HINT)
+    if not hasattr(os, "getuid"):
+        return  # rights are not kept in these bits there
+    if status.st_uid != os.getuid():
+        raise FileError("belongs to another user", where=str(folder), hint=_HINT)
+    if status.st_mode & _OTHERS:
+        raise FileError(
+            "others may write to it, and would decide what is linked into images",
+            where=str(folder),
+            hint=f"chmod 700 {folder}",
+        )
+
+
+def digest(*parts: bytes | str) -> str:
+    """One name for all of the parts; their borders count."""
+    total = sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()
+
+
+@contextmanager
+def work_folder(cache: Path) -> Iterator[Path]:
+    """A folder for one build, gone when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="build-", dir=cache))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

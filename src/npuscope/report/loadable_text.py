@@ -1,0 +1,196 @@
+"""Runtime-loadable images as text: sizes and the pool table as the vendor's tools print them."""
+
+from __future__ import annotations
+
+from npuscope.loadable.codes import Segment, name_of, segment_of
+from npuscope.loadable.compare import PARTS, Difference, Value
+from npuscope.loadable.fitting import Check, Fitting
+from npuscope.loadable.image import Image, ImagePool, Seal
+from npuscope.loadable.image_model import CLOSING
+from npuscope.loadable.inspectors import flags_text, version_text
+from npuscope.text import safe_terminal
+
+_HEADINGS = ("name (addr)", "flags", "foff", "dst", "size")
+_SEALS = {
+    Seal.OK: "whole: the checksum of the trailer is right",
+    Seal.ABSENT: "no trailer: nothing to check the file as a whole by",
+    Seal.WRONG: "DAMAGED: the trailer's length or checksum is wrong",
+}
+
+
+def size_lines(image: Image) -> list[str]:
+    """RAM that the two modes of loading need, and the place of the parameters."""
+    size = image.context.params_bin_sz
+    apart = " in a file of their own" if image.split else ""
+    return [
+        f"XIP size      = {_sized(image.xip_bytes)} data+got+bss sections",
+        f"COPY size     = {_sized(image.copy_bytes)} +ro sections",
+        f"PARAMS offset = {_sized(image.header.params_offset)}",
+        f"PARAMS size   = {_sized(size)}{apart}",
+    ]
+
+
+def pool_table(image: Image) -> list[str]:
+    """The pool descriptors with the one that closes them."""
+    rows = [_pool_cells(pool) for pool in (*image.pools, CLOSING)]
+    start = image.header.params_start
+    return [
+        *boxed(_HEADINGS, rows),
+        f" Table: mempool c-descriptors (off={start:08x}, {len(rows)} entries, "
+        f"from {name_of(Segment, segment_of(start))})",
+    ]
+
+
+def boxed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """A table in boxes; a column is at least two wider than its heading."""
+    columns = zip(headings, *rows, strict=True)
+    widths = [max(len(cells[0]) + 2, *map(len, cells)) for cells in columns]
+    return [
+        _rule(widths, "┌┬┐"),
+        _row(headings, widths),
+        _rule(widths, "├┼┤"),
+        *(_row(row, widths) for row in rows),
+        _rule(widths, "└┴┘"),
+    ]
+
+
+def image_text(source: str, image: Image) -> str:
+    """All that a person asks first about an image."""
+    return "\n".join([_headline(source, image), "", *_facts(image), "", *_tables(image)])
+
+
+def comparison_text(a: str, b: str, differences: tuple[Difference, ...]) -> str:
+    """What differs; the first line counts it by part."""
+    names = f"{safe_terminal(a)} and {safe_terminal(b)}"
+    if not differences:
+        return f"{names}: no difference"
+    parts = [difference.part for difference in differences]
+    counts = ", ".join(f"{part} {parts.count(part)}" for part in PARTS if part in parts)
+    rows = [(d.part, safe_terminal(d.name), _value(d.a), _value(d.b)) for d in differences]
+    table = aligned_rows([("part", "what", "a", "b"), *rows])
+    return "\n".join([f"{names}: {len(differences)} differences ({counts})", *table])
+
+
+def fitting_text(source: str, fitting: Fitting) -> str:
+    """Yes or no, by which way, then every check."""
+    ways = [n for n, good in (("XIP", fitting.xip_loads), ("COPY", fitting.copy_loads)) if good]
+    untold = sum(check.passed is None for check in fitting.common)
+    told = ", as far as the map tells" if untold and ways else ""
+    answer = f"yes, as {' or '.join(ways)}{told}" if ways else "no"
+    target = f"{safe_terminal(source)} on {safe_terminal(fitting.firmware)}"
+    checks = [
+        *(("both", check) for check in fitting.common),
+        *(("XIP", check) for check in fitting.xip),
+        *(("COPY", check) for check in fitting.copy),
+    ]
+    rows = [_check_row(mode, check) for mode, check in checks]
+    heading = ("mode", "check", "", "asked", "offered")
+    return "\n".join([f"{answer}: {target}", *aligned_rows([heading, *rows])])
+
+
+def _check_row(mode: str, check: Check) -> tuple[str, ...]:
+    state = {True: "ok", False: "NO", None: "?"}[check.passed]
+    return mode, safe_terminal(check.name), state, check.asked, safe_terminal(check.offered)
+
+
+def aligned_rows(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _value(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else safe_terminal(value)
+
+
+def _headline(source: str, image: Image) -> str:
+    name = safe_terminal(image.name)
+    whole = "" if image.whole else ", DAMAGED"
+    ways = "XIP or COPY" if image.xip_possible else "COPY only"
+    return (
+        f"{safe_terminal(source)}: runtime-loadable image of '{name}', runtime "
+        f"{version_text(image)}, {len(image.pools)} pools, {ways}{whole}"
+    )
+
+
+def _facts(image: Image) -> list[str]:
+    rows = {
+        "flags": f"{image.header.flags:08x} {flags_text(image.flags)}",
+        "runtime": f"{safe_terminal(image.runtime)} ({version_text(image)})",
+        "structures": f"epoch item {image.context.epoch_item_bytes} bytes, "
+        f"buffer info {image.context.buffer_info_bytes} bytes",
+        "file": f"{image.size_bytes:,} bytes, {_SEALS[image.trailer]}",
+        "parameters": _parameters(image),
+        "relocations": _relocations(image),
+        "blobs": _blobs(image),
+        "fixed": _fixed(image),
+    }
+    return [f"  {key:<12} {text}" for key, text in rows.items()] + [
+        f"  note         {note}" for note in image.notes
+    ]
+
+
+def _parameters(image: Image) -> str:
+    crc = f"CRC-32 {image.context.params_bin_crc32:08x}"
+    states = {Seal.OK: "right", Seal.WRONG: "WRONG", Seal.ABSENT: "not checked"}
+    if not image.context.params_bin_sz:
+        return "none"
+    if image.params_bytes is None:
+        return f"in a file of their own that was not found, {crc}"
+    place = "in a file of their own" if image.split else f"at byte {image.header.params_offset}"
+    return f"{place}, {crc} {states[image.params_crc]}"
+
+
+def _relocations(image: Image) -> str:
+    found = image.relocations
+    got = sum(1 for word in found.got if word)
+    return f"{got} in the GOT, {len(found.ram)} in data, {len(found.flash)} in code"
+
+
+def _blobs(image: Image) -> str:
+    size = sum(blob.size_bytes for blob in image.blobs)
+    return f"{len(image.blobs)} of the epoch controller, {size:,} bytes"
+
+
+def _fixed(image: Image) -> str:
+    spans = [
+        f"{safe_terminal(pool.name)} {pool.descriptor.dst:08x}+{pool.descriptor.size:,}"
+        for pool in image.fixed_pools
+    ]
+    return ", ".join(spans) or "no address is fixed"
+
+
+def _tables(image: Image) -> list[str]:
+    lines = [*size_lines(image), "", *pool_table(image)]
+    return [f"   {line}".rstrip() for line in lines]
+
+
+def _pool_cells(pool: ImagePool) -> tuple[str, ...]:
+    row = pool.descriptor
+    return (
+        f"{safe_terminal(pool.name)} ({row.name:08x})",
+        f"{row.flags:08x} {pool.flags.text}",
+        str(row.foff),
+        f"{row.dst:08x}",
+        str(row.size),
+    )
+
+
+def _sized(size: int) -> str:
+    return f"{size:<10,}({size:#x})"
+
+
+def _rule(widths: list[int], corners: str) -> str:
+    return corners[0] + corners[1].join("─" * (width + 2) for width in widths) + corners[2]
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    padded = (f" {cell:<{width}} " for cell, width in zip(cells, widths, strict=True))
+    return f"│{'│'.join(padded)}│"
