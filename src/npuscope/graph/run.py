@@ -87,7 +87,8 @@ class Plan:
 
 def _execute(stage: Stage, values: dict[str, Array]) -> None:
     try:
-        results = stage.step([values[name] for name in stage.reads])
+        with np.errstate(all="ignore"):  # infinities and NaN are results like any other
+            results = stage.step([values[name] for name in stage.reads])
     except _REFUSALS as error:
         raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
     for result, (name, shape, dtype) in zip(results, stage.makes, strict=True):

@@ -85,7 +85,7 @@ def test_image_code_has_no_address_in_flash(net, controller, tmp_path):
     pytest.importorskip("ziglang")
     program = relocatable(NETS[net](), "4.0", controller)
     folder = written(tmp_path, program)
-    flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m33", "-ffreestanding", "-Os"]
+    flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m33+fp_armv8d16sp", "-ffreestanding", "-Os"]
     flags += ["-fropi", "-frwpi", "-fshort-enums", "-Wall", "-Wextra", "-Werror", "-c"]
     flags += ["-DNPUSCOPE_DIALECT=3", "-DNPUSCOPE_KERNELS", "-DNPUSCOPE_RELOCATABLE"]
     flags += [f"-I{HEADERS}", f"-I{HEADERS.parent / 'kernels'}", f"-I{folder}"]

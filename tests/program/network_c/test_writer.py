@@ -191,8 +191,8 @@ def test_softmax_has_the_fixed_point_numbers_of_its_scale(demo):
 def test_kernels_that_the_library_lacks_are_npuscopes_own():
     program, machine = build(kernels())
     text = network_c_text(program, machine)
-    assert '#include "npuscope_kernels.h"\nnpuscope_kernel npuscope_tile;' in text
-    assert "npuscope_tile(&call_" in text
+    assert '#include "npuscope_kernels.h"\nnpuscope_kernel npuscope_move;' in text
+    assert "npuscope_move(&call_" in text
     assert "LL_ATON_LIB_Slice(" in text
     assert "ll_sw_forward_eltwise_integer(" in text
 

@@ -35,11 +35,18 @@ def litert(compare: Compare) -> Maker:
 
 
 def real(compare: Compare) -> Maker:
-    return lambda graph, op: lambda inputs: compare(inputs[0], inputs[1])
+    """Truth comes in the type that the output has: programs keep it in bytes."""
+
+    def make(graph: Graph, op: Op) -> Step:
+        made = graph.output_tensor(op).dtype.numpy
+        return lambda inputs: compare(inputs[0], inputs[1]).astype(made, copy=False)
+
+    return make
 
 
 def negation(graph: Graph, op: Op) -> Step:
-    return lambda inputs: np.logical_not(inputs[0])
+    made = graph.output_tensor(op).dtype.numpy
+    return lambda inputs: np.logical_not(inputs[0]).astype(made, copy=False)
 
 
 def choose(graph: Graph, op: Op) -> Step:

@@ -50,11 +50,10 @@ def integer_fully_connected(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:
 
 
 def litert_matmul(graph: Graph, op: Op) -> Step:
-    """Product of two activations; LiteRT multiplies the two scales in float32."""
+    """Product of two activations."""
     a, b = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)
-    scales = np.float32(quant_of(a).scale) * np.float32(quant_of(b).scale)
-    factor = float(scales) / quant_of(output).scale
+    factor = product_factor(a, b, output)
     target = litert_target(output, Activation.NONE)
     emit = ExactRescale(scale_twice, quantized_multipliers(factor), np.zeros(1, np.int64), target)
     attrs = op.attrs_as(MatMulAttrs)
@@ -67,6 +66,12 @@ def litert_matmul(graph: Graph, op: Op) -> Step:
         return result
 
     return step
+
+
+def product_factor(a: Tensor, b: Tensor, output: Tensor) -> float:
+    """Accumulator to output; LiteRT multiplies the two scales in float32."""
+    scales = np.float32(quant_of(a).scale) * np.float32(quant_of(b).scale)
+    return float(scales) / quant_of(output).scale
 
 
 def _centred(values: Array, tensor: Tensor, swap: bool) -> Array:

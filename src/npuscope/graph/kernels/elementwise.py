@@ -109,7 +109,8 @@ def litert_quantize(graph: Graph, op: Op) -> Step:
     scale, zero = np.float32(quant_of(output).scale), quant_of(output).zero_point
 
     def step(inputs: Sequence[Array]) -> Array:
-        return saturate(round_half_away(inputs[0] / scale) + zero, output.dtype)
+        whole = round_half_away(inputs[0] / scale) + zero
+        return saturate(np.where(np.isnan(whole), output.dtype.limits[0], whole), output.dtype)
 
     return step
 
@@ -129,7 +130,7 @@ def dequantize(graph: Graph, op: Op) -> Step:
     source = graph.first_input(op)
     quant = quant_of(source)
     scale = per_axis(quant.scales, source, np.float32)
-    zero = per_axis(quant.zero_points, source, np.int32)
+    zero = per_axis(quant.zero_points, source, np.int32 if source.dtype.bits <= 16 else np.int64)
 
     def step(inputs: Sequence[Array]) -> Array:
         return (inputs[0] - zero).astype(np.float32) * scale

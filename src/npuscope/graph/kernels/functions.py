@@ -8,12 +8,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npuscope.graph.attrs import EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.graph.kernels.in_order import settled
+from npuscope.graph.kernels.real_math import (
+    cos,
+    erf,
+    exp,
+    expm1_below,
+    log,
+    log1p_fraction,
+    sin,
+    tanh,
+)
 from npuscope.graph.kernels.step import Array, Maker, Step
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import DType, Graph, Op
 
 Function = Callable[[Array], Array]
-
-_ERF = np.frompyfunc(math.erf, 1, 1)  # numpy has none
 
 
 def of(function: Function) -> Maker:
@@ -32,7 +41,7 @@ def quiet(function: Function) -> Step:
 
 
 def sigmoid(x: Array) -> Array:
-    power = np.exp(-np.abs(x))  # never overflows
+    power = exp(-np.abs(x))  # never overflows
     return np.where(x >= 0, 1 / (1 + power), power / (1 + power))
 
 
@@ -41,15 +50,11 @@ def hard_swish(x: Array) -> Array:
 
 
 def softplus(x: Array) -> Array:
-    return np.asarray(np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0))
+    return np.asarray(log1p_fraction(exp(-np.abs(x))) + np.maximum(x, 0))
 
 
 def mish(x: Array) -> Array:
-    return np.asarray(x * np.tanh(softplus(x)))
-
-
-def erf(x: Array) -> Array:
-    return np.asarray(_ERF(x)).astype(x.dtype)
+    return np.asarray(x * tanh(softplus(x)))
 
 
 def reciprocal(x: Array) -> Array:
@@ -67,13 +72,13 @@ def leaky_relu(graph: Graph, op: Op) -> Step:
 
 def elu(graph: Graph, op: Op) -> Step:
     alpha = np.float32(op.attrs_as(EluAttrs).alpha)
-    return quiet(lambda x: np.where(x >= 0, x, alpha * np.expm1(x)))
+    return quiet(lambda x: np.where(x >= 0, x, alpha * expm1_below(x)))
 
 
 def hard_sigmoid(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(HardSigmoidAttrs)
     alpha, beta = np.float32(attrs.alpha), np.float32(attrs.beta)
-    return quiet(lambda x: np.clip(alpha * x + beta, np.float32(0), np.float32(1)))
+    return quiet(lambda x: settled(np.clip(alpha * x + beta, np.float32(0), np.float32(1))))
 
 
 def gelu(graph: Graph, op: Op) -> Step:
@@ -86,18 +91,29 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_by_tanh(x: Array) -> Array:
     inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-    return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inner)))
+    return np.asarray(np.float32(0.5) * x * (1 + tanh(inner)))
 
 
 def cast(graph: Graph, op: Op) -> Step:
     """Truncates towards zero; numbers become true unless they are 0."""
-    dtype = graph.output_tensor(op).dtype.numpy
-    return quiet(lambda x: x.astype(dtype))
+    dtype = graph.output_tensor(op).dtype
+    whole = not dtype.is_float and dtype is not DType.BOOL
+    return quiet(
+        lambda x: _cut(x, dtype) if whole and x.dtype.kind == "f" else x.astype(dtype.numpy)
+    )
+
+
+def _cut(x: Array, dtype: DType) -> Array:
+    """Floats beyond the type become its limits and NaN 0, which CPUs do in several ways."""
+    low, high = dtype.limits
+    inside = np.where((x > low) & (x < high), x, np.float32(0)).astype(dtype.numpy)
+    limit = np.where(x >= high, dtype.numpy.type(high), inside)
+    return np.where(x <= low, dtype.numpy.type(low), limit)
 
 
 REAL: dict[str, Maker] = {
     "Sigmoid": of(sigmoid),
-    "Tanh": of(np.tanh),
+    "Tanh": of(tanh),
     "HardSwish": of(hard_swish),
     "Softplus": of(softplus),
     "Mish": of(mish),
@@ -112,10 +128,10 @@ REAL: dict[str, Maker] = {
     "Sqrt": of(np.sqrt),
     "Rsqrt": of(rsqrt),
     "Reciprocal": of(reciprocal),
-    "Exp": of(np.exp),
-    "Log": of(np.log),
-    "Sin": of(np.sin),
-    "Cos": of(np.cos),
+    "Exp": of(exp),
+    "Log": of(log),
+    "Sin": of(sin),
+    "Cos": of(cos),
     "LeakyRelu": leaky_relu,
     "Elu": elu,
     "HardSigmoid": hard_sigmoid,

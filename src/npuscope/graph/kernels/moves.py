@@ -20,7 +20,7 @@ from npuscope.graph.attrs_moves import (
 from npuscope.graph.kernels.step import Array, Step, Steps
 from npuscope.graph.model import Graph, Op
 
-_NUMPY_MODES = {
+NUMPY_MODES = {
     MirrorMode.REFLECT: "reflect",
     MirrorMode.SYMMETRIC: "symmetric",
     MirrorMode.EDGE: "edge",
@@ -53,7 +53,7 @@ def split(graph: Graph, op: Op) -> Steps:
 
 def mirror_pad(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(MirrorPadAttrs)
-    mode = _NUMPY_MODES[attrs.mode]
+    mode = NUMPY_MODES[attrs.mode]
     return lambda inputs: np.pad(inputs[0], attrs.pads, mode)  # type: ignore[call-overload]
 
 

@@ -13,8 +13,10 @@ from npuscope.graph.attrs import (
     LayerNormAttrs,
     SoftmaxAttrs,
 )
+from npuscope.graph.kernels import real_math
 from npuscope.graph.kernels.elementwise import centred
 from npuscope.graph.kernels.fixed_point import inverse_square_root
+from npuscope.graph.kernels.in_order import mean, settled, total
 from npuscope.graph.kernels.requantize import Multipliers, saturate, scale_twice
 from npuscope.graph.kernels.step import Array, Step, only_bytes, quant_of
 from npuscope.graph.model import DType, Graph, Op
@@ -23,9 +25,8 @@ _OUTPUT_BITS = 7  # LiteRT's L2 normalization always makes units of 1 / 128
 
 
 def _normalized(values: Array, axes: tuple[int, ...], epsilon: float) -> Array:
-    mean = values.mean(axis=axes, keepdims=True)
-    below = values - mean
-    variance = np.square(below).mean(axis=axes, keepdims=True)
+    below = values - mean(values, axes, keepdims=True)
+    variance = mean(np.square(below), axes, keepdims=True)
     return np.asarray(below / np.sqrt(variance + values.dtype.type(epsilon)))
 
 
@@ -69,7 +70,7 @@ def l2_norm(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(L2NormAttrs)
 
     def step(inputs: Sequence[Array]) -> Array:
-        squares = np.square(inputs[0]).sum(axis=attrs.axis, keepdims=True)
+        squares = total(np.square(inputs[0]), (attrs.axis,), keepdims=True)
         with np.errstate(all="ignore"):
             return np.asarray(inputs[0] / np.maximum(np.sqrt(squares), np.float32(attrs.epsilon)))
 
@@ -97,8 +98,8 @@ def log_softmax(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(SoftmaxAttrs)
 
     def step(inputs: Sequence[Array]) -> Array:
-        below = inputs[0] - inputs[0].max(axis=attrs.axis, keepdims=True)
-        total = np.exp(below).sum(axis=attrs.axis, keepdims=True)
-        return np.asarray(below - np.log(total))
+        below = inputs[0] - settled(inputs[0].max(axis=attrs.axis, keepdims=True))
+        powers = total(real_math.exp(below), (attrs.axis,), keepdims=True)
+        return np.asarray(below - real_math.log(powers))
 
     return step

@@ -8,40 +8,52 @@ from typing import Any
 import numpy as np
 
 from npuscope.graph.attrs import ArgAttrs, ReduceAttrs
+from npuscope.graph.kernels import in_order
+from npuscope.graph.kernels.in_order import settled
 from npuscope.graph.kernels.requantize import round_half_away, saturate
 from npuscope.graph.kernels.step import Array, Maker, Step, quant_of
 from npuscope.graph.model import Graph, Op
 
 
-def reduced(function: Callable[..., Any]) -> Maker:
-    """By one of numpy's reductions; whole numbers stay what they are."""
+def reduced(function: Callable[..., Any], real: Callable[..., Array]) -> Maker:
+    """By one of numpy's reductions, or `real` on floats; whole numbers stay what they are."""
 
     def make(graph: Graph, op: Op) -> Step:
         attrs, dtype = op.attrs_as(ReduceAttrs), graph.output_tensor(op).dtype.numpy
 
         def step(inputs: Sequence[Array]) -> Array:
+            if inputs[0].dtype.kind == "f":
+                return real(inputs[0], attrs.axes, attrs.keep_dims)
             result = function(inputs[0], axis=attrs.axes, keepdims=attrs.keep_dims)
-            return np.asarray(result).astype(
-                inputs[0].dtype if inputs[0].dtype.kind == "f" else dtype, copy=False
-            )
+            return np.asarray(result).astype(dtype, copy=False)
 
         return step
 
     return make
 
 
-largest = reduced(np.max)
-smallest = reduced(np.min)
-total = reduced(np.sum)
-product = reduced(np.prod)
-mean = reduced(np.mean)
+def _largest(values: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return settled(np.asarray(np.max(values, axis=axes, keepdims=keepdims)))
 
 
-def _length(values: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+def _smallest(values: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return settled(np.asarray(np.min(values, axis=axes, keepdims=keepdims)))
+
+
+def _length(values: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.asarray(np.sqrt(in_order.total(np.square(values), axes, keepdims)))
+
+
+def _whole_length(values: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     return np.asarray(np.sqrt(np.sum(np.square(values), axis=axis, keepdims=keepdims)))
 
 
-length = reduced(_length)
+largest = reduced(np.max, _largest)
+smallest = reduced(np.min, _smallest)
+total = reduced(np.sum, in_order.total)
+product = reduced(np.prod, in_order.product)
+mean = reduced(np.mean, in_order.mean)
+length = reduced(_whole_length, _length)
 
 
 def litert_sum(graph: Graph, op: Op) -> Step:

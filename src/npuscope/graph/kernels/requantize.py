@@ -57,10 +57,14 @@ def rounding_shift(values: Array, bits: Array | int) -> Array:
 
 def scale_reduced(values: Array, factors: Multipliers) -> Array:
     """The rule of 64-bit accumulators (16-bit activations): 16-bit mantissa, half up."""
-    mantissa = np.minimum((factors.mantissa + 2**15) >> 16, 0x7FFF)
-    shift = 15 - factors.shift
+    mantissa, shift = reduced_multipliers(factors)
     scaled: Array = (values.astype(np.int64) * mantissa + np.left_shift(1, shift - 1)) >> shift
     return scaled
+
+
+def reduced_multipliers(factors: Multipliers) -> tuple[Array, Array]:
+    """Mantissas of 16 bits, and the right shifts that go with them."""
+    return np.minimum((factors.mantissa + 2**15) >> 16, 0x7FFF), 15 - factors.shift
 
 
 _BELOW_HALF = {

@@ -43,12 +43,12 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+def nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     chosen = _ROUND[attrs.rounding](places(attrs, axis, size))
     return np.asarray(np.clip(chosen, 0, size - 1)).astype(np.intp)
 
 
-def _litert_nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+def litert_nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     """LiteRT multiplies by a float32 ratio of the sizes."""
     count = attrs.sizes[axis]
     corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
@@ -68,7 +68,7 @@ def litert_resize(graph: Graph, op: Op) -> Step:
     attrs, source = op.attrs_as(ResizeAttrs), graph.first_input(op)
     _, height, width, _ = source.shape
     if attrs.mode == ResizeMode.NEAREST:
-        rows, columns = (_litert_nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
+        rows, columns = (litert_nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
         return _nearest(attrs, rows, columns)
     if source.dtype in (DType.INT8, DType.INT16):
         return _integer_linear(attrs, height, width)
@@ -78,7 +78,7 @@ def litert_resize(graph: Graph, op: Op) -> Step:
 def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
     """Places and shares in units of 2**-10; the result rounds half away from zero."""
     (top, bottom, down), (left, right, across) = (
-        _integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
+        integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
     )
     down = down[:, np.newaxis, np.newaxis]
     across = across[:, np.newaxis]
@@ -96,7 +96,7 @@ def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
     return step
 
 
-def _integer_shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
+def integer_shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
     """Lower and upper neighbour of every output place, and the share of the upper one."""
     count, whole = attrs.sizes[axis], 1 << _BITS
     corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
@@ -119,31 +119,32 @@ def real_resize(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(ResizeAttrs)
     _, height, width, _ = graph.first_input(op).shape
     if attrs.mode == ResizeMode.NEAREST:
-        rows, columns = (_nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
+        rows, columns = (nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
         return _nearest(attrs, rows, columns)
     return _linear(attrs, height, width)
 
 
 def _linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
     (top, bottom, down), (left, right, across) = (
-        _shares(attrs, axis, size) for axis, size in enumerate((height, width))
+        shares(attrs, axis, size) for axis, size in enumerate((height, width))
     )
     down, across = down[:, np.newaxis, np.newaxis], across[:, np.newaxis]
 
     def step(inputs: Sequence[Array]) -> Array:
         upper, lower = inputs[0][:, top], inputs[0][:, bottom]
         one = np.float32(1)
-        return np.asarray(
-            (one - down) * (one - across) * upper[:, :, left]
-            + (one - down) * across * upper[:, :, right]
-            + down * (one - across) * lower[:, :, left]
-            + down * across * lower[:, :, right]
-        )
+        with np.errstate(invalid="ignore"):  # no share of an infinity is not a number
+            return np.asarray(
+                (one - down) * (one - across) * upper[:, :, left]
+                + (one - down) * across * upper[:, :, right]
+                + down * (one - across) * lower[:, :, left]
+                + down * across * lower[:, :, right]
+            )
 
     return step
 
 
-def _shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
+def shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
     at = np.clip(places(attrs, axis, size), 0, np.float32(size - 1))
     lower = np.minimum(np.floor(at).astype(np.intp), size - 1)
     upper = np.minimum(lower + 1, size - 1)

@@ -9,6 +9,7 @@ import numpy as np
 from npuscope.graph.attrs import ConcatAttrs, PadAttrs, TransposeAttrs
 from npuscope.graph.kernels.between import quantized
 from npuscope.graph.kernels.elementwise import litert_pad_value
+from npuscope.graph.kernels.float_ops import activated
 from npuscope.graph.kernels.requantize import (
     clamp_limits,
     real_limits,
@@ -99,10 +100,8 @@ def _to_scale_of(source: Tensor, output: Tensor) -> Step:
 
 def real_concat(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(ConcatAttrs)
-    return _concat(attrs.axis, real_limits(attrs.activation))
+    return lambda inputs: activated(np.concatenate(inputs, axis=attrs.axis), attrs.activation)
 
 
-def _concat(axis: int, limits: tuple[float, float]) -> Step:
-    if limits == (-np.inf, np.inf):
-        return lambda inputs: np.concatenate(inputs, axis=axis)
+def _concat(axis: int, limits: tuple[int, int]) -> Step:
     return lambda inputs: np.concatenate(inputs, axis=axis).clip(*limits)

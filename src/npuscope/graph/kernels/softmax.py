@@ -25,7 +25,7 @@ def litert_softmax(graph: Graph, op: Op) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
     only_bytes(op, source, output)
     attrs = op.attrs_as(SoftmaxAttrs)
-    table = _exponentials(attrs.beta, quant_of(source).scale)
+    table = exponentials(attrs.beta, quant_of(source).scale)
     summands = rounding_shift(table, _SUM_BITS)
     low = output.dtype.limits[0]
 
@@ -41,7 +41,7 @@ def litert_softmax(graph: Graph, op: Op) -> Step:
     return step
 
 
-def _exponentials(beta: float, scale: float) -> Array:
+def exponentials(beta: float, scale: float) -> Array:
     """exp(-beta * scale * d) for d = 0 ... 255 as fractions.
 
     LiteRT skips terms below exp(-31); the fraction of 31 bits is zero there already.

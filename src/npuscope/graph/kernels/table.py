@@ -12,6 +12,7 @@ from npuscope.graph.kernels import (
     conv,
     dense,
     elementwise,
+    float_layers,
     float_ops,
     functions,
     litert_functions,
@@ -66,16 +67,16 @@ def _comparison(function: compare.Compare) -> Row:
 
 
 _WEIGHTED = {
-    "Conv2D": _fast(conv.litert_conv2d, qdq.qdq_conv2d, float_ops.conv2d),
+    "Conv2D": _fast(conv.litert_conv2d, qdq.qdq_conv2d, float_layers.conv2d),
     "TransposeConv": _fast(
         transpose_conv.litert_transpose_conv,
         qdq.qdq_transpose_conv,
         transpose_conv.transpose_conv,
     ),
     "FullyConnected": _fast(
-        dense.litert_fully_connected, qdq.qdq_fully_connected, float_ops.fully_connected
+        dense.litert_fully_connected, qdq.qdq_fully_connected, float_layers.fully_connected
     ),
-    "MatMul": _whole(float_ops.matmul, dense.litert_matmul),
+    "MatMul": _whole(float_layers.matmul, dense.litert_matmul),
 }
 _OPERANDS = {
     "Add": _values(float_ops.add, elementwise.litert_add),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,31 +21,44 @@ EmitMaker = Callable[[Graph, Op, IntegerWeights], Emit]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Adds patches (N, H, W, kh, kw, O) to images (N, rows, columns, O)."""
+class Room:
+    """Room for every patch; what lies outside of the output is dropped."""
 
     attrs: TransposeConvAttrs
+    images: tuple[int, ...]  # (N, H, W, I)
+    weights: tuple[int, ...]  # (O, kernel rows, kernel columns, I / groups)
     output: tuple[int, ...]
 
-    def __call__(self, patches: Array) -> Array:
+    def empty(self, dtype: np.dtype[Any]) -> Array:
+        rows, columns = (self._extent(axis) for axis in (0, 1))
+        return np.zeros((self.images[0], rows, columns, self.weights[0]), dtype)
+
+    def _extent(self, axis: int) -> int:
+        last = (self.images[1 + axis] - 1) * self.attrs.strides[axis]
+        patch = (self.weights[1 + axis] - 1) * self.attrs.dilations[axis] + 1
+        return max(last + patch, self.output[1 + axis] + self.attrs.pads[axis])
+
+    def under(self, y: int, x: int) -> tuple[slice, slice, slice]:
+        """Where the pixels add by a tap."""
+        return slice(None), self._every(0, y), self._every(1, x)
+
+    def _every(self, axis: int, tap: int) -> slice:
+        first, stride = tap * self.attrs.dilations[axis], self.attrs.strides[axis]
+        return slice(first, first + (self.images[1 + axis] - 1) * stride + 1, stride)
+
+    @property
+    def seen(self) -> tuple[slice, slice, slice]:
+        """The output's part."""
         top, left, _, _ = self.attrs.pads
-        height, width, kernel_height, kernel_width = patches.shape[1:5]
-        (down, right), (far_down, far_right) = self.attrs.strides, self.attrs.dilations
-        # room for every patch; what lies outside of the output is dropped
-        rows = max((height - 1) * down + (kernel_height - 1) * far_down + 1, self.output[1] + top)
-        columns = max(
-            (width - 1) * right + (kernel_width - 1) * far_right + 1, self.output[2] + left
-        )
-        room = np.zeros((len(patches), rows, columns, patches.shape[5]), patches.dtype)
-        for y in range(kernel_height):
-            for x in range(kernel_width):
-                first, start = y * far_down, x * far_right
-                room[
-                    :,
-                    first : first + (height - 1) * down + 1 : down,
-                    start : start + (width - 1) * right + 1 : right,
-                ] += patches[:, :, :, y, x]
-        return room[:, top : top + self.output[1], left : left + self.output[2]]
+        return slice(None), slice(top, top + self.output[1]), slice(left, left + self.output[2])
+
+
+def _spread(patches: Array, room: Room) -> Array:
+    """Adds patches (N, H, W, kh, kw, O) to images (N, rows, columns, O)."""
+    sums = room.empty(patches.dtype)
+    for y, x in np.ndindex(*patches.shape[3:5]):
+        sums[room.under(y, x)] += patches[:, :, :, y, x]
+    return sums[room.seen]
 
 
 def _patches(images: Array, weights: Array, groups: int) -> Array:
@@ -74,13 +88,13 @@ def integer_transpose_conv(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:
     attrs, zero = op.attrs_as(TransposeConvAttrs), quant_of(weights.input).zero_point
     exact = np.float32 if weights.reach.max() <= FLOAT32_EXACT else np.float64
     factors = weights.values.astype(exact)
-    spread = Spread(attrs, output.shape)
+    room = Room(attrs, weights.input.shape, weights.values.shape, output.shape)
     emit = make_emit(graph, op, weights)
 
     def step(inputs: Sequence[Array]) -> Array:
         images = np.subtract(inputs[0], zero, dtype=exact)
         result = np.empty(output.shape, output.dtype.numpy)
-        sums = spread(_patches(images, factors, attrs.groups))
+        sums = _spread(_patches(images, factors, attrs.groups), room)
         emit(np.ascontiguousarray(sums).reshape(-1, output.shape[3]), result)
         return result
 
@@ -99,14 +113,33 @@ def _centred_weights(graph: Graph, op: Op) -> IntegerWeights:
 
 
 def transpose_conv(graph: Graph, op: Op) -> Step:
-    """On real values."""
-    attrs = op.attrs_as(TransposeConvAttrs)
-    spread = Spread(attrs, graph.output_tensor(op).shape)
+    """On real values: terms in the order of the weights, the bias last (see float_layers)."""
+    attrs, shape = op.attrs_as(TransposeConvAttrs), graph.output_tensor(op).shape
 
     def step(inputs: Sequence[Array]) -> Array:
-        result = spread(_patches(inputs[0], inputs[1], attrs.groups))
+        result = _spread_terms(inputs[0], inputs[1], attrs, shape)
         if len(inputs) > 2:
             result = result + inputs[2]
         return activated(result, attrs.activation)
 
     return step
+
+
+def _spread_terms(
+    images: Array, weights: Array, attrs: TransposeConvAttrs, output: tuple[int, ...]
+) -> Array:
+    outputs, kernel_height, kernel_width, depth = weights.shape
+    groups = attrs.groups
+    pixels = np.ascontiguousarray(np.moveaxis(_grouped(images, groups), 4, 0))
+    factors = weights.reshape(groups, outputs // groups, kernel_height, kernel_width, depth)
+    room = Room(attrs, images.shape, weights.shape, output)
+    sums = room.empty(images.dtype)
+    with np.errstate(all="ignore"):
+        for y, x, d in np.ndindex(kernel_height, kernel_width, depth):
+            term = pixels[d][..., np.newaxis] * factors[:, :, y, x, d]
+            sums[room.under(y, x)] += term.reshape(*images.shape[:3], outputs)
+    return sums[room.seen]
+
+
+def _grouped(images: Array, groups: int) -> Array:
+    return images.reshape(*images.shape[:3], groups, -1)

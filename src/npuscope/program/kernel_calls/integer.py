@@ -33,7 +33,8 @@ from npuscope.program.kernel_calls.model import (
     prepared,
 )
 from npuscope.program.kernel_calls.tables import table_call, tensor_of
-from npuscope.program.kernel_calls.work import Work, plain_call
+from npuscope.program.kernel_calls.values import value_call
+from npuscope.program.kernel_calls.work import Work
 
 Builder = Callable[[Work], KernelCall]
 
@@ -74,7 +75,7 @@ def _quantize(work: Work) -> KernelCall:
     """From floats, 8 bits or more bits: by rounding, by a table, by a multiplier."""
     source, target = work.inputs[0], work.outputs[0]
     if source.quant is None:
-        return plain_call(work)
+        return value_call(work)
     if target.quant is None or source.quant.per_channel or target.quant.per_channel:
         raise NoKernel("Quantize from one integer to another takes one scale a tensor")
     found = table_call(work)

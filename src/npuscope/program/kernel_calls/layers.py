@@ -29,7 +29,8 @@ from npuscope.program.kernel_calls.model import (
     prepared,
 )
 from npuscope.program.kernel_calls.tables import tensor_of
-from npuscope.program.kernel_calls.work import Work, plain_call, snake, whole_numbers
+from npuscope.program.kernel_calls.values import value_call
+from npuscope.program.kernel_calls.work import Work, snake, whole_numbers
 
 _INPUTS = (ElementType.int8, ElementType.uint8, ElementType.int16, ElementType.uint16)
 _WEIGHTS = (ElementType.int8, ElementType.uint8, ElementType.int16)
@@ -177,7 +178,7 @@ def qdq_fully_connected(work: Work) -> KernelCall:
 def _qdq(work: Work, activation: Activation) -> KernelCall:
     """Integers where the reference takes them too, else reals between two conversions."""
     if not _takes_integers(work):
-        return plain_call(work)
+        return value_call(work)
     _check_one_scale(work, work.inputs[0])
     _check_weights(work)
     if len(work.inputs) > 2:

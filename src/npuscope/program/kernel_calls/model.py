@@ -70,7 +70,7 @@ def operand_of(buffer: Buffer) -> Operand:
     """A buffer as a kernel sees it: dense, last axis fastest."""
     if len(buffer.shape) > MAX_RANK:
         raise NoKernel(f"a software kernel takes {MAX_RANK} axes, not {len(buffer.shape)}")
-    if 0 < buffer.batch < buffer.channels and buffer.shape[1:-1].count(1) != len(buffer.shape) - 2:
+    if _in_blocks(buffer):
         raise NoKernel(f"buffer '{buffer.name}' holds blocks of channels: no kernel reads those")
     return Operand(
         buffer.shape,
@@ -79,6 +79,13 @@ def operand_of(buffer: Buffer) -> Operand:
         quant=buffer.quant,
         constant=buffer.is_param,
     )
+
+
+def _in_blocks(buffer: Buffer) -> bool:
+    """Blocks of channels are dense where each holds one pixel; a single value has no channels."""
+    if not buffer.shape or not 0 < buffer.batch < buffer.channels:
+        return False
+    return buffer.shape[1:-1].count(1) != len(buffer.shape) - 2
 
 
 def _type(buffer: Buffer) -> ElementType:

@@ -8,6 +8,7 @@ import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.attrs import Attrs
+from npuscope.graph.kernels.functions import REAL
 from npuscope.graph.kernels.step import Array
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
 from npuscope.program.kernel_calls.model import PREFIX, ElementType, KernelCall, Operand, prepared
@@ -15,14 +16,15 @@ from npuscope.program.kernel_calls.work import Work
 
 _BYTES = (ElementType.int8, ElementType.uint8)
 _TABLE = f"{PREFIX}table"
+_VALUE_BY_VALUE = frozenset([*REAL, "Clip", "Quantize", "Dequantize"])
 
 
 def table_call(work: Work) -> KernelCall | None:
-    """One look-up a value, where the op has one 8-bit input with one scale and keeps its shape."""
-    if len(work.inputs) != 1 or len(work.outputs) != 1:
+    """One look-up a value, where the op works value by value on 8 bits with one scale."""
+    if work.kind not in _VALUE_BY_VALUE:
         return None
     source, target = work.inputs[0], work.outputs[0]
-    if source.type not in _BYTES or source.shape != target.shape or _per_channel(source, target):
+    if source.type not in _BYTES or _per_channel(source, target) or not _stores(target):
         return None
     table = one_op_table(work.kind, work.attrs, work.numerics, source, target)
     if table is None:
@@ -30,22 +32,21 @@ def table_call(work: Work) -> KernelCall | None:
     return KernelCall(_TABLE, (source, prepared(table)), work.outputs)
 
 
+def _stores(target: Operand) -> bool:
+    """Real numbers in wider integers, or without a scale, depend on the CPU at their ends."""
+    return target.type is ElementType.float32 or (
+        target.quant is not None and target.type.name.endswith(("8", "16"))
+    )
+
+
 def _per_channel(*operands: Operand) -> bool:
     return any(operand.quant is not None and operand.quant.per_channel for operand in operands)
-
-
-# Ops that look at more than one value of their only input.
-_NOT_ELEMENTWISE = frozenset(
-    ["Softmax", "LogSoftmax", "L2Normalization", "LayerNorm", "MaxPool", "AveragePool", "Resize"]
-)
 
 
 def one_op_table(
     kind: str, attrs: Attrs, numerics: Numerics, source: Operand, target: Operand
 ) -> Array | None:
     """The op's results on every raw value, in the order of the values as unsigned bytes."""
-    if kind in _NOT_ELEMENTWISE:
-        return None
     values = np.arange(256, dtype=np.uint8).view(source.type.name)
     line = [
         tensor_of("x", replace(source, shape=(256,))),
