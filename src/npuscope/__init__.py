@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         load_machine,
         load_model,
         package,
+        run,
         validate,
     )
 
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "package",
     "profile",
+    "run",
     "validate",
 ]
 

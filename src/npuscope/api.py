@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explain import Explanation
+    from npuscope.board.emulated.boot import Placed
     from npuscope.loadable.build import Package
     from npuscope.loadable.options import PackageOptions
     from npuscope.machine.art_profile import ArtProfile
+    from npuscope.profile.load_and_run import LoadAndRun
     from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
     from npuscope.profile.validate import Validation
@@ -43,6 +45,7 @@ __all__ = [
     "measure",
     "package",
     "profile",
+    "run",
     "validate",
 ]
 
@@ -103,14 +106,16 @@ def measure(
 ) -> Measurement:
     """Profile a device block by block, as the firmware of a board counts.
 
-    `connect` names the device: simulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE.
-    The `source` of what runs on it adds what its compiler knows.
+    `connect` names the device: simulated, emulated, serial[:PORT][:BAUD], socket:HOST:PORT or
+    log:FILE. The `source` of what runs on it adds what its compiler knows.
     """
-    from npuscope.board.descriptor import parse_descriptor
+    from npuscope.board.descriptor import DescriptorKind, parse_descriptor
     from npuscope.profile.measure import measure as run_measure
     from npuscope.profile.measure import opened
 
     descriptor = parse_descriptor(connect)
+    if descriptor.kind is DescriptorKind.EMULATED:
+        options = {**options, "relocatable": True}  # it loads images
     subject = _subject(source, options)
     with opened(descriptor, subject) as device:
         return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)
@@ -164,6 +169,24 @@ def package(
     if directory is not None:
         write_files(Path(directory), made.files)
     return made
+
+
+def run(
+    placed: Placed,
+    *,
+    generation: str = "",
+    batch: int = 1,
+    inputs: Sequence[np.ndarray] | None = None,
+    mcu_mhz: float | None = None,
+    npu_mhz: float | None = None,
+) -> LoadAndRun:
+    """Load an image on the emulated board and run it."""
+    from npuscope.profile.load_and_run import load_and_run
+
+    told = {"clocks.mcu_mhz": mcu_mhz, "clocks.npu_mhz": npu_mhz}
+    overrides = {name: value for name, value in told.items() if value is not None}
+    clocks = load_machine(overrides=overrides).clocks
+    return load_and_run(placed, clocks, generation=generation, batch=batch, inputs=inputs)
 
 
 def validate(

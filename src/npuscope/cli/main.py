@@ -29,6 +29,7 @@ VERBS = {
     "inspect": "say what a file or folder is and what is in it",
     "checklist": "what a build needs on the board: files, memories, caches",
     "package": "a compiled network to an image that a firmware loads at run time",
+    "run": "load an image on a board (emulated by default) and run it",
     "disasm": "epoch-controller blobs to text",
     "asm": "text to an epoch-controller blob",
     "machines": "the machines and compiler generations that are known",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.output import deliver, refuse_overwrite, working, write_file
+from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.vendor_output import add_vendor_output, logged
 from npuscope.errors import UsageError
 from npuscope.loadable.options import (
     CPUS,
@@ -52,36 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--no-clean", action="store_true", help="keep the files in between in NAME_build"
     )
     parser.add_argument("--pack-dir", metavar="DIR", help="accepted, not needed")
-    _add_output(parser)
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    """As on every verb, but -v is the verbosity of the vendor's tool."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="print the result as JSON and nothing else, or write it to FILE",
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="the answer in one line")
-    group.add_argument("--verbose", action="store_true", help="details and tracebacks")
-    group.add_argument(
-        "-v",
-        "--verbosity",
-        nargs="?",
-        type=int,
-        const=1,
-        default=1,
-        choices=range(3),
-        help="0 the answer, 1 sizes and pools, 2 everything in the image",
-    )
-    group.add_argument(
-        "--log", nargs="?", const=_DEFAULT_LOG, metavar="FILE", help=f"a log ({_DEFAULT_LOG})"
-    )
-    group.add_argument("--debug", action="store_true", help="the inner log on stderr")
-    group.add_argument("--no-color", action="store_true", help="accepted: there are no colours")
+    add_vendor_output(parser, _DEFAULT_LOG)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         secure=not args.no_secure,
         c_file=args.gen_c_file,
     )
-    with _logged(args) as log:
+    with logged(args) as log:
         if args.parse_only:
             lines, result = _parsed(source, options)
         else:
@@ -109,26 +77,6 @@ def _source(args: argparse.Namespace) -> Path:
     if args.source is not None and args.input is not None:
         raise UsageError("the folder is given twice", where=f"--input {safe_terminal(args.input)}")
     return Path(args.source or args.input or _DEFAULT_INPUT)
-
-
-@contextlib.contextmanager
-def _logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
-    """The inner log into a file, whatever happens, and to stderr on request."""
-    stream = io.StringIO()
-    logger = logging.getLogger("npuscope")
-    handler = logging.StreamHandler(stream)
-    if args.log is not None:
-        logger.addHandler(handler)
-    if args.debug or args.log is not None:
-        logger.setLevel(logging.DEBUG)
-        shown = logging.DEBUG if args.debug or args.verbose else logging.WARNING
-        logging.getLogger().handlers[0].setLevel(shown)
-    try:
-        yield stream
-    finally:
-        logger.removeHandler(handler)
-        if args.log is not None:
-            write_file(args.log, stream.getvalue())
 
 
 def _parsed(source: Path, options: PackageOptions) -> tuple[list[str], dict[str, Any]]:

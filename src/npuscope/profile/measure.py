@@ -35,6 +35,8 @@ from npuscope.profile.recorded import Recorded
 from npuscope.profile.replay import LogDevice
 from npuscope.profile.validate import output_step
 from npuscope.program.model import Program
+from npuscope.program.network_c.layout import DIALECT_2
+from npuscope.program.network_c.layout import dialect as dialect_of
 from npuscope.text import safe_terminal
 
 _SEED = 0
@@ -101,15 +103,27 @@ def _open(descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None) -
             return LogDevice.open(descriptor.path)
         case DescriptorKind.SERIAL | DescriptorKind.SOCKET:
             return RemoteBoard.connect(descriptor, timeouts)
-        case DescriptorKind.EMULATED:
-            raise UsageError(
-                "there is no emulated board yet",
-                where="--connect",
-                hint="simulated runs the same program without a CPU's instructions",
-            )
     if subject.program is None or subject.machine is None:
-        raise UsageError("the simulated device needs a network", hint="give a model or a program")
+        name = descriptor.kind.value
+        raise UsageError(f"the {name} device needs a network", hint="give a model or a program")
+    if descriptor.kind is DescriptorKind.EMULATED:
+        return _emulated(subject.program, subject.machine)
     return SimulatedBoard(subject.program, subject.machine, blob_fetch=True)
+
+
+def _emulated(program: Program, machine: Machine) -> Device:
+    """The program packaged for the board's processor, loaded and served by its firmware."""
+    from npuscope.board.emulated.boot import Placed, load
+    from npuscope.board.emulated.firmware import CPU
+    from npuscope.loadable.from_program import package_program
+    from npuscope.loadable.options import PackageOptions
+
+    made = package_program(program, machine, PackageOptions(cpu=CPU))
+    image = next(iter(made.files.values()))
+    dialect = 2 if dialect_of(program.generation) is DIALECT_2 else 3
+    found = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
+    found.require_all()
+    return found.board
 
 
 def measure(

@@ -11,13 +11,13 @@ from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo import demo_graph
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
+from npuscope.program.code_files import blob_arrays, without_blobs
 from npuscope.program.images import pool_images
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import Pool, Streng, Unit
-from npuscope.report.build_files import blob_arrays, without_blobs
 from npuscope.sim.run import execute
 
 

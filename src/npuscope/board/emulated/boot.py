@@ -1,0 +1,199 @@
+"""Load and run on the emulated board: images into flash, firmware on, networks served."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from npuscope.board.client_exchange import Timeouts
+from npuscope.board.emulated import mailbox
+from npuscope.board.emulated.board import (
+    TIMEOUTS,
+    EmulatedBoard,
+    EmulatedMachine,
+    EmulatedSetup,
+)
+from npuscope.board.emulated.firmware import validation_firmware
+from npuscope.board.emulated.memory_map import (
+    EXEC_RAM_ADDRESS,
+    EXEC_RAM_BYTES,
+    EXTERNAL_RAM_ADDRESS,
+    EXTERNAL_RAM_BYTES,
+    FLASH_ADDRESS,
+    FLASH_BYTES,
+    MAILBOX_ADDRESS,
+    NETWORK_RAM_ADDRESS,
+    NETWORK_RAM_BYTES,
+)
+from npuscope.errors import DeviceError, FileError
+from npuscope.loadable.codes import Cpu
+from npuscope.loadable.image import read_image
+from npuscope.loadable.image_model import Image
+from npuscope.loadable.inspectors import cpu_name
+from npuscope.machine.model import Clocks
+
+NETWORK_ADDRESS = 0x71000000
+PARAMS_ADDRESS = 0x71800000
+_ALIGN = 64  # blobs are relocated in RAM, in whole cache lines of the NPU
+_OUTER_EXEC = NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES
+_READY_S = 60.0
+_LOOK_S = 0.005
+
+
+class Mode(IntFlag):
+    """How an image is installed, with the loader's numbers."""
+
+    XIP = 1
+    COPY = 2
+    CLEAR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An image, where it is put, and how it is to run."""
+
+    image: bytes = field(repr=False)
+    params: bytes | None = field(default=None, repr=False)
+    address: int = NETWORK_ADDRESS
+    params_address: int = PARAMS_ADDRESS
+    mode: Mode = Mode.COPY | Mode.CLEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The board with its networks, and what its loader said of each image."""
+
+    board: EmulatedBoard
+    results: tuple[mailbox.Result, ...]
+
+    def require_all(self) -> None:
+        for number, result in enumerate(self.results):
+            if result.status is not mailbox.Status.SERVED:
+                self.board.close()
+                raise DeviceError(
+                    f"the board's loader refused image {number + 1}: {result.reason} "
+                    f"(code {result.code})",
+                    hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` tells what it asks",
+                )
+
+
+def load(
+    images: Sequence[Placed],
+    generation: str,
+    clocks: Clocks,
+    *,
+    dialect: int = 3,
+    timeouts: Timeouts = TIMEOUTS,
+) -> Loaded:
+    """Start a board whose firmware finds the images in its flash."""
+    entries = _entries(images)
+    machine = EmulatedMachine(
+        EmulatedSetup(
+            validation_firmware(dialect), generation=generation, overrides=_overrides(clocks)
+        )
+    )
+    try:
+        for placed in images:
+            _flash(machine, placed)
+        machine.flash(MAILBOX_ADDRESS, mailbox.pack(entries, _rates(clocks)))
+        machine.start()
+        results = _wait(machine, len(entries))
+    except BaseException:
+        machine.close()
+        raise
+    return Loaded(EmulatedBoard(machine, timeouts), results)
+
+
+def _overrides(clocks: Clocks) -> dict[str, object]:
+    return {
+        "clocks.mcu_mhz": clocks.mcu_mhz,
+        "clocks.npu_mhz": clocks.npu_mhz,
+        "clocks.noc_mhz": clocks.noc_mhz,
+        "clocks.nic_mhz": clocks.nic_mhz,
+    }
+
+
+def _rates(clocks: Clocks) -> mailbox.ClockRates:
+    values = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
+    return mailbox.ClockRates(*(round(value * 1e6) for value in values))
+
+
+def _flash(machine: EmulatedMachine, placed: Placed) -> None:
+    machine.flash(placed.address, placed.image)
+    if placed.params is not None:
+        machine.flash(placed.params_address, placed.params)
+
+
+def _entries(images: Sequence[Placed]) -> tuple[mailbox.Entry, ...]:
+    """Each image gets RAM of its own, as much as it asks for."""
+    inside, outside, external = EXEC_RAM_ADDRESS, _OUTER_EXEC, NETWORK_RAM_ADDRESS
+    entries = []
+    for placed in images:
+        image = _checked(placed)
+        size = _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
+        if inside + size <= EXEC_RAM_ADDRESS + EXEC_RAM_BYTES:
+            exec_ram, inside = inside, inside + size
+        else:
+            # What is left of the external RAM; the loader refuses what does not fit there either.
+            room = max(0, EXTERNAL_RAM_ADDRESS + EXTERNAL_RAM_BYTES - outside)
+            exec_ram, size = outside, min(size, room)
+            outside += size
+        wanted = _aligned(image.ext_ram_bytes)
+        apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
+        entries.append(
+            mailbox.Entry(
+                placed.address,
+                len(placed.image),
+                *apart,
+                int(placed.mode),
+                exec_ram,
+                size,
+                external,
+                max(0, min(wanted, NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES - external)),
+            )
+        )
+        external += wanted
+    return tuple(entries)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def _checked(placed: Placed) -> Image:
+    """What can be told before anything is started."""
+    image = read_image(placed.image, placed.params)
+    if image.flags.cpu != Cpu.CORTEX_M33:
+        built_for = cpu_name(image.flags.cpu)
+        raise FileError(
+            f"the image is built for {built_for}, the emulated board has a Cortex-M33",
+            hint="package it with --cpu cortex-m33",
+        )
+    _in_flash("the image", placed.address, len(placed.image))
+    if placed.params is not None:
+        _in_flash("the parameters", placed.params_address, len(placed.params))
+    return image
+
+
+def _in_flash(what: str, address: int, size: int) -> None:
+    if not FLASH_ADDRESS <= address <= FLASH_ADDRESS + FLASH_BYTES - size:
+        raise DeviceError(
+            f"{what}: {size:,} bytes at {address:#x} lie outside of the flash",
+            hint=f"it reaches from {FLASH_ADDRESS:#x} to {FLASH_ADDRESS + FLASH_BYTES:#x}",
+        )
+
+
+def _wait(machine: EmulatedMachine, count: int) -> tuple[mailbox.Result, ...]:
+    """Until the firmware has looked at every image."""
+    end = time.monotonic() + _READY_S
+    while time.monotonic() < end:
+        data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
+        fault = machine.fault()
+        if fault is not None:
+            raise fault
+        if mailbox.state_of(data) is not mailbox.State.WAITING:
+            return mailbox.results_of(data, count)
+        time.sleep(_LOOK_S)
+    raise DeviceError(f"the board's firmware did not answer in {_READY_S:g} s")

@@ -1,0 +1,113 @@
+"""The board's memories: one set of bytes for the processor, the NPU's units and the host."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from npuscope.board.emulated.memory_map import MEMORIES, PAGE_BYTES, Stretch
+from npuscope.errors import DeviceError, TargetError
+from npuscope.machine.model import Machine
+from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
+from npuscope.program.model import Buffer, Pool
+from npuscope.program.units import Ref
+from npuscope.sim.memory import Bytes, Memory, Region
+
+# What units hold has no address on the device; here it has the one that no memory starts at.
+COEFFICIENT_BYTES = 1 << 24
+
+
+class BoardMemory:
+    """All memories, taken from the system page by page as they are touched."""
+
+    def __init__(self, memories: tuple[Stretch, ...] = MEMORIES) -> None:
+        self.memories = memories
+        # A page more than the device has: engines may look some bytes past the end.
+        self._images = {m.address: _image(m.size_bytes + PAGE_BYTES) for m in memories}
+
+    def image(self, memory: Stretch) -> Bytes:
+        return self._images[memory.address]
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        return self._span(address, size_bytes).tobytes()
+
+    def write(self, address: int, data: bytes) -> None:
+        """From outside, so flash too."""
+        self._span(address, len(data))[:] = np.frombuffer(data, np.uint8)
+
+    def _span(self, address: int, size_bytes: int) -> Bytes:
+        for memory in self.memories:
+            if size_bytes >= 0 and memory.holds(address, size_bytes):
+                start = address - memory.address
+                return self.image(memory)[start : start + size_bytes]
+        raise DeviceError(f"{size_bytes} bytes at {address:#x} lie in no memory of the board")
+
+
+def _image(size_bytes: int) -> Bytes:
+    return np.frombuffer(mmap.mmap(-1, size_bytes), np.uint8)
+
+
+class UnitMemory(Memory):
+    """The same bytes as the NPU's units see them: whole pools as buffers, and coefficients."""
+
+    def __init__(self, board: BoardMemory, machine: Machine) -> None:
+        self.board = board
+        self.pools = _pools(machine, board.memories)
+        self._pools = {pool.name: pool for pool in self.pools}
+        self.buffers = {pool.name: _whole(pool) for pool in self.pools}
+        self._coefficients = Region(0, COEFFICIENT_BYTES)
+        regions = [Region(m.address, m.end, board.image(m)) for m in board.memories]
+        self._regions = sorted([self._coefficients, *regions], key=lambda region: region.start)
+
+    def place(self, address: int) -> Ref:
+        """Where an engine starts, as a place in one of the pools."""
+        for pool in self.pools:
+            if pool.address <= address < pool.address + pool.size_bytes:
+                return Ref(pool.name, address - pool.address)
+        raise TargetError(f"a stream engine starts at {address:#x}, where no memory is")
+
+    def set_coefficients(self, pool: Pool, buffers: list[Buffer]) -> None:
+        """The coefficients known now; their bytes are written by `load`."""
+        self._pools[COEFFICIENT_POOL] = pool
+        self.buffers.update({buffer.name: buffer for buffer in buffers})
+
+    def load(self, offset: int, values: np.ndarray) -> None:
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self._coefficients.bytes()[offset : offset + len(raw)] = raw
+
+
+def _pools(machine: Machine, memories: tuple[Stretch, ...]) -> tuple[Pool, ...]:
+    """The machine's pools, made to cover all that is there: what no pool holds belongs to the
+    nearest one below, or to the first one of its memory."""
+    known = sorted(machine.pools, key=lambda pool: pool.address)
+    found = []
+    for memory in memories:
+        inside = [p for p in known if memory.address <= p.address < memory.end]
+        starts = [memory.address, *(p.address for p in inside[1:]), memory.end]
+        for pool, start, end in zip(inside, starts, starts[1:], strict=False):
+            found.append(
+                Pool(
+                    pool.name,
+                    start,
+                    end - start,
+                    pool.byte_width,
+                    pool.freq_ratio,
+                    writable=memory.writable,
+                    cacheable=pool.cacheable,
+                )
+            )
+    return tuple(found)
+
+
+def _whole(pool: Pool) -> Buffer:
+    return Buffer(
+        pool.name,
+        pool.size_bytes,
+        (pool.size_bytes,),
+        8,
+        pool.size_bytes,
+        pool=pool.name,
+        last=1 << 15,
+        is_param=not pool.writable,
+    )

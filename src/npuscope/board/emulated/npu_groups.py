@@ -1,0 +1,158 @@
+"""From registers to work: the units that run, lifted to a group, and what the simulator counts."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.board.emulated.memory import COEFFICIENT_BYTES, UnitMemory
+from npuscope.errors import DeviceError, NpuscopeError
+from npuscope.machine.model import Machine
+from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
+from npuscope.program.ec_blob.register_file import RegisterFile
+from npuscope.program.ec_blob.registers import UNIT_BY_PAGE, page_name, page_of
+from npuscope.program.ec_blob.switch import lift_links
+from npuscope.program.ec_blob.tables import Tables
+from npuscope.program.model import Epoch, EpochKind, Group, Program
+from npuscope.program.units import Ref, Streng, Unit
+from npuscope.sim.counters import EpochCounters
+from npuscope.sim.epochs import count_epochs
+from npuscope.sim.run import run_epoch
+
+Key = tuple[Hashable, ...]
+# A quarter of the room: the longest vectors of a group always find place behind it.
+_MOST_COEFFICIENTS = COEFFICIENT_BYTES // 4
+_MOST_GROUPS = 4096
+# What registers raise that no driver would write.
+_NO_SENSE = (ValueError, LookupError, ArithmeticError, MemoryError)
+_SWITCH = page_of("STRSWITCH", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Units that are on together; equal registers give equal work."""
+
+    key: Key
+    group: Group
+
+    @property
+    def engines_out(self) -> int:
+        """Bits of the engines that store: each tells by an interrupt when it has ended."""
+        engines = (unit for unit in self.group.units if isinstance(unit, Streng) and unit.dir)
+        return sum(1 << engine.id for engine in engines)
+
+    @property
+    def pages(self) -> tuple[int, ...]:
+        return tuple(page_of(unit.unit, unit.id) for unit in self.group.units)
+
+
+class Groups:
+    """Lifts, runs and counts groups; what is equal between inferences is done once."""
+
+    def __init__(self, memory: UnitMemory, machine: Machine) -> None:
+        self._memory = memory
+        self._machine = machine
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tables = Tables()
+        self._work: dict[Key, Work] = {}
+        self._counted: dict[tuple[bool, tuple[Key, ...]], EpochCounters] = {}
+
+    def lift(self, file: RegisterFile) -> Work:
+        """The units that are on now."""
+        key = _key(file)
+        if key not in self._work:
+            if self._tables.size_bytes > _MOST_COEFFICIENTS or len(self._work) >= _MOST_GROUPS:
+                self._forget()
+            self._work[key] = Work(key, self._lifted(file))
+        return self._work[key]
+
+    def run(self, work: Work) -> None:
+        """Data only: read, compute, store."""
+        try:
+            run_epoch(_epoch((work.group,)), self._memory)
+        except NpuscopeError as error:
+            raise _failed(error, work.group) from error
+
+    def count(self, work: tuple[Work, ...], blob: bool) -> EpochCounters:
+        """Time and counters of one epoch: one group, or all of one label in a blob."""
+        key = blob, tuple(part.key for part in work)
+        if key not in self._counted:
+            epoch = _epoch(tuple(part.group for part in work), 0 if blob else None)
+            try:
+                self._counted[key] = count_epochs(self._program(epoch), self._machine)[0]
+            except _NO_SENSE as error:
+                raise DeviceError(f"units that cannot be timed: {error}", where="NPU") from error
+        return self._counted[key]
+
+    def _program(self, epoch: Epoch) -> Program:
+        buffers = tuple(self._memory.buffers.values())
+        name, generation = self._machine.name, self._machine.generation.name
+        return Program("", name, generation, True, self._memory.pools, buffers, (epoch,), (), ())
+
+    def _lifted(self, file: RegisterFile) -> Group:
+        names = ", ".join(page_name(page) for page in file.enabled)
+        try:
+            units = tuple(self._unit(file, page) for page in file.enabled)
+            return Group(units, lift_links(file.switch))
+        except NpuscopeError as error:
+            raise DeviceError(f"the NPU cannot run: {error.message}", where=names) from error
+        except _NO_SENSE as error:
+            raise DeviceError(f"registers contradict each other: {error}", where=names) from error
+
+    def _unit(self, file: RegisterFile, page: int) -> Unit:
+        kind = UNIT_BY_PAGE[page]
+        number, image = page - kind.page, file.image(page)
+        match kind.name:
+            case "STRENG":
+                return self._engine(unit_streng.lift(number, image, self._place(file, page)))
+            case "CONVACC":
+                return unit_convacc.lift(number, image)
+            case "ARITH":
+                return unit_arith.lift(number, image, file.memory(page), self._keep)
+            case "ACTIV":
+                return unit_others.lift_activ(number, image, file.memory(page), self._keep)
+            case "POOL":
+                return unit_others.lift_pool(number, image)
+            case "DECUN":
+                return unit_others.lift_decun(number, image)
+        raise DeviceError(f"nothing is known about {kind.name}")
+
+    def _place(self, file: RegisterFile, page: int) -> Ref:
+        return self._memory.place(unit_streng.address(file.image(page)))
+
+    def _engine(self, engine: Streng) -> Streng:
+        pool = engine.addr_base.buffer
+        if engine.dir and self._memory.buffers[pool].is_param:
+            raise DeviceError(f"stream engine {engine.id} writes to {pool}, which is read only")
+        return engine
+
+    def _keep(self, name: str, values: np.ndarray) -> Ref:
+        before = len(self._tables.buffers)
+        place = self._tables.keep(f"@{before}.{name}", values)
+        for buffer in self._tables.buffers[before:]:
+            self._memory.load(buffer.offset, values)
+            self._memory.set_coefficients(self._tables.pool(), [buffer])
+        return place
+
+
+def _epoch(groups: tuple[Group, ...], blob: int | None = None) -> Epoch:
+    return Epoch(0, 0, EpochKind.HW, blob=blob, groups=groups)
+
+
+def _key(file: RegisterFile) -> Key:
+    units = ((page, *_words(file, page)) for page in file.enabled)
+    return (*units, _words(file, _SWITCH))
+
+
+def _words(file: RegisterFile, page: int) -> tuple[Hashable, ...]:
+    registers = frozenset(file.registers.get(page, {}).items())
+    return registers, frozenset(file.memory(page).items())
+
+
+def _failed(error: NpuscopeError, group: Group) -> DeviceError:
+    names = ", ".join(f"{unit.unit} {unit.id}" for unit in group.units)
+    return DeviceError(f"the NPU stopped: {error.message}", where=names, hint=error.hint)

@@ -1,0 +1,137 @@
+"""The validation firmware on the emulated board: built, given its networks, and started."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from firmware.bare_build import FIRMWARE, TARGET, WARNINGS, built, zig
+from npuscope import api
+from npuscope.board.emulated.board import EmulatedBoard, EmulatedSetup
+from npuscope.board.emulated.memory_map import (
+    EXEC_RAM_ADDRESS,
+    FLASH_ADDRESS,
+    MAILBOX_ADDRESS,
+    NETWORK_RAM_ADDRESS,
+)
+from npuscope.board.simulated import SimulatedBoard
+from npuscope.graph.model import Graph
+from npuscope.loadable.build import package
+from npuscope.loadable.options import PackageOptions
+from npuscope.machine.model import Machine
+from npuscope.program.model import Program
+
+PARTS = ("board/emulated", "validation", "runtime", "loader", "npu", "kernels")
+CPU = "cortex_m33+fp_armv8d16sp"
+DEFINES = (
+    "LL_ATON_EB_DBG_INFO",
+    "NPUSCOPE_WITH_NPU",
+    "NPUSCOPE_CPU_PART=0xD21",
+    "NPUSCOPE_SECURE=1",
+)
+XIP, COPY, CLEAR = 1, 2, 4
+EXEC_BYTES, EXT_BYTES, FILE_BYTES = 0x28000, 0x600000, 0x1000000
+LINE_BYTES = 64
+EMPTY, SERVED, REFUSED = range(3)
+_HEAD = struct.Struct("<8I")
+_ENTRY = struct.Struct("<9I")
+_RESULT = struct.Struct("<iI88s")
+_PARAMS_OFFSET = 4 * 12  # in the image's header
+_MAGIC, _VERSION, _ENTRIES, _FAULT_WORDS = 0x584F424D, 1, 4, 4
+
+
+def firmware(dialect: int = 3) -> bytes:
+    """The ELF file for runtimes of a dialect."""
+    sources = [path for part in PARTS for path in sorted((FIRMWARE / part).glob("*.c"))]
+    folders = [*PARTS, "include", "image"]
+    headers = [path for part in folders for path in sorted((FIRMWARE / part).glob("*.h"))]
+    script = FIRMWARE / "board/emulated/link.ld"
+    flags = [*TARGET, *WARNINGS, f"-mcpu={CPU}", "-Os", "-ffp-contract=off", "-fshort-enums"]
+    flags += ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
+    flags += [f"-D{name}" for name in (*DEFINES, f"NPUSCOPE_DIALECT={dialect}")]
+    flags += [f"-I{FIRMWARE / folder}" for folder in folders]
+    flags += ["-nostdlib", "-rtlib=compiler-rt", "-static", "-Wl,--entry=board_start"]
+    key = [*flags, *sources, *headers, script]
+    command = ("cc", *flags, "-T", script, *sources, "-o")
+    return built(".elf", key, lambda target: zig(*command, target)).read_bytes()
+
+
+@dataclass(frozen=True)
+class Image:
+    """A network as the loader takes it, and as the simulator knows it."""
+
+    program: Program
+    machine: Machine
+    file: bytes
+    params: bytes = b""
+
+    @property
+    def simulated(self) -> SimulatedBoard:
+        return SimulatedBoard(self.program, self.machine)
+
+    @property
+    def shift(self) -> int:
+        """Bytes before the file that put its parameters on a line of the cache.
+
+        The compiler counts with that; elsewhere bursts and cache lines are others.
+        """
+        (offset,) = struct.unpack_from("<I", self.file, _PARAMS_OFFSET)
+        return -offset % LINE_BYTES
+
+    @property
+    def dialect(self) -> int:
+        return 2 if self.program.generation.startswith("2.") else 3
+
+
+def image_of(graph: Graph, folder: Path, *, split: bool = False, **options: object) -> Image:
+    made = api.build(graph, {"relocatable": True, **options})  # type: ignore[typeddict-item]
+    api.write(made, folder)
+    packed = package(folder, PackageOptions(cpu="cortex-m33", split=split))
+    return Image(made.program, made.machine, *packed.files.values())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an image goes; every entry has its own part of each memory unless told."""
+
+    image: Image
+    mode: int = COPY | CLEAR
+    exec_ram: int = 0
+    exec_bytes: int = EXEC_BYTES
+
+    def placed(self, index: int) -> Entry:
+        return replace(self, exec_ram=self.exec_ram or EXEC_RAM_ADDRESS + index * EXEC_BYTES)
+
+    def words(self, index: int) -> tuple[int, ...]:
+        at = FLASH_ADDRESS + index * FILE_BYTES + self.image.shift
+        params = at + FILE_BYTES // 2 if self.image.params else 0
+        file = (at, len(self.image.file), params, len(self.image.params), self.mode)
+        ext_ram = NETWORK_RAM_ADDRESS + index * EXT_BYTES
+        return (*file, self.exec_ram, self.exec_bytes, ext_ram, EXT_BYTES)
+
+
+def boot(entries: Sequence[Entry], *, requires_trailer: bool = False) -> EmulatedBoard:
+    """A board that has read its mailbox."""
+    placed = [entry.placed(index) for index, entry in enumerate(entries)]
+    rows = [entry.words(index) for index, entry in enumerate(placed)]
+    files = {row[0]: entry.image.file for row, entry in zip(rows, placed, strict=True)}
+    files |= {row[2]: e.image.params for row, e in zip(rows, placed, strict=True) if row[2]}
+    files[MAILBOX_ADDRESS] = _mailbox(rows, requires_trailer)
+    dialect = entries[0].image.dialect if entries else 3
+    return EmulatedBoard.boot(EmulatedSetup(firmware(dialect)), files)
+
+
+def _mailbox(rows: Sequence[tuple[int, ...]], requires_trailer: bool) -> bytes:
+    head = _HEAD.pack(_MAGIC, _VERSION, 0, 0, 0, 0, requires_trailer, 0)
+    entries = b"".join(_ENTRY.pack(*row) for row in rows).ljust(_ENTRIES * _ENTRY.size, b"\0")
+    return head + entries + bytes(_ENTRIES * _RESULT.size + 4 * _FAULT_WORDS)
+
+
+def results(board: EmulatedBoard) -> list[tuple[int, int, str]]:
+    """The loader's code, the status and the reason of each entry."""
+    start = MAILBOX_ADDRESS + _HEAD.size + _ENTRIES * _ENTRY.size
+    raw = board.machine.read(start, _ENTRIES * _RESULT.size)
+    rows = _RESULT.iter_unpack(raw)
+    return [(code, status, text.split(b"\0")[0].decode()) for code, status, text in rows]
