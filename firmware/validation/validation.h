@@ -119,7 +119,7 @@ typedef struct {
   /* Networks that could not be installed: index << 16 | low half of the loader's code. */
   const uint32_t *failures;
   uint32_t failure_count;
-  /* Weak data is what the NPU has in its cache: called after the host wrote to memory. */
+  /* Called after the host wrote there: what the NPU has in its cache is old. */
   void (*memory_written)(uint32_t address, uint32_t bytes);
 } validation_board;
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from firmware.bare_build import FIRMWARE, TARGET, WARNINGS, built, zig
 from npuscope import api
+from npuscope.board.device import Device, Inference, random_values
 from npuscope.board.emulated.board import EmulatedBoard, EmulatedSetup
 from npuscope.board.emulated.memory_map import (
     EXEC_RAM_ADDRESS,
@@ -69,7 +73,8 @@ class Image:
 
     @property
     def simulated(self) -> SimulatedBoard:
-        return SimulatedBoard(self.program, self.machine)
+        """With the reads that bring blobs, which the emulated NPU does."""
+        return SimulatedBoard(self.program, self.machine, blob_fetch=True)
 
     @property
     def shift(self) -> int:
@@ -135,3 +140,36 @@ def results(board: EmulatedBoard) -> list[tuple[int, int, str]]:
     raw = board.machine.read(start, _ENTRIES * _RESULT.size)
     rows = _RESULT.iter_unpack(raw)
     return [(code, status, text.split(b"\0")[0].decode()) for code, status, text in rows]
+
+
+@contextmanager
+def booted(*entries: Entry, requires_trailer: bool = False) -> Iterator[EmulatedBoard]:
+    board = boot(entries, requires_trailer=requires_trailer)
+    try:
+        yield board
+    finally:
+        board.close()
+
+
+def inputs_of(device: Device, network: str, seed: int = 1) -> tuple[np.ndarray, ...]:
+    found = next(desc for desc in device.info().networks if desc.name == network)
+    chance = np.random.default_rng(seed)
+    return tuple(random_values(chance, np.dtype(d.dtype), d.shape) for d in found.inputs)
+
+
+def check(found: Inference, wanted: Inference) -> None:
+    """Data and what the NPU counts; the processor's own cycles are another matter."""
+    for got, right in zip(found.outputs, wanted.outputs, strict=True):
+        np.testing.assert_array_equal(got, right)
+    for node, expected_node in zip(found.nodes, wanted.nodes, strict=True):
+        # Moves are hybrid epochs in the interface, whoever does them.
+        own = {"kind": node.kind, "flags": node.flags, "mcu_cycles": node.mcu_cycles}
+        assert replace(node, npu_cycles=None) == replace(expected_node, npu_cycles=None, **own)
+        check_core(node.npu_cycles, expected_node.npu_cycles)
+
+
+def check_core(found: tuple[int, int, int] | None, wanted: tuple[int, int, int] | None) -> None:
+    """The core phase has a few cycles more: the processor wakes up."""
+    assert (found is None) == (wanted is None)
+    if found is not None and wanted is not None:
+        assert -60 <= found[1] - wanted[1] <= 200

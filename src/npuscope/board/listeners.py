@@ -10,9 +10,9 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from typing import Protocol
 
-from npuscope.board.server import VirtualBoard
-from npuscope.board.server_exchange import Gone
+from npuscope.board.server_exchange import Gone, Stream
 from npuscope.errors import DeviceError, UsageError
 from npuscope.text import safe_terminal
 
@@ -20,6 +20,12 @@ _LOGGER = logging.getLogger(__name__)
 # Waits are cut into slices so that close() from another thread is seen soon.
 _SLICE_S = 0.1
 _WRITE_TIMEOUT_S = 10.0
+
+
+class Served(Protocol):
+    """A board that answers a client: a virtual one, or the line of an emulated one."""
+
+    def serve(self, stream: Stream) -> None: ...
 
 
 class TcpListener:
@@ -41,7 +47,7 @@ class TcpListener:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"socket:{host}:{self.port}"
 
-    def serve(self, board: VirtualBoard) -> None:
+    def serve(self, board: Served) -> None:
         """One client after the other, until close()."""
         while not self._closed:
             client = self._accept()
@@ -121,7 +127,7 @@ class PtyListener:
     def address(self) -> str:
         return f"serial:{self.path}"
 
-    def serve(self, board: VirtualBoard) -> None:
+    def serve(self, board: Served) -> None:
         """Nothing tells that a client left, so the conversation simply goes on."""
         stream = PtyStream(self._master, lambda: self._closed)
         try:
@@ -158,7 +164,7 @@ class PtyStream:
                 left = left[os.write(self._master, left) :]
 
 
-def _converse(board: VirtualBoard, stream: SocketStream | PtyStream) -> None:
+def _converse(board: Served, stream: SocketStream | PtyStream) -> None:
     with contextlib.suppress(Gone):
         board.serve(stream)
 

@@ -59,7 +59,7 @@ _KIND_FLAGS = {
     EpochKind.HYBRID: BlockFlag.HYBRID,
 }
 # Which interface the epoch controller fetches by is not documented.
-_FETCH_BUSIF = 0
+FETCH_BUSIF = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Runtime:
         for index, row in enumerate(counted):
             mcu_cycles = round(row.core_cycles / self._npu_per_mcu)
             self.unit.advance(core_activity(row, blob_ends=index == last), mcu_cycles)
-        self.unit.advance(fetch_activity(_FETCH_BUSIF, fetch_bursts(block.blob_bytes)))
+        self.unit.advance(fetch_activity(FETCH_BUSIF, fetch_bursts(block.blob_bytes)))
 
     def _end(self, block: EpochBlock, counted: tuple[EpochCounters, ...]) -> None:
         self._call(EpochEvent.PRE_END, block)

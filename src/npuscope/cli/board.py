@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,8 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.api import Build
-    from npuscope.board.listeners import PtyListener, TcpListener
+    from npuscope.board.emulated.board import EmulatedBoard
+    from npuscope.board.listeners import PtyListener, Served, TcpListener
     from npuscope.board.simulated import SimulatedBoard
 
 
@@ -28,28 +31,82 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--host", default="127.0.0.1", help="address for --tcp (default: this computer only)"
     )
+    parser.add_argument(
+        "--emulated", action="store_true", help="firmware on an emulated Cortex-M answers"
+    )
     add_target(parser)
     add_model(parser)
     add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from npuscope.board.server import VirtualBoard
-
     for source in args.sources:
         refuse_overwrite(args, source)
     _check(args)
-    with working(args, "compiling"):
-        board = _board(args)
-    listener = _listener(args)
-    _announce(args, listener.address, [network.name for network in board.info().networks])
-    try:
-        listener.serve(VirtualBoard(board, memory=board))
-    except KeyboardInterrupt:  # the usual way to switch a board off
-        pass
-    finally:
-        listener.close()
+    with working(args, "compiling"), _powered(args) as (served, names):
+        listener = _listener(args)
+        _announce(args, listener.address, names)
+        try:
+            listener.serve(served)
+        except KeyboardInterrupt:  # the usual way to switch a board off
+            pass
+        finally:
+            listener.close()
     return 0
+
+
+@contextmanager
+def _powered(args: argparse.Namespace) -> Iterator[tuple[Served, list[str]]]:
+    """What answers, and the networks on it."""
+    if args.emulated:
+        with _emulated(args) as emulated:
+            from npuscope.board.emulated.bridge import Bridge
+
+            names = [network.name for network in emulated.info().networks]
+            yield Bridge(emulated.machine.link()), names
+        return
+    from npuscope.board.server import VirtualBoard
+
+    board = _board(args)
+    yield VirtualBoard(board, memory=board), [network.name for network in board.info().networks]
+
+
+@contextmanager
+def _emulated(args: argparse.Namespace) -> Iterator[EmulatedBoard]:
+    """All sources packaged and loaded side by side."""
+    from npuscope.api import build
+    from npuscope.board.emulated.boot import load, side_by_side
+    from npuscope.board.emulated.firmware import CPU
+    from npuscope.loadable.from_program import package_program
+    from npuscope.loadable.options import PackageOptions
+    from npuscope.program.network_c.layout import DIALECT_2, dialect
+
+    options = api_options(args)
+    options["relocatable"] = True
+    made = [build(source, options) for source in args.sources]
+    _check_machines(args, made)
+    images = [
+        package_program(one.program, one.machine, PackageOptions(cpu=CPU, name=name))
+        for one, name in zip(made, _unique(made), strict=True)
+    ]
+    generation = made[0].program.generation
+    found = load(
+        side_by_side([next(iter(image.files.values())) for image in images]),
+        generation,
+        made[0].machine.clocks,
+        dialect=2 if dialect(generation) is DIALECT_2 else 3,
+    )
+    found.require_all()
+    try:
+        yield found.board
+    finally:
+        found.board.close()
+
+
+def _unique(made: list[Build]) -> list[str]:
+    from npuscope.board.wire.describe import unique_names
+
+    return list(unique_names(one.program.name for one in made))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -61,12 +118,11 @@ def _board(args: argparse.Namespace) -> SimulatedBoard:
     """All sources as the networks of one board, each under its own name."""
     from npuscope.api import build
     from npuscope.board.simulated import SimulatedBoard
-    from npuscope.board.wire.describe import unique_names
 
     made = [build(source, api_options(args)) for source in args.sources]
     _check_machines(args, made)
-    names = unique_names(one.program.name for one in made)
-    programs = [replace(one.program, name=name) for name, one in zip(names, made, strict=True)]
+    pairs = zip(_unique(made), made, strict=True)
+    programs = [replace(one.program, name=name) for name, one in pairs]
     return SimulatedBoard(programs, made[0].machine)
 
 
@@ -97,5 +153,6 @@ def _announce(args: argparse.Namespace, address: str, networks: list[str]) -> No
     if args.json is not None:
         write_file(args.json, line + "\n")
     listed = safe_terminal(", ".join(networks))
-    print_text(args, f"{address}: a simulated board with {listed}\n  Ctrl-C switches it off")
+    kind = "an emulated" if args.emulated else "a simulated"
+    print_text(args, f"{address}: {kind} board with {listed}\n  Ctrl-C switches it off")
     print(end="", flush=True)

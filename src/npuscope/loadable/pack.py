@@ -15,6 +15,9 @@ from npuscope.text import safe_terminal
 _FUNCTIONS_FROM = 13
 LOADER_ALIGNMENT = 8
 
+# Parameters start where the NPU can read whole bursts, as in the pool that they were placed in.
+_BURST_BYTES = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -42,7 +45,7 @@ def pack_image(
     # Copied code and data lie one after the other, so the first must not spoil the second.
     data_at = aligned(len(linked.flash), max(LOADER_ALIGNMENT, linked.data_alignment))
     rel_at = aligned(data_at + len(linked.data))
-    params_at = aligned(rel_at + len(places.listed))
+    params_at = aligned(rel_at + len(places.listed), LOADER_ALIGNMENT if split else _BURST_BYTES)
     header = Header(
         magic=MAGIC,
         flags=_flags(toolchain, secure).pack(),

@@ -93,6 +93,15 @@ def test_a_reset_keeps_memory_and_drops_old_bytes(echo: EmulatedMachine) -> None
     assert echo.read(0x90000000, 4) == b"kept"
 
 
+def test_resets_do_not_use_up_the_address_space() -> None:
+    with EmulatedMachine(setup("echo", most_memory_bytes=1 << 30)) as machine:
+        for _ in range(15):
+            machine.reset()
+        link = machine.link()
+        link.write(b"still here")
+        assert received(link, 10) == inverted(b"still here")
+
+
 @pytest.mark.parametrize(
     ("address", "size"), [(0x20000000, 4), (0x343BFFFE, 4), (0x90000000, -1), (0, 0)]
 )

@@ -9,6 +9,7 @@ from npuscope.board.emulated.clock import CYCLES_PER_INSTRUCTION
 from npuscope.board.emulated.cpu import Cpu, Stop
 from npuscope.board.emulated.faults import FaultError
 from npuscope.board.emulated.memory import BoardMemory
+from npuscope.errors import TargetError
 
 
 def test_sleep_ticks_calls_and_events() -> None:
@@ -100,6 +101,13 @@ def test_instructions_are_counted_whatever_the_slices(slice_: int) -> None:
         pass
     assert stop is Stop.SLEEP
     assert cpu.instructions == 1 + 2 * 1000 + 1
+
+
+def test_an_emulator_that_counts_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed")
+    monkeypatch.setattr("npuscope.board.emulated.cpu._SCAN_WORDS", 2)
+    with pytest.raises(TargetError, match="keeps its count of instructions elsewhere"):
+        Cpu(BoardMemory())
 
 
 def test_time_is_instructions_and_sleep() -> None:

@@ -38,6 +38,7 @@ NETWORK_ADDRESS = 0x71000000
 PARAMS_ADDRESS = 0x71800000
 _ALIGN = 64  # blobs are relocated in RAM, in whole cache lines of the NPU
 _OUTER_EXEC = NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES
+_FLASH_STEP = 0x10000
 _READY_S = 60.0
 _LOOK_S = 0.005
 
@@ -77,6 +78,15 @@ class Loaded:
                     f"(code {result.code})",
                     hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` tells what it asks",
                 )
+
+
+def side_by_side(images: Sequence[bytes]) -> tuple[Placed, ...]:
+    """Whole images one after the other in flash."""
+    address, placed = NETWORK_ADDRESS, []
+    for image in images:
+        placed.append(Placed(image, address=address))
+        address += -(-len(image) // _FLASH_STEP) * _FLASH_STEP
+    return tuple(placed)
 
 
 def load(

@@ -13,7 +13,8 @@ from npuscope.board.emulated.memory import BoardMemory, UnitMemory
 from npuscope.board.emulated.npu_debug import CacheRegisters, DebugRegisters
 from npuscope.board.emulated.npu_groups import Groups, Work
 from npuscope.board.emulated.npu_interrupts import CONTROLLER_BIT, INTREG, InterruptController
-from npuscope.board.emulated.npu_time import Timeline
+from npuscope.board.emulated.npu_time import SETTLE_CYCLES, Timeline
+from npuscope.board.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.instructions import (
@@ -39,10 +40,8 @@ from npuscope.program.ec_blob.registers import (
     page_of,
     reset_value,
 )
-from npuscope.sim.debug_unit import Activity, DebugUnit, core_activity
+from npuscope.sim.debug_unit import Activity, DebugUnit, core_activity, fetch_activity
 
-# A processor that goes on without looking: so long after the last start units begin anyway.
-SETTLE_CYCLES = 2000
 # Reads of a running unit that are answered as they are; then the clock goes on to its end.
 _PATIENCE = 2
 _INTCTRL = page_of("INTCTRL", 0)
@@ -95,6 +94,14 @@ class Npu:
         if not self.time.is_busy:
             self._running = frozenset()
 
+    def _asked(self) -> None:
+        """The debug unit: units that are on begin now."""
+        self.catch_up()
+        if self._file.started:
+            self._enabled_at = self._now()
+            self._start()
+        self.interrupts.pending |= self.time.look(self._now())
+
     def wait(self) -> None:
         """The processor sleeps: nothing is configured any more."""
         if self._file.started:
@@ -109,7 +116,7 @@ class Npu:
                 self._polled()
             return self.interrupts.read(index)
         if page == _DEBUG:
-            self.catch_up()
+            self._asked()
             return self._debug.read(index)
         if index == CTRL:
             return self._control(page)
@@ -122,7 +129,7 @@ class Npu:
         if page == _INTCTRL:
             self.interrupts.write(index, value)
         elif page == _DEBUG:
-            self.catch_up()
+            self._asked()
             self._debug.write(index, value)
         elif index == CTRL:
             self.look()
@@ -196,11 +203,15 @@ class Npu:
                     break
         counted = [self._groups.count(tuple(work), blob=True) for work in epochs if work]
         last = len(counted) - 1
-        activities = [core_activity(row, i == last) for i, row in enumerate(counted)]
-        raised = [0] * last + [1 << CONTROLLER_BIT]
-        ending = activities or [Activity(0)]
-        pages = frozenset((_CONTROLLER,))
-        self._begin(list(zip(ending, raised, strict=True)), pages, self._now())
+        activities = [(core_activity(row, i == last), 0) for i, row in enumerate(counted)]
+        ending = (self._fetched(address), 1 << CONTROLLER_BIT)
+        self._begin([*activities, ending], frozenset((_CONTROLLER,)), self._now())
+
+    def _fetched(self, address: int) -> Activity:
+        """The reads that brought the blob; it is a whole number of 64-bit words."""
+        _, count = _words(self._board.read(address, 4 * HEADER_WORDS))
+        size = 4 * (HEADER_WORDS + count)
+        return fetch_activity(FETCH_BUSIF, fetch_bursts(size + size % 8))
 
     def _fetch(self, address: int) -> tuple[Instruction, ...]:
         where = f"epoch controller, {address:#x}"

@@ -27,6 +27,7 @@ class Item:
     start: str = "NULL"
     end: str = "NULL"
     blob: str = ""
+    wait: int = 0
     inputs: int = 0
     outputs: int = 0
     npu_cycles: int = 0
@@ -78,6 +79,8 @@ def _blob_item(scope: Scope, blob: int, epochs: list[Epoch]) -> Item:
         epochs[0].number,
         epochs[-1].last_number,
         blob=f"(uintptr_t)({_code_of(scope, blob)})",
+        inputs=_mask(e for e in _engines(epochs) if not e.dir),
+        outputs=_mask(e for e in _engines(epochs) if e.dir),
         npu_cycles=sum(epoch.claims.compute_cycles for epoch in epochs),
         total_cycles=sum(epoch.claims.max_cycles for epoch in epochs),
     )
@@ -108,11 +111,16 @@ def _hardware_item(epoch: Epoch, block: Block, parts: list[Block]) -> Item:
         epoch.last_number,
         block.start,
         block.end,
+        wait=_mask(block.outputs),
         inputs=_mask(block.inputs),
         outputs=_mask(block.outputs),
         npu_cycles=epoch.claims.compute_cycles if block == parts[0] else 0,
         total_cycles=epoch.claims.max_cycles if block == parts[0] else 0,
     )
+
+
+def _engines(epochs: list[Epoch]) -> list[Streng]:
+    return [unit for epoch in epochs for unit in epoch.units if isinstance(unit, Streng)]
 
 
 def _mask(engines: Iterable[Streng]) -> int:
@@ -127,7 +135,7 @@ def _item(item: Item) -> Lines:
         f"      .start_epoch_block = {item.start},",
         f"      .end_epoch_block = {item.end},",
         *blob,
-        f"      .wait_mask = {item.outputs:#010x},",
+        f"      .wait_mask = {item.wait:#010x},",
         f"      .flags = {_flags(item.flags)},",
         "#ifdef LL_ATON_EB_DBG_INFO",
         f"      .epoch_num = {item.first},",
