@@ -27,6 +27,7 @@ from npuscope.program.ec_blob.instructions import (
     Write,
     decode,
 )
+from npuscope.program.ec_blob.lift import waits_for_engine
 from npuscope.program.ec_blob.register_file import MEMORY_WORD, RegisterFile
 from npuscope.program.ec_blob.registers import (
     CLEAR_BIT,
@@ -196,7 +197,7 @@ class Npu:
                 case Label(number):
                     self._file.run(Write(_CONTROLLER, _LABEL, number))
                     epochs.append([])
-                case Poll() if _waits_for_engine(instruction) and self._file.started:
+                case Poll() if waits_for_engine(instruction) and self._file.started:
                     epochs[-1].append(self._captured())
                     self._groups.run(epochs[-1][-1])
                 case Irq():
@@ -231,9 +232,3 @@ class Npu:
 
 def _words(data: bytes) -> tuple[int, ...]:
     return tuple(memoryview(data).cast("I"))
-
-
-def _waits_for_engine(poll: Poll) -> bool:
-    unit = UNIT_BY_PAGE.get(poll.page)
-    named = unit is not None and unit.name == "STRENG" and poll.register == CTRL
-    return named and poll.lsb <= RUNNING_BIT <= poll.msb

@@ -10,9 +10,9 @@ import numpy as np
 from npuscope.board.emulated.memory import COEFFICIENT_BYTES, UnitMemory
 from npuscope.errors import DeviceError, NpuscopeError
 from npuscope.machine.model import Machine
-from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
+from npuscope.program.ec_blob.lift import lift_unit
 from npuscope.program.ec_blob.register_file import RegisterFile
-from npuscope.program.ec_blob.registers import UNIT_BY_PAGE, page_name, page_of
+from npuscope.program.ec_blob.registers import page_name, page_of
 from npuscope.program.ec_blob.switch import lift_links
 from npuscope.program.ec_blob.tables import Tables
 from npuscope.program.model import Epoch, EpochKind, Group, Program
@@ -104,25 +104,8 @@ class Groups:
             raise DeviceError(f"registers contradict each other: {error}", where=names) from error
 
     def _unit(self, file: RegisterFile, page: int) -> Unit:
-        kind = UNIT_BY_PAGE[page]
-        number, image = page - kind.page, file.image(page)
-        match kind.name:
-            case "STRENG":
-                return self._engine(unit_streng.lift(number, image, self._place(file, page)))
-            case "CONVACC":
-                return unit_convacc.lift(number, image)
-            case "ARITH":
-                return unit_arith.lift(number, image, file.memory(page), self._keep)
-            case "ACTIV":
-                return unit_others.lift_activ(number, image, file.memory(page), self._keep)
-            case "POOL":
-                return unit_others.lift_pool(number, image)
-            case "DECUN":
-                return unit_others.lift_decun(number, image)
-        raise DeviceError(f"nothing is known about {kind.name}")
-
-    def _place(self, file: RegisterFile, page: int) -> Ref:
-        return self._memory.place(unit_streng.address(file.image(page)))
+        unit = lift_unit(file, page, self._memory.place, self._keep)
+        return self._engine(unit) if isinstance(unit, Streng) else unit
 
     def _engine(self, engine: Streng) -> Streng:
         pool = engine.addr_base.buffer

@@ -7,7 +7,7 @@ broadcast only products of it. What is missing has no effect on values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
 from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
-from npuscope.program.ec_blob.bindings import Image
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
     Instruction,
@@ -76,7 +75,7 @@ class _Lifter:
         if isinstance(instruction, Label):
             self.epoch = instruction.number
             self.groups.setdefault(self.epoch, [])
-        elif isinstance(instruction, Poll) and _waits_for_engine(instruction):
+        elif isinstance(instruction, Poll) and waits_for_engine(instruction):
             self._capture()
 
     def _capture(self) -> None:
@@ -90,33 +89,43 @@ class _Lifter:
         self.groups[self.epoch].append(Group(units, lift_links(self.file.switch)))
 
     def _unit(self, page: int) -> Unit:
-        kind = UNIT_BY_PAGE[page]
-        number, image = page - kind.page, self.file.image(page)
-        match kind.name:
-            case "STRENG":
-                return self._engine(number, image)
-            case "CONVACC":
-                return unit_convacc.lift(number, image)
-            case "ARITH":
-                return unit_arith.lift(number, image, self.file.memory(page), self._keep)
-            case "ACTIV":
-                return unit_others.lift_activ(number, image, self.file.memory(page), self._keep)
-            case "POOL":
-                return unit_others.lift_pool(number, image)
-            case "DECUN":
-                return unit_others.lift_decun(number, image)
-        raise FileError(f"{kind.name} {number} is started; nothing is known about it")
+        return lift_unit(self.file, page, self._place, self._keep)
 
-    def _engine(self, number: int, image: Image) -> Unit:
-        place = self.addresses.ref(unit_streng.address(image), self.epoch)
-        return unit_streng.lift(number, image, place)
+    def _place(self, address: int) -> Ref:
+        return self.addresses.ref(address, self.epoch)
 
     def _keep(self, name: str, values: np.ndarray) -> Ref:
         group = len(self.groups[self.epoch or 0])
         return self.tables.keep(f"@epoch{self.epoch}.{group}.{name}", values)
 
 
-def _waits_for_engine(poll: Poll) -> bool:
+def lift_unit(
+    file: RegisterFile,
+    page: int,
+    place: Callable[[int], Ref],
+    keep: Callable[[str, np.ndarray], Ref],
+) -> Unit:
+    """The configuration of a unit that is on. `place` finds addresses, `keep` stores vectors."""
+    kind = UNIT_BY_PAGE[page]
+    number, image = page - kind.page, file.image(page)
+    match kind.name:
+        case "STRENG":
+            return unit_streng.lift(number, image, place(unit_streng.address(image)))
+        case "CONVACC":
+            return unit_convacc.lift(number, image)
+        case "ARITH":
+            return unit_arith.lift(number, image, file.memory(page), keep)
+        case "ACTIV":
+            return unit_others.lift_activ(number, image, file.memory(page), keep)
+        case "POOL":
+            return unit_others.lift_pool(number, image)
+        case "DECUN":
+            return unit_others.lift_decun(number, image)
+    raise FileError(f"{kind.name} {number} is started; nothing is known about it")
+
+
+def waits_for_engine(poll: Poll) -> bool:
+    """The moment at which everything that works together has been started."""
     unit = UNIT_BY_PAGE.get(poll.page)
     if unit is None or unit.name != "STRENG" or poll.register != CTRL:
         return False
