@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 
@@ -98,22 +99,35 @@ def load(
     timeouts: Timeouts = TIMEOUTS,
 ) -> Loaded:
     """Start a board whose firmware finds the images in its flash."""
-    entries = _entries(images)
+    entries, files = entries_of(images), files_of(images)
     machine = EmulatedMachine(
         EmulatedSetup(
             validation_firmware(dialect), generation=generation, overrides=_overrides(clocks)
         )
     )
     try:
-        for placed in images:
-            _flash(machine, placed)
-        machine.flash(MAILBOX_ADDRESS, mailbox.pack(entries, _rates(clocks)))
-        machine.start()
-        results = _wait(machine, len(entries))
+        results = start(machine, entries, files, clocks)
     except BaseException:
         machine.close()
         raise
     return Loaded(EmulatedBoard(machine, timeouts), results)
+
+
+def start(
+    machine: EmulatedMachine,
+    entries: tuple[mailbox.Entry, ...],
+    files: Mapping[int, bytes],
+    clocks: Clocks,
+) -> tuple[mailbox.Result, ...]:
+    """Reset a board that has these files in its flash, and wait for what its loader says.
+
+    Entries are taken as they are: the board's own loader is the one that refuses.
+    """
+    for address, data in files.items():
+        machine.flash(address, data)
+    machine.flash(MAILBOX_ADDRESS, mailbox.pack(entries, _rates(clocks)))
+    machine.start()
+    return _wait(machine, len(entries))
 
 
 def _overrides(clocks: Clocks) -> dict[str, object]:
@@ -130,42 +144,59 @@ def _rates(clocks: Clocks) -> mailbox.ClockRates:
     return mailbox.ClockRates(*(round(value * 1e6) for value in values))
 
 
-def _flash(machine: EmulatedMachine, placed: Placed) -> None:
-    machine.flash(placed.address, placed.image)
-    if placed.params is not None:
-        machine.flash(placed.params_address, placed.params)
-
-
-def _entries(images: Sequence[Placed]) -> tuple[mailbox.Entry, ...]:
-    """Each image gets RAM of its own, as much as it asks for."""
-    inside, outside, external = EXEC_RAM_ADDRESS, _OUTER_EXEC, NETWORK_RAM_ADDRESS
-    entries = []
-    for placed in images:
-        image = _checked(placed)
-        size = _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
-        if inside + size <= EXEC_RAM_ADDRESS + EXEC_RAM_BYTES:
-            exec_ram, inside = inside, inside + size
-        else:
-            # What is left of the external RAM; the loader refuses what does not fit there either.
-            room = max(0, EXTERNAL_RAM_ADDRESS + EXTERNAL_RAM_BYTES - outside)
-            exec_ram, size = outside, min(size, room)
-            outside += size
-        wanted = _aligned(image.ext_ram_bytes)
-        apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
-        entries.append(
-            mailbox.Entry(
-                placed.address,
-                len(placed.image),
-                *apart,
-                int(placed.mode),
-                exec_ram,
-                size,
-                external,
-                max(0, min(wanted, NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES - external)),
+def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
+    """Flash by address; images that lie over each other are refused."""
+    files = [(placed.address, placed.image) for placed in images]
+    files += [(p.params_address, p.params) for p in images if p.params is not None]
+    files.sort(key=lambda file: file[0])
+    for (address, data), (following, _) in itertools.pairwise(files):
+        if address + len(data) > following:
+            raise DeviceError(
+                f"{len(data):,} bytes at {address:#x} reach into the file at {following:#x}",
+                hint="give --address NET,PARAMS with more room between the two",
             )
-        )
-        external += wanted
+    return dict(files)
+
+
+def entries_of(images: Sequence[Placed]) -> tuple[mailbox.Entry, ...]:
+    """Each image gets RAM of its own: as much as it asks for, and what is left is shared out."""
+    checked = [(placed, _checked(placed)) for placed in images]
+    wanted = [_aligned(image.ext_ram_bytes) for _, image in checked]
+    # Buffers that a network leaves to its user lie behind its own ones.
+    spare = max(0, NETWORK_RAM_BYTES - sum(wanted)) // max(1, len(wanted)) // _ALIGN * _ALIGN
+    exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked])
+    ext_ram = NETWORK_RAM_ADDRESS
+    entries = []
+    for (placed, _), code, size in zip(checked, exec_ram, wanted, strict=True):
+        room = max(0, min(size + spare, NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES - ext_ram))
+        entries.append(_entry(placed, code, (ext_ram, room)))
+        ext_ram += room
     return tuple(entries)
+
+
+def _exec_bytes(placed: Placed, image: Image) -> int:
+    return _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
+
+
+def _exec_places(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Internal RAM first, then the end of the external one; the loader refuses what fits in
+    neither."""
+    inside, outside, places = EXEC_RAM_ADDRESS, _OUTER_EXEC, []
+    for size in sizes:
+        if inside + size <= EXEC_RAM_ADDRESS + EXEC_RAM_BYTES:
+            places.append((inside, size))
+            inside += size
+        else:
+            room = max(0, min(size, EXTERNAL_RAM_ADDRESS + EXTERNAL_RAM_BYTES - outside))
+            places.append((outside, room))
+            outside += room
+    return places
+
+
+def _entry(placed: Placed, code: tuple[int, int], ext_ram: tuple[int, int]) -> mailbox.Entry:
+    apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
+    file = (placed.address, len(placed.image))
+    return mailbox.Entry(*file, *apart, int(placed.mode), *code, *ext_ram)
 
 
 def _aligned(size: int) -> int:
@@ -203,7 +234,10 @@ def _wait(machine: EmulatedMachine, count: int) -> tuple[mailbox.Result, ...]:
         fault = machine.fault()
         if fault is not None:
             raise fault
-        if mailbox.state_of(data) is not mailbox.State.WAITING:
+        state = mailbox.state_of(data)
+        if state is mailbox.State.FAULT:
+            raise mailbox.fault_of(data)
+        if state is mailbox.State.READY:
             return mailbox.results_of(data, count)
         time.sleep(_LOOK_S)
     raise DeviceError(f"the board's firmware did not answer in {_READY_S:g} s")

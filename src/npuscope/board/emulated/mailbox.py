@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import astuple, dataclass
 from enum import IntEnum
+from typing import TypeVar
 
 from npuscope.errors import DeviceError
 
@@ -21,6 +22,7 @@ _FAULT = struct.Struct("<4I")
 _RESULTS_AT = _HEAD.size + MOST_ENTRIES * _ENTRY.size
 BYTES = _RESULTS_AT + MOST_ENTRIES * _RESULT.size + _FAULT.size
 _STATE_AT = 7 * 4
+_Word = TypeVar("_Word", bound=IntEnum)
 
 
 class State(IntEnum):
@@ -78,12 +80,29 @@ def pack(entries: tuple[Entry, ...], clocks: ClockRates, requires_trailer: bool 
 
 
 def state_of(data: bytes) -> State:
-    return State(int.from_bytes(data[_STATE_AT : _STATE_AT + 4], "little"))
+    return _known(State, int.from_bytes(data[_STATE_AT : _STATE_AT + 4], "little"))
 
 
 def results_of(data: bytes, count: int) -> tuple[Result, ...]:
     rows = (_RESULT.unpack_from(data, _RESULTS_AT + i * _RESULT.size) for i in range(count))
     return tuple(
-        Result(code, Status(status), reason.split(b"\0")[0].decode(errors="replace"))
+        Result(code, _known(Status, status), reason.split(b"\0")[0].decode(errors="replace"))
         for code, status, reason in rows
     )
+
+
+def fault_of(data: bytes) -> DeviceError:
+    """What the firmware's own handler noted of an exception."""
+    pc, lr, cfsr, hfsr = _FAULT.unpack_from(data, BYTES - _FAULT.size)
+    return DeviceError(
+        f"the firmware took an exception that it has no use for: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
+        where=f"emulated, pc {pc:#010x}, lr {lr:#010x}",
+    )
+
+
+def _known(kind: type[_Word], value: int) -> _Word:
+    """Code of an image runs beside the firmware and may have written here."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise DeviceError(f"the board's mailbox was overwritten: {value:#x} is no state") from None
