@@ -1,0 +1,114 @@
+"""What a stats buffer is about: cores, threads, ops, ports and dependencies of a program.
+
+Stored as JSON in the program container (segment `osb.layout`), so that a buffer explains itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Engine(Enum):
+    """What a thread drives."""
+
+    HVX = "HVX"
+    HMX = "HMX"
+    DMA = "DMAIssue"
+
+
+class MemorySpace(Enum):
+    """Where an op's output lies."""
+
+    TCM = "TCM"
+    DDR = "DDR"
+    CACHED = "CacheableDDR"
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    id: int
+    engine: Engine
+    group: int  # index in Layout.groups
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadGroup:
+    """Threads that execute an op together."""
+
+    name: str
+    threads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """100 is the host's input, 101 its output; others lead to peers."""
+
+    id: int
+    incoming: bool
+    kind: str  # host, p2p
+    name: str
+    peer: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOpInfo:
+    """An op of one core and thread group, as tables and traces show it."""
+
+    oc: int  # unique in its core
+    name: str
+    kind: str  # aicconvolutiond32, aicsoftmax, aiccopytovtcm, ...
+    memory: MemorySpace
+    dtypes: tuple[str, ...]
+    shape: tuple[int, ...]
+    out_bytes: int
+    macs: int = 0
+    rd_bytes: int = 0
+    wr_bytes: int = 0
+    attributes: str = ""
+    operands: tuple[str, ...] = ()
+    asynchronous: bool = False
+    origin: tuple[str, ...] = ()  # ops of the source network
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Between ops (core, oc); `data` tells true dependencies from those of the schedule."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    data: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pmu:
+    recipe: str = ""
+    events: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """One network of a program: ops[core][group] in the order of execution."""
+
+    name: str
+    ops: tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]
+    dependencies: tuple[Dependency, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One device's program; a multi-device program has one specialization a device."""
+
+    program_uuid: str  # 32 hexadecimal digits
+    network: str
+    stats_level: int
+    stats_batch: int
+    ddr_stats: bool
+    core_hz: int
+    cores: int
+    threads: tuple[Thread, ...]
+    groups: tuple[ThreadGroup, ...]
+    ports: tuple[Port, ...]
+    pmu: Pmu
+    specializations: tuple[Specialization, ...]
+    notes: tuple[str, ...] = field(default=())
