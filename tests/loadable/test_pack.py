@@ -137,10 +137,10 @@ def test_words_of_the_header(tmp_path):
     assert (header.got_start, header.got_end) == (RAM + 16, RAM + 24)
     assert (header.bss_start, header.bss_end) == (RAM + 24, RAM + 40)
     assert (header.rel_start, header.rel_end) == (FLASH + 152, FLASH + 156)
-    assert header.params_offset == 160
+    assert header.params_offset == 192
     assert (header.context, header.params_start) == (RAM, RAM + 8)
     assert header.ec_network_init == header.get_internal_buffers_info == FLASH + 97
-    assert packed.image[160:176] == b"\7" * 16
+    assert packed.image[192:208] == b"\7" * 16
     assert packed.image[176:] == Trailer.of(packed.image[:176]).pack()
     assert packed.params is None
 

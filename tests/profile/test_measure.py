@@ -81,7 +81,7 @@ def test_the_network_is_named_when_there_are_several():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--connect", "emulated"], "no emulated board"),
+        (["--connect", "emulated"], "the emulated device needs a network"),
         (["--connect", "log:nowhere.log"], "nowhere.log"),
         ([], "nothing to profile"),
     ],
