@@ -141,7 +141,7 @@ def test_words_of_the_header(tmp_path):
     assert (header.context, header.params_start) == (RAM, RAM + 8)
     assert header.ec_network_init == header.get_internal_buffers_info == FLASH + 97
     assert packed.image[192:208] == b"\7" * 16
-    assert packed.image[176:] == Trailer.of(packed.image[:176]).pack()
+    assert packed.image[208:] == Trailer.of(packed.image[:208]).pack()
     assert packed.params is None
 
 
