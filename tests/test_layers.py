@@ -25,7 +25,7 @@ LAYERS = (
     "cli",
 )
 # Root modules: these serve all; api and demo stand beside cli, on top of everything.
-SERVING_ALL = ("errors", "text", "version")
+SERVING_ALL = ("errors", "text", "trace_builder", "trace_model", "version")
 BESIDE_CLI = ("api", "demo")
 
 

@@ -24,9 +24,15 @@ def options(verb: str) -> set[str]:
     """Long options of a verb."""
     top, _ = build_parser(verb)
     (commands,) = (a for a in top._actions if isinstance(a, argparse._SubParsersAction))
-    parser = commands.choices[verb]
-    names = {name for action in parser._actions for name in action.option_strings}
+    names = {name for action in _actions(commands.choices[verb]) for name in action.option_strings}
     return {name for name in names if name.startswith("--")}
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """With those of its own verbs, where it has some."""
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    inner = [chosen for action in below for chosen in action.choices.values()]
+    return [*parser._actions, *(action for chosen in inner for action in _actions(chosen))]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -34,7 +34,8 @@ __attribute__((used)) static void fault_with(const uint32_t *frame) {
   BOARD_MAILBOX->fault[2] = CFSR;
   BOARD_MAILBOX->fault[3] = HFSR;
   BOARD_MAILBOX->state = MAILBOX_FAULT;
-  for (;;) __asm volatile("wfi");
+  /* The emulator takes it as the fault that it is; a real processor would stop in a debugger. */
+  for (;;) __asm volatile("bkpt 0");
 }
 
 __attribute__((naked)) void board_fault(void) {

@@ -60,10 +60,11 @@ def run(args: argparse.Namespace) -> int:
     for source in (args.source, args.compare, args.firmware_map):
         refuse_overwrite(args, source)
     from npuscope.loadable.inspectors import INSPECTORS as IMAGES
+    from npuscope.manycore.inspectors import INSPECTORS as CONTAINERS
     from npuscope.profile.inspectors import INSPECTORS
     from npuscope.program.identify import identify
 
-    found = identify(args.source, {**INSPECTORS, **IMAGES})
+    found = identify(args.source, {**INSPECTORS, **IMAGES, **CONTAINERS})
     if found.kind == "loadable":
         _deliver_image(args, found)
         return 0

@@ -30,6 +30,8 @@ VERBS = {
     "checklist": "what a build needs on the board: files, memories, caches",
     "package": "a compiled network to an image that a firmware loads at run time",
     "run": "load an image on a board (emulated by default) and run it",
+    "manycore": "compile for a many-core accelerator, and run it",
+    "opstats": "stats buffers of a many-core accelerator as summaries and traces",
     "disasm": "epoch-controller blobs to text",
     "asm": "text to an epoch-controller blob",
     "machines": "the machines and compiler generations that are known",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from npuscope.errors import UsageError
@@ -101,7 +102,7 @@ def api_options(args: argparse.Namespace) -> Options:
         "art_profile": args.art_profile,
         "overrides": overrides(args),
         "mpool": args.mpool,
-        "shapes": dict(_shape(text) for text in args.shape),
+        "shapes": parse_shapes(args.shape),
         "input_data_type": args.input_data_type,
         "output_data_type": args.output_data_type,
     }
@@ -114,7 +115,13 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
         table["clocks.mcu_mhz"] = args.mcu_mhz
     if args.npu_mhz is not None:
         table["clocks.npu_mhz"] = args.npu_mhz
-    for text in args.set:
+    return {**table, **parse_overrides(args.set)}
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
+    """What --set was given: KEY=VALUE each."""
+    table: dict[str, object] = {}
+    for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"expected KEY=VALUE, found '{text}'", where="--set")
@@ -128,6 +135,11 @@ def _value(text: str) -> object:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """What --shape was given: NAME=1,224,224,3 each."""
+    return dict(map(_shape, texts))
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ _DEFAULT_LOG = "run.log"
 _EMULATED, _KIT = "emulated", "stm32n6570-dk"
 _MODES = ("copy", "xip", "no-flash", "no-run", "max-speed")
 _VENDOR_SCRIPT = "$STEDGEAI_CORE_DIR/scripts/N6_reloc/st_load_and_run.py"
+_FLASH_LOADER = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader/MX66UW1G45G_STM32N6570-DK.stldr"
 _CUBE = "--cube-ide-dir is not needed: the emulated board needs no debugger"
 
 
@@ -107,18 +111,30 @@ def _emulated(
     with logged(args) as log, working(args, "running"):
         placed = _placed(source, modes, addresses)
         lines = _steps(source, placed)
-        found = api.run(
-            placed,
-            generation=args.generation,
-            batch=0 if "no-run" in modes else args.batch,
-            mcu_mhz=args.mcu_mhz,
-            npu_mhz=args.npu_mhz,
-        )
+        with _named(source):
+            found = api.run(
+                placed,
+                generation=args.generation,
+                batch=0 if "no-run" in modes else args.batch,
+                mcu_mhz=args.mcu_mhz,
+                npu_mhz=args.npu_mhz,
+            )
         told = run_lines(found, args.verbosity)
         log.write("\n".join([*lines, *told]) + "\n")
     text = [told[0], *_between(args, lines, modes), *told[1:]]
     deliver(args, "\n".join(text), run_json(found))
     return 0
+
+
+@contextmanager
+def _named(source: Path) -> Iterator[None]:
+    """What is wrong in a file is told with the file's name."""
+    try:
+        yield
+    except FileError as error:
+        name = safe_terminal(str(source))
+        where = f"{name}, {error.where}" if error.where else name
+        raise FileError(error.message, where=where, hint=error.hint) from None
 
 
 def _between(args: argparse.Namespace, lines: list[str], modes: set[str]) -> list[str]:
@@ -143,15 +159,35 @@ def _image(source: Path) -> tuple[bytes, bytes | None]:
     """An image with its parameters beside it, or a build folder, packaged for the board."""
     if source.is_dir():
         return _packaged(source)
+    from npuscope.loadable.layout import Header
+
+    image, beside = _bytes(source), _beside(source)
+    # Beside a whole image the file is an older one.
+    is_split = len(image) >= Header.BYTES and not Header.unpack(image).params_offset
+    return image, _bytes(beside) if is_split and beside.is_file() else None
+
+
+def _beside(source: Path) -> Path:
+    return source.with_name(f"{source.stem}_params{source.suffix}")
+
+
+def _bytes(path: Path) -> bytes:
+    from npuscope.board.emulated.memory_map import FLASH_BYTES
+
     try:
-        image = source.read_bytes()
-        beside = source.with_name(f"{source.stem}_params.bin")
-        return image, beside.read_bytes() if beside.is_file() else None
+        size = path.stat().st_size
+        if size > FLASH_BYTES:
+            raise FileError(
+                f"has {size:,} bytes, the board's flash {FLASH_BYTES:,}",
+                where=safe_terminal(str(path)),
+            )
+        with path.open("rb") as file:
+            return file.read(FLASH_BYTES)
     except OSError as error:
         raise FileError(
             f"cannot be read: {error.strerror}",
-            where=str(source),
-            hint="`npuscope package DIR --cpu cortex-m33` makes it, or give the build folder",
+            where=safe_terminal(str(path)),
+            hint="`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)",
         ) from None
 
 
@@ -183,21 +219,35 @@ def _explain_kit(
     args: argparse.Namespace, source: Path, modes: set[str], addresses: tuple[int, int]
 ) -> int:
     """Real boards are flashed by the vendor's tools: the commands to do it."""
-    split = source.with_name(f"{source.stem}_params.bin").is_file()
-    loader = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader/MX66UW1G45G_STM32N6570-DK.stldr"
-    tool = "STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1"
-    write = f"{tool} -el {loader} -w {safe_terminal(str(source))} {addresses[0]:#x}"
-    params = f"{tool} -el {loader} -w {safe_terminal(source.stem)}_params.bin {addresses[1]:#x}"
-    commands = [
-        *([] if "no-flash" in modes else [write, *([params] if split else [])]),
-        f"python {_VENDOR_SCRIPT} -i {safe_terminal(str(source))} --mode {args.mode},no-flash",
+    files, commands = [source], []
+    if source.is_dir():
+        files = [Path(_DEFAULT_IMAGE)]
+        commands.append(f"npuscope package {_word(source)} -n network")
+    elif _image(source)[1] is not None:
+        files.append(_beside(source))
+    if "no-flash" not in modes:
+        commands += [_write(*pair) for pair in zip(files, addresses, strict=False)]
+    words = [word for word in _MODES if word in modes | {"no-flash"}]
+    places = ",".join(f"{address:#x}" for address in addresses)
+    options = f"--address {places} --mode {','.join(words)}"
+    commands += [
+        f"python {_VENDOR_SCRIPT} -i {_word(files[0])} {options}",
         "npuscope profile --connect serial",
     ]
     notes = [
         "npuscope does not flash real boards; these commands of the vendor's tools do:",
         *(f"  {command}" for command in commands),
     ]
-    deliver(
-        args, "\n".join(notes), {"schema": "npuscope/run/1", "board": _KIT, "commands": commands}
-    )
+    result = {"schema": "npuscope/run/1", "board": _KIT, "commands": commands}
+    deliver(args, "\n".join(notes), result)
     return 0
+
+
+def _write(file: Path, address: int) -> str:
+    tool = "STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1"
+    return f"{tool} -el {_FLASH_LOADER} -w {_word(file)} {address:#x}"
+
+
+def _word(path: Path) -> str:
+    """A path as one word of a command."""
+    return shlex.quote(safe_terminal(str(path)))

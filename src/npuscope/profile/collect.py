@@ -37,6 +37,8 @@ from npuscope.sim.counters import (
     EpochCounters,
 )
 
+_EMULATED = "emulated"  # the word that the emulated board's firmware sends
+
 
 def collect(
     device: Device,
@@ -67,6 +69,8 @@ def provenance(device: Device, info: DeviceInfo) -> Provenance:
     texts = (info.description, info.protocol, *(net.runtime for net in info.networks))
     if any(SIMULATED in text for text in texts):
         return Provenance.SIMULATION
+    if any(_EMULATED in text for text in texts):
+        return Provenance.EMULATION
     return Provenance(device.source)
 
 

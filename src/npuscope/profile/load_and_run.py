@@ -12,6 +12,7 @@ from npuscope.board.emulated.boot import Placed, load
 from npuscope.errors import UsageError
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
+from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.profile.measure import random_inputs
 
@@ -59,7 +60,8 @@ def load_and_run(
 ) -> LoadAndRun:
     """Start the board with one image and run it; no inference at all where `batch` is 0."""
     image = read_image(placed.image, placed.params)
-    found = load([placed], generation or generation_of(image), clocks, dialect=dialect_of(image))
+    known = load_machine(generation=generation or generation_of(image)).generation.name
+    found = load([placed], known, clocks, dialect=dialect_of(image))
     found.require_all()
     board = found.board
     try:

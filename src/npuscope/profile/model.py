@@ -12,6 +12,7 @@ from npuscope.sim.counters import EpochCounters
 class Provenance(Enum):
     ESTIMATE = "estimate"  # timing model alone, no data run
     SIMULATION = "simulation"
+    EMULATION = "emulation"  # firmware on an emulated processor, beside a simulated NPU
     BOARD = "board"
     LOG = "log"
     VENDOR_FILE = "vendor file"

@@ -151,7 +151,7 @@ class EmulatedBoard:
 
     def __init__(self, machine: EmulatedMachine, timeouts: Timeouts | None = None) -> None:
         self.machine = machine
-        self._remote = RemoteBoard(machine.link, timeouts or TIMEOUTS)
+        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS)
 
     @classmethod
     def boot(
@@ -172,10 +172,24 @@ class EmulatedBoard:
         return cls(machine, timeouts)
 
     def info(self) -> DeviceInfo:
+        self._wake()
         return self._remote.info()
 
     def run(self, request: Request) -> Inference:
+        self._wake()
         return self._remote.run(request)
+
+    def _wake(self) -> None:
+        """A board that stands still since the last request starts anew."""
+        if self.machine.fault() is not None:
+            self.machine.reset()
+
+    def _line(self) -> EmulatedLink:
+        """A fault ends the request: doing the same again would end in the same way."""
+        fault = self.machine.fault()
+        if fault is not None:
+            raise fault
+        return self.machine.link()
 
     def close(self) -> None:
         """Ends the board's process too."""

@@ -31,7 +31,7 @@ from npuscope.board.emulated.memory_map import (
 from npuscope.errors import DeviceError, FileError
 from npuscope.loadable.codes import Cpu
 from npuscope.loadable.image import read_image
-from npuscope.loadable.image_model import Image
+from npuscope.loadable.image_model import Image, Seal
 from npuscope.loadable.inspectors import cpu_name
 from npuscope.machine.model import Clocks
 
@@ -212,6 +212,15 @@ def _checked(placed: Placed) -> Image:
             f"the image is built for {built_for}, the emulated board has a Cortex-M33",
             hint="package it with --cpu cortex-m33",
         )
+    if Seal.WRONG in (image.trailer, image.params_trailer):
+        raise FileError(
+            "the checksum is wrong: the file is damaged", hint="copy or package it again"
+        )
+    if image.split and placed.params is None:
+        raise FileError(
+            "the parameters are in a file of their own, which is not there",
+            hint="put the NAME_rel_params.bin that was written with the image beside it",
+        )
     _in_flash("the image", placed.address, len(placed.image))
     if placed.params is not None:
         _in_flash("the parameters", placed.params_address, len(placed.params))
@@ -230,13 +239,14 @@ def _wait(machine: EmulatedMachine, count: int) -> tuple[mailbox.Result, ...]:
     """Until the firmware has looked at every image."""
     end = time.monotonic() + _READY_S
     while time.monotonic() < end:
-        data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
+        # The fault is asked for first: what the firmware's handler noted of it is there by then.
         fault = machine.fault()
-        if fault is not None:
-            raise fault
+        data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
         state = mailbox.state_of(data)
         if state is mailbox.State.FAULT:
             raise mailbox.fault_of(data)
+        if fault is not None:
+            raise fault
         if state is mailbox.State.READY:
             return mailbox.results_of(data, count)
         time.sleep(_LOOK_S)

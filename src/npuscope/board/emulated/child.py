@@ -245,6 +245,7 @@ def main(arguments: list[str]) -> int:
     signal.setitimer(signal.ITIMER_REAL, _ALARM_S, _ALARM_S)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         child.serve()
+    signal.setitimer(signal.ITIMER_REAL, 0.0)  # the interpreter's end has no handler for it
     return 0
 
 

@@ -1,0 +1,269 @@
+"""What `npuscope opstats` does: find the files, make tables and traces, write them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from npuscope.errors import FileError, UsageError
+from npuscope.manycore.adapters.model import Sheet
+from npuscope.manycore.adapters.registry import all_adapters, named_adapter, read_sheet
+from npuscope.manycore.adapters.source import Companions, open_source
+from npuscope.manycore.adapters.tables import sheet_tables, sheet_text, sheet_trace
+from npuscope.manycore.container import read_layout
+from npuscope.manycore.layout import Layout
+from npuscope.manycore.opstats.host_trace import HostTrace, of_inferences, read_host_trace
+from npuscope.manycore.opstats.inputs import (
+    SCHEME,
+    BufferFile,
+    BufferReader,
+    by_run,
+    device_of,
+    find_buffers,
+    is_own,
+    of_program,
+)
+from npuscope.manycore.opstats.model import Opstats
+from npuscope.manycore.opstats.tables import opstats_of
+from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
+from npuscope.manycore.stats import Stats
+from npuscope.report.opstats_files import SUMMARY, output_path, write_text, write_trace
+from npuscope.report.opstats_summary import summary_text
+from npuscope.text import safe_terminal
+from npuscope.trace_model import TraceModel
+
+_LOG = logging.getLogger(__name__)
+# Adapters of what lies beside a profile, not of a profile: only by name.
+_BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command line, checked."""
+
+    qpc: Path | None
+    source: Path
+    target: Path
+    summary: bool
+    traces: tuple[str, ...]  # endings of the files
+    host_trace: str | None
+    cores: frozenset[int] | None
+    devices: frozenset[int] | None
+    merge_devices: bool
+    merge_thread_groups: bool
+    flows: bool
+    barriers: bool
+    ignore_uuid: bool
+    adapter: str | None
+    raw_layout: Path | None
+    descriptors: Path | None
+
+    @property
+    def companions(self) -> Companions:
+        return Companions(self.qpc, self.raw_layout, self.descriptors, self.ignore_uuid)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Tables in the order of the files, what was written, and what the user should know."""
+
+    tables: list[Opstats] = field(default_factory=list)
+    inventories: list[Sheet] = field(default_factory=list)
+    files: dict[str, list[str]] = field(default_factory=dict)  # by buffer
+    written: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add_file(self, names: Sequence[str], path: Path) -> None:
+        _LOG.info("wrote %s, %d bytes", safe_terminal(str(path)), path.stat().st_size)
+        self.written.append(path)
+        for name in names:
+            self.files.setdefault(name, []).append(str(path))
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def work(request: Request) -> Outcome:
+    files = _files(request.source)
+    buffers = [] if request.adapter else find_buffers(files)
+    outcome = Outcome()
+    own = [file for file in buffers if is_own(file)]
+    if own:
+        _own_buffers(request, own, outcome)
+    foreign = [file.path for file in buffers if file not in own]
+    foreign += _foreign(request, files) if not buffers else []
+    for path in foreign:
+        _foreign_file(request, path, outcome)
+    if not outcome.tables and not outcome.inventories:
+        raise FileError(
+            "no stats buffer here",
+            where=safe_terminal(str(request.source)),
+            hint=f"buffers are called {SCHEME}; `npuscope manycore run` writes them with "
+            "--aic-profiling-type=raw_device_stats",
+        )
+    return outcome
+
+
+def _files(source: Path) -> list[Path]:
+    """One file, or those of a folder (not of folders in it)."""
+    if source.is_file():
+        return [source]
+    return sorted(path for path in source.iterdir() if path.is_file() and path.name[0] != ".")
+
+
+def _own_buffers(request: Request, files: list[BufferFile], outcome: Outcome) -> None:
+    layout = _layout(request)
+    mine, others = of_program(files, layout)
+    for file in others:
+        outcome.note(f"{file.path.name}: left out, its network is not in the program")
+    if not mine:
+        networks = ", ".join(part.name for part in layout.specializations)
+        raise FileError(
+            f"no buffer of this program: the first is of network '{files[0].network}'",
+            where=safe_terminal(str(request.source)),
+            hint=f"networks of the program: {safe_terminal(networks)}",
+        )
+    _check_selection(request, layout, mine)
+    reader = BufferReader(layout, request.ignore_uuid)
+    host = read_host_trace(request.host_trace) if request.host_trace else None
+    for group in by_run(mine):
+        _run(request, reader, host, group, outcome)
+
+
+def _layout(request: Request) -> Layout:
+    if request.qpc is None:
+        raise UsageError(
+            "stats buffers are read with the program that wrote them",
+            hint="name its programqpc.bin with --qpc",
+        )
+    try:
+        return read_layout(request.qpc.read_bytes())
+    except FileError as error:
+        place = safe_terminal(str(request.qpc))
+        where = f"{place}, {error.where}" if error.where else place
+        raise FileError(error.message, where=where, hint=error.hint) from None
+
+
+def _check_selection(request: Request, layout: Layout, files: list[BufferFile]) -> None:
+    """Before anything is written."""
+    for option, wanted, known in (
+        ("core", request.cores, set(range(layout.cores))),
+        ("device", request.devices, {device_of(file) for file in files}),
+    ):
+        missing = sorted((wanted or frozenset()) - known)
+        if missing:
+            raise UsageError(
+                f"there is no {option} {missing[0]}",
+                where=f"--select-{option}s",
+                hint=f"there are {', '.join(map(str, sorted(known)))}",
+            )
+
+
+def _run(
+    request: Request,
+    reader: BufferReader,
+    host: HostTrace | None,
+    group: list[BufferFile],
+    outcome: Outcome,
+) -> None:
+    """The devices of one inference."""
+    _LOG.info("reading %s", ", ".join(file.place for file in group))
+    read = [reader.read(file) for file in group]
+    for file, stats in zip(group, read, strict=True):
+        tables = opstats_of(stats, reader.index(stats))
+        outcome.tables.append(tables)
+        for note in tables.notes:
+            outcome.note(note)
+        if request.summary:
+            path = output_path(request.target, file.stem, SUMMARY)
+            outcome.add_file([tables.name], write_text(path, summary_text(tables)))
+    if request.traces:
+        _traces(request, reader, host, list(zip(group, read, strict=True)), outcome)
+
+
+def _traces(
+    request: Request,
+    reader: BufferReader,
+    host: HostTrace | None,
+    read: list[tuple[BufferFile, Stats]],
+    outcome: Outcome,
+) -> None:
+    shown = [
+        (file, stats)
+        for file, stats in read
+        if request.devices is None or stats.device in request.devices
+    ]
+    apart = len(shown) < 2 or not request.merge_devices
+    for part in [[one] for one in shown] if apart else [shown]:
+        stats = [made for _, made in part]
+        model = trace_of(
+            stats, _trace_options(request, host, stats), list(map(reader.index, stats))
+        )
+        stem = part[0][0].stem if apart else _merged_stem(part[0][0], reader.layout)
+        _write_traces(request, stem, [made.name for made in stats], model, outcome)
+
+
+def _merged_stem(file: BufferFile, layout: Layout) -> str:
+    program, activation, inference = file.run
+    head = f"aic-profiling-program-{program}-activation-{activation}-inf-{inference}"
+    return f"{head}-{layout.network}-merged"
+
+
+def _trace_options(request: Request, host: HostTrace | None, stats: list[Stats]) -> TraceOptions:
+    return TraceOptions(
+        cores=request.cores,
+        merge_thread_groups=request.merge_thread_groups,
+        flows=request.flows,
+        barriers=request.barriers,
+        host=None if host is None else of_inferences(host, {made.inference for made in stats}),
+    )
+
+
+def _write_traces(
+    request: Request, stem: str, names: list[str], model: TraceModel, outcome: Outcome
+) -> None:
+    for ending in request.traces:
+        path = output_path(request.target, stem, ending)
+        outcome.add_file(names, write_trace(path, ending, model))
+    note = undrawn_note(model)
+    if note is not None:
+        outcome.note(f"{stem}: {note}")
+
+
+def _foreign(request: Request, files: list[Path]) -> list[Path]:
+    """Files that an adapter knows: the named one, or any that reads profiles."""
+    if request.adapter:
+        chosen = [named_adapter(request.adapter)]
+    else:
+        chosen = [made for name, made in all_adapters().items() if name not in _BY_NAME_ONLY]
+    found = [path for path in files if any(one.probe(open_source(path)) > 0 for one in chosen)]
+    if request.adapter and not found:
+        raise FileError(
+            f"no file that the adapter '{safe_terminal(request.adapter)}' knows",
+            where=safe_terminal(str(request.source)),
+        )
+    return found
+
+
+def _foreign_file(request: Request, path: Path, outcome: Outcome) -> None:
+    sheet = read_sheet(path, request.companions, adapter=request.adapter)
+    for note in sheet.notes:
+        outcome.note(f"{path.name}: {note}")
+    if not sheet.timed and not sheet.threads:
+        outcome.inventories.append(sheet)
+        text = sheet_text(sheet)
+    else:
+        outcome.tables.append(sheet_tables(sheet))
+        text = summary_text(outcome.tables[-1])
+    if request.summary:
+        target = output_path(request.target, path.stem, SUMMARY)
+        outcome.add_file([sheet.file], write_text(target, text))
+    if not request.traces:
+        return
+    if sheet.timeline is None:
+        outcome.note(f"{path.name}: no trace, this source has sums only")
+        return
+    _write_traces(request, path.stem, [sheet.file], sheet_trace(sheet), outcome)

@@ -1,0 +1,1 @@
+"""Profiles of other sources as the sheets that opstats reports print."""

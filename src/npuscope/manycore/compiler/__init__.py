@@ -1,0 +1,1 @@
+"""Graph -> CoreProgram: split over cores, plan VTCM, transfers and waits. See pipeline.py."""

@@ -1,0 +1,180 @@
+"""The program around the ops: layout, bindings, constants, and the op that ends an inference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.manycore.compiler.draft import Draft
+from npuscope.manycore.compiler.kinds import END_STATS, device_dtype, size_bytes
+from npuscope.manycore.compiler.options import CompileOptions, stats_level
+from npuscope.manycore.compiler.ports import ports
+from npuscope.manycore.compiler.stats_size import stats_bytes
+from npuscope.manycore.layout import (
+    CoreOpInfo,
+    Dependency,
+    Layout,
+    MemorySpace,
+    Specialization,
+)
+from npuscope.manycore.machine import CoreMachine
+from npuscope.manycore.program import Binding, CoreOp, CoreProgram, DevicePart, Space
+from npuscope.manycore.records import SectionId
+
+_NO_ID = "0" * 32
+_HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"
+_MOST_HALF = float(np.finfo(np.float16).max)
+Edges = tuple[Dependency, ...]
+
+
+def with_ends(
+    part: DevicePart, edges: Edges, machine: CoreMachine, options: CompileOptions
+) -> tuple[DevicePart, Edges]:
+    """Every group of every core ends with the op that writes the stats buffer."""
+    size = _buffer_bytes(part, machine, options)
+    ops, more = [], list(edges)
+    for core, groups in enumerate(part.ops):
+        last = [group[-1].key for group in groups if group]
+        first_free = sum(len(group) for group in groups)
+        ends = [_end(core, group, first_free + group, last, size) for group in range(len(groups))]
+        ops.append(tuple((*group, end) for group, end in zip(groups, ends, strict=True)))
+        more += [Dependency(key, end.key, False) for end in ends for key in end.waits_for]
+    return replace(part, ops=tuple(ops)), tuple(more)
+
+
+def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int) -> CoreOp:
+    """It waits for the last op of all groups of its core, so that all records are there."""
+    name = f"{END_STATS}/__{group}"
+    info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("int8",), (size,), size)
+    return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
+
+
+def _buffer_bytes(part: DevicePart, machine: CoreMachine, options: CompileOptions) -> int:
+    counts = record_counts(part, machine)
+    return stats_bytes(
+        counts,
+        options.stats_level,
+        has_pmu=bool(options.pmu.events),
+        ddr_stats=options.ddr_stats,
+    )
+
+
+def record_counts(part: DevicePart, machine: CoreMachine) -> Counter[SectionId]:
+    """Records of one inference, those of the ops that end it included."""
+    counts: Counter[SectionId] = Counter()
+    width = [len(group.threads) for group in machine.groups()]
+    cores, threads = len(part.ops), sum(width)
+    for section in (SectionId.THREAD_INF, SectionId.THREAD_ACT, SectionId.PMU_THREAD):
+        counts[section] = cores * threads
+    counts[SectionId.DDR_CORE] = counts[SectionId.PORT_RING] = cores
+    counts[SectionId.OP_REC] = cores * threads
+    for op in part.all_ops():
+        rows = 1 if op.info.asynchronous else width[op.group]
+        counts[SectionId.OP_REC] += rows
+        counts[SectionId.SEM_OP] += rows if op.semaphore is not None else 0
+        counts[SectionId.DMA_REC] += op.transfer is not None
+        counts[SectionId.P2P_REC] += _is_remote(op)
+    counts[SectionId.OP_PMU] = counts[SectionId.OP_REC]
+    # Every thread tells of both ports of the host, of others only who waited there.
+    peers = {(op.core, op.port_wait) for op in part.all_ops() if _is_remote(op) and op.port_wait}
+    counts[SectionId.PORT_WAIT] = 2 * cores * threads + len(peers)
+    return counts
+
+
+def _is_remote(op: CoreOp) -> bool:
+    ends = (op.transfer.source, op.transfer.target) if op.transfer is not None else ()
+    return Space.PEER in ends
+
+
+def assemble(
+    graph: Graph,
+    draft: Draft,
+    parts: list[tuple[DevicePart, Edges]],
+    machine: CoreMachine,
+    options: CompileOptions,
+) -> CoreProgram:
+    constants = _constants(graph, draft)
+    named = [replace(part, name=_name(options, i)) for i, (part, _) in enumerate(parts)]
+    edges = [found for _, found in parts]
+    return CoreProgram(
+        _layout(graph, named, edges, machine, options),
+        tuple(named),
+        tuple(_binding(graph.tensors[name]) for name in graph.inputs),
+        tuple(_binding(graph.tensors[name]) for name in graph.outputs),
+        constants,
+        sum(data.nbytes for data in constants.values()),
+        graph.macs(),
+        tuple(dict.fromkeys(draft.warnings)),
+    )
+
+
+def _name(options: CompileOptions, device: int) -> str:
+    return options.network if options.devices == 1 else f"{options.network}_slice{device:02d}"
+
+
+def _layout(
+    graph: Graph,
+    parts: list[DevicePart],
+    edges: list[Edges],
+    machine: CoreMachine,
+    options: CompileOptions,
+) -> Layout:
+    networks = tuple(
+        Specialization(part.name, _infos(part), found)
+        for part, found in zip(parts, edges, strict=True)
+    )
+    return Layout(
+        _NO_ID,
+        options.network,
+        stats_level(options.stats_level)[0],
+        options.stats_batch,
+        options.ddr_stats,
+        machine.core_hz,
+        len(parts[0].ops),
+        machine.threads(),
+        machine.groups(),
+        ports(options.devices),
+        options.pmu,
+        networks,
+        _notes(graph, options),
+    )
+
+
+def _infos(part: DevicePart) -> tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]:
+    return tuple(tuple(tuple(op.info for op in group) for group in groups) for groups in part.ops)
+
+
+def _notes(graph: Graph, options: CompileOptions) -> tuple[str, ...]:
+    notes = [stats_level(options.stats_level)[1]]
+    if any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values()):
+        notes.append(_HALF_FLOATS)
+    return tuple(note for note in notes if note)
+
+
+def _binding(tensor: Tensor) -> Binding:
+    size = size_bytes(tensor, tensor.elements)
+    return Binding(tensor.name, tensor.shape, device_dtype(tensor), size)
+
+
+def _constants(graph: Graph, draft: Draft) -> dict[str, np.ndarray]:
+    """What the program loads, as it lies in DDR."""
+    found: dict[str, np.ndarray] = {}
+    for name in draft.in_ddr:
+        tensor = graph.tensors[name]
+        if tensor.data is not None:
+            wide = tensor.dtype is DType.FLOAT32
+            found[name] = _halves(name, tensor.data, draft) if wide else tensor.data
+    return found
+
+
+def _halves(name: str, data: np.ndarray, draft: Draft) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        halves = data.astype(np.float16)
+    if not np.isinf(halves).any():
+        return halves
+    draft.warnings.append(f"{name}: values beyond {_MOST_HALF:g} are cut off there")
+    within: np.ndarray = np.clip(data, -_MOST_HALF, _MOST_HALF)
+    return within.astype(np.float16)

@@ -1,0 +1,106 @@
+"""Ops of the network as steps on the cores."""
+
+from __future__ import annotations
+
+from npuscope.graph.model import Op
+from npuscope.manycore.compiler.boxes import Box, Shape, reshaped
+from npuscope.manycore.compiler.context import Context, Operands
+from npuscope.manycore.compiler.draft import Access, Role, Value
+from npuscope.manycore.compiler.kinds import (
+    D32,
+    Group,
+    core_kind,
+    group_of,
+    is_splat,
+    leaves_blocks,
+)
+from npuscope.manycore.compiler.lower_products import product_steps
+from npuscope.manycore.compiler.needs import needs
+from npuscope.manycore.compiler.operands import operand
+from npuscope.manycore.compiler.partition import partition
+
+Parts = dict[int, Box]  # by core
+
+
+def lower_op(context: Context, op: Op) -> None:
+    """Split one op over the cores and add its steps."""
+    if op.kind == "Reshape" and _view(context, op):
+        return
+    boxes = partition(context.graph, op, context.draft, context.machine)
+    parts = dict(enumerate(boxes))
+    _warn_idle(context, op, len(parts))
+    kind = core_kind(context.graph, op)
+    name = op.outputs[0]
+    made = {core: context.buffer(core, name, box, Role.OUTPUT) for core, box in parts.items()}
+    if group_of(kind) is Group.HMX:
+        blocked = True
+        product_steps(context, op, kind, parts, made)
+    else:
+        blocked = leaves_blocks(op.kind, _first_is_blocked(context, op))
+        _vector_steps(context, op, kind, parts, made)
+    pieces = {core: (box, made[core].buffer) for core, box in parts.items()}
+    context.draft.values[name] = Value(name, pieces, blocked)
+
+
+def _vector_steps(
+    context: Context, op: Op, kind: str, parts: Parts, made: dict[int, Access]
+) -> None:
+    """One op of the HVX threads a core."""
+    context.draft.next_unit()
+    wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
+    reads: dict[int, list[Access]] = {core: [] for core in parts}
+    for number, name in enumerate(op.inputs):
+        if not name or is_splat(context.graph.tensors[name]):
+            continue
+        boxes = {core: box for core, need in wanted.items() if (box := need[number]) is not None}
+        for core, accesses in _vector_operand(context, op, name, boxes, parts).items():
+            reads[core] += accesses
+    for core, box in parts.items():
+        part = (op.outputs[0], box)
+        step = context.work(core, kind, op.name, part, tuple(reads[core]), made[core], op.origin)
+        context.draft.add_work(step)
+
+
+def _vector_operand(context: Context, op: Op, name: str, boxes: Parts, parts: Parts) -> Operands:
+    """A table that is gathered from stays in DDR: only the chosen rows are read."""
+    if op.kind == "Gather" and name == op.inputs[0] and name not in context.draft.values:
+        source = context.in_ddr(name)
+        out = op.outputs[0]
+        return {core: (Access(source, context.bytes_of(out, parts[core])),) for core in boxes}
+    return operand(context, name, boxes, op.origin)
+
+
+def _first_is_blocked(context: Context, op: Op) -> bool:
+    value = context.draft.values.get(op.inputs[0])
+    return value is not None and value.blocked
+
+
+def _view(context: Context, op: Op) -> bool:
+    """Other sizes for the same bytes cost nothing where every core keeps what it has."""
+    value = context.draft.values.get(op.inputs[0])
+    if value is None:
+        return False
+    old, new = (context.graph.tensors[name].shape for name in (op.inputs[0], op.outputs[0]))
+    if value.blocked and not _keeps_blocks(old, new):
+        return False
+    pieces: dict[int, tuple[Box, int]] = {}
+    for core, (box, buffer) in value.pieces.items():
+        same = reshaped(box, old, new)
+        if same is None:
+            return False
+        pieces[core] = (same, buffer)
+    context.draft.values[op.outputs[0]] = Value(op.outputs[0], pieces, value.blocked)
+    context.draft.cover((buffer for _, buffer in pieces.values()), op.origin)
+    return True
+
+
+def _keeps_blocks(old: Shape, new: Shape) -> bool:
+    if not old or not new:
+        return False
+    return old[-1] == new[-1] or (old[-1] % D32 == 0 and new[-1] % D32 == 0)
+
+
+def _warn_idle(context: Context, op: Op, parts: int) -> None:
+    cores = context.draft.cores * context.draft.devices
+    if parts < cores:
+        context.draft.warnings.append(f"{op.name}: {op.kind} keeps {parts} of {cores} cores busy")

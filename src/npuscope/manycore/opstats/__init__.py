@@ -1,0 +1,1 @@
+"""From a decoded stats buffer to the tables and the timeline that people read."""

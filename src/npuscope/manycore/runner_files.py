@@ -1,0 +1,150 @@
+"""Files of a run: raw buffers, and what the host saw as text and as a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.manycore.layout import Layout
+from npuscope.manycore.sim.options import Iteration, RunResult, to_us
+from npuscope.text import safe_terminal
+
+HOST_SCHEMA = "npuscope/host-trace/1"
+PREFIX = "aic-profiling-program-0-activation-0"
+_HOST_PID = 18
+# Threads of the host's process; 0 would be taken for the process itself.
+_LANES = {1: "Enqueue", 2: "InputDMA", 3: "Device", 4: "OutputDMA", 5: "Completion"}
+_UNSAFE = '<>:"/\\|?*'
+
+
+def buffer_files(result: RunResult) -> dict[str, bytes]:
+    from npuscope.manycore.buffer import write_buffer
+
+    return {f"{safe_name(stats.name)}.bin": write_buffer(stats) for stats in result.stats}
+
+
+def safe_name(name: str) -> str:
+    """A network's name as part of a file's."""
+    plain = (c if c.isprintable() and not c.isspace() and c not in _UNSAFE else "_" for c in name)
+    return "".join(plain)
+
+
+def host_trace(result: RunResult, layout: Layout) -> dict[str, Any]:
+    """Chrome events of the sampled inferences. `ts` 0 is tick 0 of the devices' timer."""
+    events: list[dict[str, Any]] = [_named("process_name", 0, "HOST_PROC")]
+    events += [_named("thread_name", lane, name) for lane, name in _LANES.items()]
+    for number in result.sampled:
+        events += _events(result.iterations[number])
+    about = {
+        "schema": HOST_SCHEMA,
+        "utc_ns": result.utc_ns,
+        "program_uuid": layout.program_uuid,
+        "network": layout.network,
+        "inferences": list(result.sampled),
+    }
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+
+
+def _named(what: str, lane: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": _HOST_PID, "tid": lane, "args": {"name": name}}
+
+
+def _events(iteration: Iteration) -> Iterator[dict[str, Any]]:
+    number, args = iteration.number, {"queueDepth": iteration.queued}
+    for lane, name, begin, end in spans(iteration):
+        start, stop = _ns(begin), _ns(end)
+        yield {
+            "ph": "X",
+            "cat": "host",
+            "name": f"{name}-Inf-{number}",
+            "pid": _HOST_PID,
+            "tid": lane,
+            "ts": start / 1000,
+            "dur": (stop - start) / 1000,
+            "args": {"inference": number, **args},
+        }
+
+
+def spans(iteration: Iteration) -> list[tuple[int, str, float, float]]:
+    """Lane, name and ticks of what the host and its driver did for one inference."""
+    one = iteration
+    return [
+        (1, "enqueue", one.enqueued, one.submitted),
+        (2, "inputDma", one.input_begin, one.doorbell),
+        (3, "execute", float(one.device_start), float(one.device_end)),
+        (4, "outputDma", one.output_begin, one.output_end),
+        (5, "complete", one.answered, one.completed),
+    ]
+
+
+def _ns(ticks: float) -> int:
+    return round(to_us(ticks) * 1000)
+
+
+def host_summary(result: RunResult, layout: Layout, head: list[str]) -> str:
+    """What the host saw of the whole run, then of each sampled inference."""
+    lines = [f"Network {safe_terminal(layout.network)} program {layout.program_uuid}", *head]
+    columns = ("queueDepth", "enqueueUs", "inputDmaUs", "execUs", "outputDmaUs", "completeUs")
+    lines += ["", " ".join(f"{name:>12}" for name in ("Inference", *columns, "roundTripUs"))]
+    for number in result.sampled:
+        one = result.iterations[number]
+        times = [to_us(end - begin) for _, _, begin, end in spans(one)]
+        values = (*times, to_us(one.completed - one.enqueued))
+        cells = (f"{number:>12}", f"{one.queued:>12}", *(f"{value:>12.3f}" for value in values))
+        lines.append(" ".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def host_files(result: RunResult, layout: Layout, kind: str, head: list[str]) -> dict[str, bytes]:
+    """The runtime's own summary (`stats`) or trace (`trace`)."""
+    if kind == "stats":
+        return {f"{PREFIX}-stats.txt": host_summary(result, layout, head).encode()}
+    text = json.dumps(host_trace(result, layout), indent=None, separators=(",", ":"))
+    return {f"{PREFIX}-trace.json": text.encode()}
+
+
+def check_folder(folder: Path) -> None:
+    """The folder must be there before anything runs."""
+    if not folder.is_dir():
+        raise FileError(
+            "this folder does not exist" if not folder.exists() else "is not a folder",
+            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+            hint=f"mkdir -p {safe_terminal(str(folder))}",
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(
+            "this folder is not writable",
+            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+        )
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """Each under a temporary name beside it, then renamed: never a half-written file."""
+    return tuple(_write(folder / name, data) for name, data in files.items())
+
+
+def _write(path: Path, data: bytes) -> Path:
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,152 @@
+"""The summary of a stats buffer as text, in the order and shape of the vendor's tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.manycore.opstats.counters import event_name
+from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.text import safe_terminal
+
+_MISSING = "N/A"
+_HEADING = (
+    "core  ucycles  ucycles(%)     pcycles  pcycles(%)  count      out KB"
+    "  ucycles/KB  pcycles/KB  stddev(pc/KB)  opdetails"
+)
+_PORTS = {"host": "Host_IO_Port"}
+
+
+def summary_text(opstats: Opstats) -> str:
+    """Blocks core by core, then the device; what was not collected is noted at the end."""
+    lines = [f"Specialization: {safe_terminal(opstats.specialization)}", ""]
+    for core in opstats.cores:
+        lines += ["", *_op_table(core), *_thread_block(core), *_batch_block(core)]
+        lines += [*_port_block(core), *_activation_block(core)]
+        lines += [*_pmu_block(opstats, core), *_ddr_block(core)]
+    lines += [*_peer_block(opstats), *_totals(opstats)]
+    lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _op_table(core: CoreTables) -> Iterator[str]:
+    if not core.ops:
+        return
+    yield _HEADING
+    for row in core.ops:
+        yield _op_line(core, row)
+    yield ""
+
+
+def _op_line(core: CoreTables, row: OpRow) -> str:
+    return (
+        f"{f'c{row.core}':<4}{row.ucycles:>9}{_share(row.ucycles, core.total_uc):>12}"
+        f"{_count(row.pcycles):>12}{_share(row.pcycles, core.total_pc):>12}{row.count:>7}"
+        f"{_figure(row.out_kb):>12}{_figure(row.ucycles_per_kb):>12}"
+        f"{_figure(row.pcycles_per_kb):>12}{_figure(row.pcycles_per_kb_stddev):>15}"
+        f"  {safe_terminal(row.details)}"
+    )
+
+
+def _share(part: int | None, whole: int | None) -> str:
+    return _MISSING if part is None or not whole else f"{100 * part / whole:.2f}%"
+
+
+def _count(value: int | None) -> str:
+    return _MISSING if value is None else str(value)
+
+
+def _figure(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.2f}"
+
+
+def _thread_block(core: CoreTables) -> Iterator[str]:
+    cycles = "" if core.total_pc is None else f"{core.total_pc:>16} pcycles"
+    yield f"c{core.core} total:{core.total_uc:>16} ucycles{cycles} (thread max)"
+    for row in core.threads:
+        yield _thread_line(row)
+    yield from ("", "")
+
+
+def _thread_line(row: ThreadRow) -> str:
+    span = f"[{row.start_uc}, {row.end_uc}]"
+    line = f"c{row.core}    t{row.thread} {row.engine:<8}{row.ucycles:>16} ucycles {span}"
+    if row.pcycles is not None:
+        line += f"{row.pcycles:>16} pcycles"
+    if row.utilization is not None:
+        line += f" {100 * row.utilization:>6.2f}% utilization"
+    return line
+
+
+def _batch_block(core: CoreTables) -> Iterator[str]:
+    for row in core.threads:
+        line = f"c{row.core:02}t{row.thread} batch ucycles:{row.ucycles:>17} "
+        line += f"[{row.start_uc},{row.end_uc}]"
+        yield line if row.pcycles is None else f"{line}    pcycles:{row.pcycles:>16}"
+    if core.inference_pc is not None:
+        yield f"c{core.core}: Total inference pcycle is {core.inference_pc}"
+    if core.effective_mhz is not None:
+        yield f"c{core.core}: Effective frequency is {core.effective_mhz:.2f}MHz"
+
+
+def _port_block(core: CoreTables) -> Iterator[str]:
+    for row in core.ports:
+        kind = _PORTS.get(row.kind, "P2P_Port")
+        yield f"c{row.core:02}t{row.thread}p{row.port} {kind} ucycles:{row.wait_uc:>17}"
+
+
+def _activation_block(core: CoreTables) -> Iterator[str]:
+    for row in core.activations:
+        yield f"c{row.core:02}t{row.thread} activate ucycles:{row.ucycles:>18}"
+
+
+def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
+    """Events by thread, shares of the engines, and events by op where they were counted."""
+    for row in core.pmu:
+        for code, count in zip(opstats.pmu_events, row.counts, strict=False):
+            yield f"c{row.core:02}t{row.thread} pmu {event_name(code) + ':':<28}{count:>17}"
+    for name, percent in core.active:
+        yield f"c{core.core}: {name} is {percent:.2f}"
+    for op in core.ops:
+        if op.counters:
+            counts = zip(opstats.pmu_events, op.counters, strict=False)
+            shown = "  ".join(f"0x{code:X} {count}" for code, count in counts)
+            yield f"c{core.core} op pmu: {shown}  {safe_terminal(op.details)}"
+
+
+def _ddr_block(core: CoreTables) -> Iterator[str]:
+    if core.ddr is None:
+        return
+    ddr = core.ddr
+    for name, count in (
+        ("DDR read", ddr.read_bytes),
+        ("DDR write", ddr.write_bytes),
+        ("multicast read", ddr.multicast_read_bytes),
+        ("multicast write", ddr.multicast_write_bytes),
+    ):
+        yield f"c{core.core}: {name} bytes:{count:>17}"
+
+
+def _peer_block(opstats: Opstats) -> Iterator[str]:
+    for row in opstats.peers:
+        yield (
+            f"P2P {row.source}->{row.target} p{row.port}: {row.transfers} transfers, "
+            f"{row.bytes} bytes, {row.ucycles} ucycles"
+        )
+
+
+def _totals(opstats: Opstats) -> Iterator[str]:
+    totals, network = opstats.totals, safe_terminal(opstats.network)
+    span = f"[{totals.start_uc}, {totals.end_uc}]"
+    yield f"total batch ucycles:{totals.ucycles:>17} {span}"
+    for what, amount, rate in (
+        ("batch/s", 1, totals.batches_per_s),
+        ("inf/s", totals.stats_batch, totals.inferences_per_s),
+    ):
+        yield f"[{network}] Device instance {what}: ({amount}/{totals.seconds:.6g}): {rate:.6g}"
+    if opstats.ddr_bytes is not None:
+        rate = opstats.ddr_bytes / totals.seconds / 1e9 if totals.ucycles else 0.0
+        yield f"DDR traffic: {opstats.ddr_bytes / 1e6:.3f} MB, bandwidth: {rate:.3f} GB/s"
+    if totals.max_input_wait_uc is not None:
+        yield f"max input wait ucycles:{totals.max_input_wait_uc:>18}"
+    if totals.max_output_wait_uc is not None:
+        yield f"max output wait ucycles:{totals.max_output_wait_uc:>17}"

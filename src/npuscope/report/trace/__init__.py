@@ -1,0 +1,1 @@
+"""Timelines as files: Perfetto's protobuf and Chrome's JSON."""

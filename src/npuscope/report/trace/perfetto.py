@@ -1,0 +1,233 @@
+"""A TraceModel as a Perfetto trace: protobuf packets with interned names, written in blocks.
+
+A slice is a packet where it starts and one where it ends. Both stand together: the viewer orders
+packets by time and keeps the order of the file among equals, which is that of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npuscope.report.trace.protobuf import (
+    Bytes,
+    Fixed64,
+    Literal,
+    Part,
+    Piece,
+    Varints,
+    fixed_tag,
+    inserted,
+    length_tag,
+    message,
+    number,
+    number_tag,
+    sizes,
+    table,
+    varint,
+)
+from npuscope.text import safe_terminal
+from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Times, TraceModel
+
+ROWS = 1 << 14  # records in a block: a few megabytes
+STRINGS = 1 << 12  # names in a packet
+# Fields of the messages Trace, TracePacket, TrackEvent, TrackDescriptor and InternedData.
+_PACKET = 1
+_TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
+_CATEGORY, _ARG, _TYPE, _NAME, _TRACK_UUID, _DOUBLE_VALUE = 3, 4, 9, 10, 11, 44
+_FLOW, _FLOW_END = 47, 48
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # values of type
+_UUID, _PROCESS, _THREAD, _PARENT, _TRACK_NAME, _COUNTER_TRACK = 1, 3, 4, 5, 2, 8
+_ARG_NAME, _ARG_INT, _ARG_DOUBLE, _ARG_STRING = 1, 4, 5, 17
+_CATEGORIES, _NAMES, _ARG_NAMES, _ARG_STRINGS = 1, 2, 3, 29
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_FLOW_BYTES = 2 + 8
+
+
+def write_perfetto(model: TraceModel, file: BinaryIO) -> None:
+    """The whole trace; memory grows with the model, not with the file."""
+    file.write(_packet(number(_FLAGS, _STATE_CLEARED)))
+    file.writelines(_packet(message(_TRACK, track)) for track in _tracks(model))
+    for block in _interned(model):
+        file.write(_packet(number(_FLAGS, _NEEDS_STATE) + message(_INTERNED, block)))
+    for records in chain(_slices(model), _instants(model), _samples(model)):
+        file.write(records.data)
+
+
+def _packet(body: bytes) -> bytes:
+    return message(_PACKET, number(_SEQUENCE, 1) + body)
+
+
+def _tracks(model: TraceModel) -> Iterator[bytes]:
+    uuids = _Uuids(model)
+    for index, process in enumerate(model.processes):
+        body = number(1, process.pid) + number(3, max(process.sort, 0))
+        body += message(6, _text(process.name))
+        yield number(_UUID, uuids.process(index)) + message(_PROCESS, body)
+    for index, thread in enumerate(model.threads):
+        body = number(1, model.processes[thread.process].pid) + number(2, thread.tid)
+        body += number(3, max(thread.sort, 0)) + message(5, _text(thread.name))
+        head = number(_UUID, uuids.first_thread + index)
+        yield head + number(_PARENT, uuids.process(thread.process)) + message(_THREAD, body)
+    for index, track in enumerate(model.counter_tracks):
+        head = number(_UUID, uuids.first_counter + index)
+        head += number(_PARENT, uuids.process(track.process))
+        head += message(_TRACK_NAME, _text(track.name))
+        yield head + message(_COUNTER_TRACK, message(6, _text(track.unit)) if track.unit else b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _Uuids:
+    """Numbers of tracks: processes from 1, then threads, then counters."""
+
+    model: TraceModel
+
+    def process(self, index: int) -> int:
+        return 1 + index
+
+    @property
+    def first_thread(self) -> int:
+        return 1 + len(self.model.processes)
+
+    @property
+    def first_counter(self) -> int:
+        return self.first_thread + len(self.model.threads)
+
+
+def _text(text: str) -> bytes:
+    return safe_terminal(text).encode()
+
+
+def _interned(model: TraceModel) -> Iterator[bytes]:
+    """Tables of the names in use; a name's number is its id and one."""
+    both = (model.slices, model.instants)
+    args = [arg for events in both for arg in events.args]
+    texts = [arg.column.values for arg in args if arg.column.kind is ArgKind.TEXT]
+    for field, ids in (
+        (_CATEGORIES, [events.category for events in both]),
+        (_NAMES, [events.name for events in both]),
+        (_ARG_NAMES, [np.array([arg.name for arg in args], np.int32)]),
+        (_ARG_STRINGS, texts),
+    ):
+        used = sorted({int(value) for column in ids for value in np.unique(column)})
+        for at in range(0, len(used), STRINGS):
+            yield b"".join(_entry(field, i, model.strings[i]) for i in used[at : at + STRINGS])
+
+
+def _entry(field: int, index: int, text: str) -> bytes:
+    return message(field, number(1, index + 1) + message(2, _text(text)))
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(at, min(at + ROWS, count)) for at in range(0, count, ROWS))
+
+
+def _slices(model: TraceModel) -> Iterator[Bytes]:
+    slices, ends = model.slices, _FlowEnds.of(model)
+    begin = _packets(
+        slices.start_ns,
+        _tracks_of(model, slices),
+        _BEGIN,
+        _details(slices),
+        ends.bytes_of_rows(len(slices)),
+    )
+    end = _packets(slices.end_ns, _tracks_of(model, slices), _END)
+    lengths, end_bytes = sizes(begin, len(slices)), sum(part.width for part in end)
+    for rows in _blocks(len(slices)):
+        flat = table((*begin, *end), rows)
+        places = np.cumsum(lengths[rows] + np.int64(end_bytes)) - end_bytes
+        yield ends.inserted(flat, places, rows)
+
+
+def _instants(model: TraceModel) -> Iterator[Bytes]:
+    instants = model.instants
+    tracks = _tracks_of(model, instants)
+    parts = _packets(instants.start_ns, tracks, _INSTANT, _details(instants))
+    return (table(parts, rows) for rows in _blocks(len(instants)))
+
+
+def _samples(model: TraceModel) -> Iterator[Bytes]:
+    samples = model.samples
+    tracks = samples.track + _Uuids(model).first_counter
+    value = Part((Literal(fixed_tag(_DOUBLE_VALUE)), Fixed64(samples.value)))
+    parts = _packets(samples.ns, tracks, _COUNTER, (value,))
+    return (table(parts, rows) for rows in _blocks(len(samples)))
+
+
+def _tracks_of(model: TraceModel, events: Events) -> Ids:
+    return events.thread + _Uuids(model).first_thread
+
+
+def _packets(
+    ns: Times,
+    track: Ids,
+    kind: int,
+    more: Sequence[Part] = (),
+    further_bytes: NDArray[np.int32] | int = 0,
+) -> tuple[Part, ...]:
+    """A time and a track event; `further_bytes` will be put behind the last part."""
+    place = (Literal(number(_TYPE, kind) + number_tag(_TRACK_UUID)), Varints(track))
+    event = (Part(place), *more)
+    size = sizes(event, len(ns)) + further_bytes
+    inner = Part((Literal(length_tag(_TRACK_EVENT)), Varints(size)))
+    state = number(_SEQUENCE, 1) + number(_FLAGS, _NEEDS_STATE)
+    stamp = Part((Literal(state + number_tag(_TIMESTAMP)), Varints(ns)))
+    outer = Part((Literal(length_tag(_PACKET)), Varints(size + stamp.width + inner.width)))
+    return (outer, stamp, inner, *event)
+
+
+def _details(events: Events) -> tuple[Part, ...]:
+    name = Literal(number_tag(_NAME)), Varints(events.name + 1)
+    category = Literal(number_tag(_CATEGORY)), Varints(events.category + 1)
+    return (Part((*name, *category)), *map(_argument, events.args))
+
+
+def _argument(arg: ArgColumn) -> Part:
+    column, name = arg.column, number(_ARG_NAME, arg.name + 1)
+    value: tuple[Piece, ...]
+    if column.kind is ArgKind.INT:
+        value = Literal(name + number_tag(_ARG_INT)), Varints(column.values)
+    elif column.kind is ArgKind.FLOAT:
+        value = Literal(name + fixed_tag(_ARG_DOUBLE)), Fixed64(column.values)
+    else:
+        value = Literal(name + number_tag(_ARG_STRING)), Varints(column.values + 1)
+    size = Literal(length_tag(_ARG) + varint(sum(piece.width for piece in value)))
+    return Part((size, *value), column.present)
+
+
+@dataclass(frozen=True, slots=True)
+class _FlowEnds:
+    """Both ends of all flows by slice: each is a field of its slice's first packet."""
+
+    row: NDArray[np.int64]  # ascending
+    fields: Bytes  # one row an end
+
+    @classmethod
+    def of(cls, model: TraceModel) -> _FlowEnds:
+        flows = model.flows
+        ids = Fixed64(np.arange(1, len(flows) + 1))
+        everything = slice(0, len(flows))
+        starts, ends = (
+            table((Part((Literal(fixed_tag(field)), ids)),), everything).reshape(-1, _FLOW_BYTES)
+            for field in (_FLOW, _FLOW_END)
+        )
+        row = np.concatenate([flows.source, flows.target])
+        order = np.argsort(row, kind="stable")
+        return cls(row[order], np.concatenate([starts, ends])[order])
+
+    def bytes_of_rows(self, count: int) -> NDArray[np.int32]:
+        return np.bincount(self.row, minlength=count).astype(np.int32) * _FLOW_BYTES
+
+    def inserted(self, flat: Bytes, places: NDArray[np.int64], rows: slice) -> Bytes:
+        """`flat` with the flow ends of its slices where their first packets end."""
+        first, last = np.searchsorted(self.row, (rows.start, rows.stop))
+        if first == last:
+            return flat
+        having, counts = np.unique(self.row[first:last] - rows.start, return_counts=True)
+        more = self.fields[first:last].reshape(-1)
+        return inserted(flat, places[having], counts * _FLOW_BYTES, more)

@@ -1,0 +1,139 @@
+"""`npuscope manycore compile` as a user types it, single dashes and all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from manycore.nets import convolutions, encoder, integer_net
+from npuscope.cli import manycore_compile
+from npuscope.cli.main import Parser
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.manycore.container import read_program
+from npuscope.manycore.layout import Layout
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(encoder())
+    return path
+
+
+def _run(*words: str) -> int:
+    parser = Parser(prog="npuscope manycore compile", allow_abbrev=False)
+    manycore_compile.configure(parser)
+    return manycore_compile.run(parser.parse_args(words))
+
+
+def _layout(folder: str = "binaries") -> Layout:
+    return read_program(Path(folder, "programqpc.bin").read_bytes()).layout
+
+
+def test_the_command_of_the_guide(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("-model=model.onnx", "-aic-binary-dir=./binaries", "-stats-level=70") == 0
+    layout = _layout()
+    assert (layout.stats_level, layout.cores, layout.network) == (70, 16, "QAicGraph")
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    ops = sum(len(group) for core in layout.specializations[0].ops for group in core)
+    assert first == f"QAicGraph: {ops} ops on 16 cores in binaries/programqpc.bin"
+    assert second == "machine  cloudai100 at 1400 MHz, stats level 70"
+    assert sorted(path.name for path in Path("binaries").iterdir()) == ["programqpc.bin"]
+
+
+SINGLE = (
+    *("-model=model.onnx", "-aic-binary-dir=binaries", "-stats-level=100", "-stats-batchsize=8"),
+    *("-ddr-stats", "-aic-pmu-recipe=KernelUtil", "-aic-num-cores=2"),
+)
+DOUBLE = (
+    *("--model", "model.onnx", "--binary-dir", "other", "--stats-level", "100"),
+    *("--stats-batchsize", "8", "--ddr-stats", "--pmu-recipe", "KernelUtil", "--cores", "2"),
+)
+
+
+def test_both_spellings_mean_the_same(model: Path) -> None:
+    assert _run(*SINGLE) == _run(*DOUBLE) == 0
+    assert Path("binaries/programqpc.bin").read_bytes() == Path("other/programqpc.bin").read_bytes()
+    layout = _layout()
+    assert (layout.stats_batch, layout.ddr_stats, layout.cores) == (8, True, 2)
+    assert layout.pmu.recipe == "KernelUtil" and layout.pmu.events[0] == 0x100
+
+
+def test_level_40_is_the_default(model: Path) -> None:
+    _run("-model=model.onnx", "-aic-binary-dir=binaries", "-aic-pmu-events=3F,70,200")
+    assert _layout().stats_level == 40
+    assert _layout().pmu.events == (0x3F, 0x70, 0x200)
+
+
+def test_warnings_and_metrics_come_on_request(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.write_bytes(convolutions())
+    words = ("-model=model.onnx", "-aic-binary-dir=b", "-aic-num-cores=4", "-stats-level=60")
+    _run(*words)
+    quiet = capsys.readouterr().out
+    assert "note     level 60 collects what level 50 does" in quiet
+    assert "warning" not in quiet and "barriers" not in quiet
+    _run(*words, "-aic-perf-warnings", "-aic-perf-metrics")
+    told = capsys.readouterr().out
+    assert "warning  out: FullyConnected keeps 1 of 4 cores busy" in told
+    assert "port 100 Host_IO_Port of device 0: 6.00 KB" in told
+    assert "MC wr KB" in told and "constants" in told and "MACs" in told
+
+
+def test_json_has_the_figures(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model.write_bytes(integer_net())
+    _run("-model=model.onnx", "-aic-binary-dir=b", "--cores", "2", "--devices", "2", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "npuscope/manycore-compile/1"
+    assert (found["cores"], found["devices"], found["stats_level"]) == (2, 2, 40)
+    assert found["program_uuid"] == _layout("b").program_uuid
+    assert found["ops"]["aicendcyclestats"] == 2 * 2 * 3
+    assert len(found["metrics"]["cores"]) == 4
+    assert found["inputs"][0]["dtype"] == "int8"
+
+
+def test_an_older_program_is_replaced_as_a_whole(model: Path) -> None:
+    words = ("-model=model.onnx", "-aic-binary-dir=b")
+    _run(*words)
+    before = Path("b/programqpc.bin").read_bytes()
+    Path("b/mine.txt").write_text("stays")
+    _run(*words, "-stats-level=70")
+    assert Path("b/programqpc.bin").read_bytes() != before
+    assert sorted(path.name for path in Path("b").iterdir()) == ["mine.txt", "programqpc.bin"]
+
+
+def test_what_if_reaches_the_machine(model: Path) -> None:
+    _run("-model=model.onnx", "-aic-binary-dir=b", "--set", "clocks.core_mhz=1000")
+    assert _layout("b").core_hz == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "text"),
+    [
+        (("-aic-pmu-recipe=X",), UsageError, "-aic-pmu-recipe: unknown recipe 'X'"),
+        (("-aic-pmu-recipe=AxiRd", "-aic-pmu-events=3"), UsageError, "-aic-pmu-recipe, -aic-pmu"),
+        (("-aic-pmu-events=1,2,3,4,5,6,7,8,9",), UsageError, "-aic-pmu-events: 9 events"),
+        (
+            ("-ddr-stats", "-stats-level=30"),
+            UsageError,
+            "-ddr-stats: DDR traffic needs",
+        ),
+        (("-stats-level=high",), UsageError, "argument -stats-level/--stats-level: invalid int"),
+        (("-aic-num-cores=99",), UsageError, "-aic-num-cores: 99 cores: cloudai100 has 1 to 16"),
+        (("--set", "cores.count"), UsageError, "--set: expected KEY=VALUE, found 'cores.count'"),
+        (("--machine", "x"), UsageError, "--machine: unknown machine 'x'"),
+        (("-aic-binary-dir=model.onnx",), FileError, "model.onnx: is a file, expected a folder"),
+        (("-model=none.onnx",), FileError, "none.onnx: no such file"),
+    ],
+)
+def test_wrong_words_get_one_sentence(
+    model: Path, words: tuple[str, ...], kind: type[NpuscopeError], text: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        _run("-model=model.onnx", "-aic-binary-dir=b", *words)
+    assert str(caught.value).startswith(text)
+    assert not Path("b").exists()

@@ -1,0 +1,106 @@
+"""`npuscope manycore run`: options in both spellings, answers, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from manycore.samples import layout, program
+from npuscope.cli import manycore_run
+from npuscope.cli.main import Parser
+from npuscope.errors import UsageError
+from npuscope.manycore.container import write_program
+
+NAME = "aic-profiling-program-0-activation-0-inf-{}-QAicGraph-aiccyclecounts.bin"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with ./binaries and ./stats, as the example has them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("binaries", "stats"):
+        (tmp_path / name).mkdir()
+    made = program(layout(cores=2, level=70))
+    (tmp_path / "binaries" / "programqpc.bin").write_bytes(write_program(made))
+    return tmp_path
+
+
+def run(*words: str) -> int:
+    parser = Parser(prog="npuscope manycore run", allow_abbrev=False)
+    manycore_run.configure(parser)
+    return manycore_run.run(parser.parse_args(words))
+
+
+def test_the_command_of_the_guide(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(
+        "--test-data=./binaries",
+        "--aic-profiling-type=raw_device_stats",
+        "--aic-profiling-out-dir=./stats",
+        "--aic-profiling-num-samples=5",
+        "--aic-profiling-start-iter",
+        "1",
+        "--num-iter=100",
+    )
+    assert code == 0
+    assert {path.name for path in (here / "stats").iterdir()} == {
+        NAME.format(number) for number in range(1, 6)
+    }
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("InferenceCnt 100 TotalDuration ")
+    assert [line.split()[0] for line in out[2:6]] == [
+        "Metric",
+        "ExecTimeUs",
+        "InputWaitTimeUs",
+        "OutputWaitTimeUs",
+    ]
+    assert sum(line.startswith("wrote ") for line in out) == 5
+
+
+def test_without_a_type_nothing_is_written(here: Path) -> None:
+    assert run("--test-data", "binaries") == 0
+    assert sorted(path.name for path in here.rglob("*") if path.is_file()) == ["programqpc.bin"]
+
+
+def test_json_has_the_figures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--test-data=binaries", "--num-iter=20", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "npuscope/manycore-run/1"
+    assert (found["inferences"], found["files"]) == (20, [])
+    row = found["metrics"]["ExecTimeUs"]
+    assert row["min"] <= row["avg"] <= row["max"]
+
+
+def test_overhead_and_seed_change_the_times(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for more in ((), ("--seed=1",), ("--stats-overhead",), ()):
+        run("--test-data=binaries", *more)
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[3]
+    assert len(set(answers)) == 3
+
+
+def test_devices_must_be_numbers(here: Path) -> None:
+    with pytest.raises(UsageError, match="expected numbers such as 0,1, found 'a,b'"):
+        run("--test-data=binaries", "--devices=a,b")
+
+
+def test_a_wanted_view_is_checked_first(here: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        run("--test-data=binaries", "--want=ops,op-pmu", "--aic-profiling-type=raw_device_stats")
+    assert "-stats-level=100" in caught.value.hint
+    assert not list(here.glob("*.bin"))
+
+
+def test_an_unknown_type_is_refused(here: Path) -> None:
+    with pytest.raises(UsageError, match="invalid choice: 'latency'"):
+        run("--test-data=binaries", "--aic-profiling-type=latency")
+
+
+def test_what_if_the_machine_were_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = []
+    for clock in ("[1000.0]", "[1500.0]"):
+        run("--test-data=binaries", f"--set=clocks.dvfs_mhz={clock}", "--json")
+        times.append(json.loads(capsys.readouterr().out)["metrics"]["ExecTimeUs"]["avg"])
+    assert times[0] > times[1]

@@ -1,0 +1,281 @@
+"""`npuscope run`: images and build folders on the emulated board."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from board.emulated.loads import GRAPHS, Net33, packaged
+from npuscope import api
+from npuscope.board.simulated import SimulatedBoard
+from npuscope.cli.main import main
+from npuscope.profile.measure import random_inputs
+from npuscope.sim.run import execute
+
+for module in ("ziglang", "unicorn", "elftools"):
+    pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
+
+Capture = pytest.CaptureFixture[str]
+ANSWER = re.compile(
+    r"network: \d+\.\d{3} ms, [\d,]+\.\d\d inf/s on the emulated board, "
+    r"(copied to RAM|executed in place) from (0x[0-9a-f]+)"
+)
+DEFAULT = Path("build") / "network_rel.bin"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def net() -> Net33:
+    return packaged("hardware", controller=False)
+
+
+@pytest.fixture
+def image(folder: Path, net: Net33) -> Path:
+    """Where `npuscope package` puts it."""
+    return written(folder / DEFAULT, net)
+
+
+def written(path: Path, net: Net33) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(net.file)
+    if net.params is not None:
+        path.with_name(f"{path.stem}_params.bin").write_bytes(net.params)
+    return path
+
+
+def run(capsys: Capture, *words: object, code: int = 0) -> str:
+    """What is printed: the answer, or the error."""
+    assert main(["run", *map(str, words)]) == code
+    told = capsys.readouterr()
+    return told.err if code else told.out
+
+
+def as_json(capsys: Capture, *words: object) -> dict[str, Any]:
+    return json.loads(run(capsys, *words, "--json"))
+
+
+def answer(text: str) -> tuple[str, ...]:
+    found = ANSWER.fullmatch(text.splitlines()[0])
+    assert found, text
+    return found.groups()
+
+
+def test_an_image_wherever_it_is_named(image: Path, folder: Path, capsys: Capture) -> None:
+    other = image.rename(folder / "face rel.bin")
+    for words in ((other,), ("-i", other), ("--input", other)):
+        assert answer(run(capsys, *words)) == ("copied to RAM", "0x71000000")
+    other.rename(image)
+    assert answer(run(capsys)) == ("copied to RAM", "0x71000000")
+
+
+def test_the_report_has_steps_and_every_epoch(net: Net33, image: Path, capsys: Capture) -> None:
+    lines = run(capsys, image).splitlines()
+    assert lines[2:9] == [
+        f"Entry point    : '{image}'",
+        "Board          : 'emulated', Cortex-M33, memories of the STM32N6570-DK",
+        "no split model",
+        "",
+        "Resetting the board.",
+        f"Flashing the image at address 0x71000000 (size={len(net.file)})..",
+        "Loading and starting the validation application..",
+    ]
+    rows = [line for line in lines if line.startswith("  EpochBlock_")]
+    assert [row.split()[:2] for row in rows] == [[e.name, "HW"] for e in net.program.executed]
+    assert sum(float(row.split()[2]) for row in rows) == pytest.approx(
+        float(next(line for line in lines if line.startswith("  total")).split()[1]), abs=0.01
+    )
+
+
+def test_json_as_promised(net: Net33, image: Path, capsys: Capture) -> None:
+    found = as_json(capsys, image, "--batch", 2)
+    assert (found["schema"], found["mode"]) == ("npuscope/run/1", "copy")
+    assert found["network"] == "network"
+    assert "emulated" in found["board"]
+    assert found["inferences_per_s"] == pytest.approx(1e3 / found["total_ms"])
+    assert sum(found["phases"]) / 800e3 == pytest.approx(found["total_ms"], rel=1e-4)
+    epochs = net.program.executed
+    keys = ("name", "first", "last", "kind")
+    assert [tuple(row[key] for key in keys) for row in found["epochs"]] == [
+        (e.name, e.number, e.last_number, e.kind.value) for e in epochs
+    ]
+    columns = zip(*(row["mcu_cycles"] for row in found["epochs"]), strict=True)
+    assert [sum(column) for column in columns] == found["phases"]
+    assert found["outputs"] == simulated_outputs(net)
+
+
+def simulated_outputs(net: Net33) -> list[dict[str, str]]:
+    """Of the inputs that `run` makes up."""
+    described = SimulatedBoard(net.program, net.machine).info().networks[0]
+    values = dict(zip(net.program.inputs, random_inputs(described), strict=True))
+    outputs = execute(net.program, values).outputs
+    return [
+        {"name": name, "sha256": hashlib.sha256(np.ascontiguousarray(out).tobytes()).hexdigest()}
+        for name, out in outputs.items()
+    ]
+
+
+def test_json_into_a_file(image: Path, folder: Path, capsys: Capture) -> None:
+    answer(run(capsys, image, "--json", "out.json"))
+    assert json.loads((folder / "out.json").read_text())["network"] == "network"
+    text = run(capsys, f"--json={image}", image, code=2)
+    assert "this is the file to read" in text
+    assert image.read_bytes()[:4] == b"NBIN"
+
+
+def test_a_build_folder_is_packaged_for_the_board(folder: Path, capsys: Capture) -> None:
+    made = api.build(GRAPHS["mixed"](), {"relocatable": True})
+    api.write(made, folder / "built")
+    found = as_json(capsys, folder / "built")
+    assert {row["kind"] for row in found["epochs"]} >= {"HW", "SW"}
+    assert not (folder / "build").exists()
+    plain = api.build(GRAPHS["mixed"](), {})
+    api.write(plain, folder / "plain")
+    assert "--relocatable" in run(capsys, folder / "plain", code=3)
+
+
+def test_addresses_and_modes(image: Path, capsys: Capture) -> None:
+    text = run(capsys, image, "--address", "0x72000000", "--mode", "xip")
+    assert answer(text) == ("executed in place", "0x72000000")
+    assert "at address 0x72000000 " in text
+    text = run(capsys, image, "--mode", "copy,max-speed", "--cube-ide-dir", "/opt/ide")
+    assert "note     max-speed changes nothing: the emulated line has no baud rate" in text
+    assert "note     --cube-ide-dir is not needed: the emulated board needs no debugger" in text
+
+
+def test_load_only(image: Path, capsys: Capture) -> None:
+    text = run(capsys, image, "--mode", "no-run")
+    assert text.splitlines()[0] == "network is loaded and ready: copied to RAM from 0x71000000"
+    assert "EpochBlock" not in text
+    found = as_json(capsys, image, "--mode", "xip,no-run")
+    assert (found["mode"], found["total_ms"], found["phases"]) == ("xip", None, None)
+    assert (found["epochs"], found["outputs"]) == ([], [])
+
+
+def test_parameters_are_found_beside_the_image(folder: Path, capsys: Capture) -> None:
+    split = packaged("hardware", controller=False, split=True)
+    path = written(folder / "face_rel.bin", split)
+    text = run(capsys, path, "--address", "0x71000000,0x73000000")
+    answer(text)
+    assert "\nsplit model\n" in text
+    assert f"Flashing parameters at address 0x73000000 (size={len(split.params or b'')}).." in text
+    assert as_json(capsys, path)["outputs"] == simulated_outputs(split)
+    text = run(capsys, path, "--address", "0x71000000,0x71000100", code=4)
+    assert "reach into the file at 0x71000100" in text
+    (folder / "face_rel_params.bin").unlink()
+    text = run(capsys, path, code=3)
+    assert f"{path}: the parameters are in a file of their own, which is not there" in text
+
+
+def test_parameters_beside_a_whole_image_are_old_ones(image: Path, capsys: Capture) -> None:
+    image.with_name("network_rel_params.bin").write_bytes(b"of another day")
+    text = run(capsys, image)
+    answer(text)
+    assert "\nno split model\n" in text
+    assert "params" not in run(capsys, image, "--board", "stm32n6570-dk")
+
+
+def test_clocks_and_generation(image: Path, capsys: Capture) -> None:
+    usual = as_json(capsys, image)
+    slow = as_json(capsys, image, "--mcu-mhz", 400, "--npu-mhz", 500, "--generation", "3.0")
+    # As many instructions; the memories keep their clocks.
+    assert (slow["phases"][0], slow["phases"][2]) == (usual["phases"][0], usual["phases"][2])
+    assert 1.5 * usual["total_ms"] < slow["total_ms"] < 2 * usual["total_ms"]
+    assert "400" in slow["board"]
+
+
+def test_an_image_for_another_core(folder: Path, capsys: Capture) -> None:
+    m55 = packaged("hardware", controller=False, cpu="cortex-m55")
+    path = written(folder / "m55_rel.bin", m55)
+    text = run(capsys, path, code=3)
+    assert f"{path}: the image is built for Cortex-M55" in text
+    assert "--cpu cortex-m33" in text
+
+
+def test_damaged_images(net: Net33, folder: Path, capsys: Capture) -> None:
+    path = folder / "bad_rel.bin"
+    path.write_bytes(net.file[:3000] + bytes([net.file[3000] ^ 1]) + net.file[3001:])
+    assert f"{path}: the checksum is wrong: the file is damaged" in run(capsys, path, code=3)
+    for size in (0, 50, 3000, len(net.file) - 20):
+        path.write_bytes(net.file[:size])
+        text = run(capsys, path, code=3)
+        assert text.startswith(f"npuscope: {path}")
+        assert "Traceback" not in text
+    path.write_bytes(net.file[:3000])
+    assert main(["run", str(path), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "file"
+
+
+def test_what_the_boards_loader_refuses(image: Path, capsys: Capture) -> None:
+    text = run(capsys, image, "--address", "0x71000004", code=4)
+    assert "the board's loader refused image 1: the address is not aligned (code -1)" in text
+    text = run(capsys, image, "--address", "0x34000000", code=4)
+    assert "lie outside of the flash" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["IMAGE", "-i", "IMAGE"], 2, "the image is given twice"),
+        (["IMAGE", "--mode", "fast"], 2, "--mode: unknown mode 'fast'"),
+        (["IMAGE", "--mode", "copy,xip"], 2, "copied or executed in place, not both"),
+        (["IMAGE", "--mode", "no-flash"], 2, "flash is empty whenever it starts"),
+        (["IMAGE", "--address", "here"], 2, "expected NET[,PARAMS], found 'here'"),
+        (["IMAGE", "--address", "1,2,3"], 2, "expected NET[,PARAMS]"),
+        (["IMAGE", "--address", "0x171000000"], 2, "expected NET[,PARAMS]"),
+        (["IMAGE", "--batch", "0"], 2, "expected at least 1 inference, found 0"),
+        (["IMAGE", "--generation", "9"], 2, "unknown generation '9'"),
+        (["IMAGE", "--mcu-mhz", "0"], 2, "must be above 0"),
+        (["IMAGE", "--board", "toaster"], 2, "invalid choice: 'toaster'"),
+        (["nothing.bin"], 3, "nothing.bin: cannot be read: No such file or directory"),
+        (["nothing.bin", "--board", "stm32n6570-dk"], 3, "nothing.bin: cannot be read"),
+        ([], 3, f"{DEFAULT}: cannot be read"),
+    ],
+)
+def test_errors(
+    net: Net33, folder: Path, capsys: Capture, words: list[str], code: int, message: str
+) -> None:
+    path = written(folder / "face_rel.bin", net)
+    text = run(capsys, *(path if word == "IMAGE" else word for word in words), code=code)
+    assert message in text
+
+
+def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
+    split = packaged("hardware", controller=False, split=True)
+    path = written(folder / "my nets" / "face_rel.bin", split)
+    words = (path, "--board", "stm32n6570-dk", "--address", "0x72000000")
+    lines = run(capsys, *words).splitlines()
+    assert lines[0].startswith("npuscope does not flash real boards")
+    image, params, script, profile = as_json(capsys, *words)["commands"]
+    assert [line.strip() for line in lines[1:]] == [image, params, script, profile]
+    assert image.endswith(f"-w '{path}' 0x72000000")
+    assert params.endswith(f"-w '{path.with_name('face_rel_params.bin')}' 0x71800000")
+    assert script.endswith(f"-i '{path}' --address 0x72000000,0x71800000 --mode copy,no-flash")
+    assert profile == "npuscope profile --connect serial"
+    only = as_json(capsys, *words, "--mode", "no-flash,xip")["commands"]
+    assert len(only) == 2
+    assert only[0].endswith("--mode xip,no-flash")
+    first, *_ = as_json(capsys, folder / "my nets", "--board", "stm32n6570-dk")["commands"]
+    assert first == f"npuscope package '{folder / 'my nets'}' -n network"
+
+
+def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:
+    brief = [run(capsys, image, *words) for words in (("-v", 0), ("-q",))]
+    assert [text.count("\n") for text in brief] == [1, 1]
+    usual = run(capsys, image, "--log")
+    assert usual.count("\n") > 10
+    log = (folder / "run.log").read_text()
+    assert log.startswith("Entry point    : '")
+    assert usual.splitlines()[0] in log
+    run(capsys, "nothing.bin", "--log", "failed.log", code=3)
+    assert (folder / "failed.log").exists()
