@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuscope.graph.model import Op
 from npuscope.graph.ops import macs
 from npuscope.manycore.compiler.boxes import Box, cut, elements, shape_of
@@ -72,32 +74,28 @@ def _sums(
     made: Access,
 ) -> list[Step]:
     """Parts of a long sum, each added to what the one before has left in the output."""
-    graph = context.graph
-    total = macs(graph, op) * elements(box) // max(graph.output_tensor(op).elements, 1)
-    length = -(-total // max(elements(box), 1))
-    blocks = max(-(-length // context.machine.hmx.reduction_block), 1)
-    size = context.bytes_of(op.outputs[0], box)
-    written = Access(made.buffer, size)
+    written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
     dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
-    steps = []
-    for number in range(blocks):
-        share = total * (number + 1) // blocks - total * number // blocks
-        again = (written,) if number else ()
-        attributes = f"reduction {number + 1}/{blocks}" if blocks > 1 else ""
-        steps.append(
-            Step(
-                core,
-                Group.HMX,
-                kind,
-                op.name,
-                shape_of(box),
-                dtypes,
-                size,
-                (*reads, *again),
-                (written,),
-                op.origin,
-                share,
-                attributes,
-            )
+    shape, size, origin = shape_of(box), written.bytes, op.origin
+    one = Step(core, Group.HMX, kind, op.name, shape, dtypes, size, reads, (written,), origin)
+    shares = _shares(context, op, box)
+    if len(shares) == 1:
+        return [replace(one, macs=shares[0])]
+    return [
+        replace(
+            one,
+            macs=share,
+            reads=(*reads, written) if number else reads,
+            attributes=f"reduction {number + 1}/{len(shares)}",
         )
-    return steps
+        for number, share in enumerate(shares)
+    ]
+
+
+def _shares(context: Context, op: Op, box: Box) -> list[int]:
+    """Multiplications of each part of the sum."""
+    graph = context.graph
+    total = macs(graph, op) * elements(box) // graph.output_tensor(op).elements
+    length = -(-total // elements(box))
+    parts = max(-(-length // context.machine.hmx.reduction_block), 1)
+    return [total * (i + 1) // parts - total * i // parts for i in range(parts)]

@@ -83,8 +83,8 @@ def _broadcast(box: Box, shape: Shape, operand: Shape) -> Box:
     return tuple(bounds if size == own else (0, own) for bounds, size, own in pairs)
 
 
-def _first_whole(graph: Graph, op: Op, box: Box) -> Needs:
-    """Reordered too much to say more: everything."""
+def _everything(graph: Graph, op: Op, box: Box) -> Needs:
+    """Reordered too much to say more."""
     return tuple(full(graph.tensors[name].shape) if name else None for name in op.inputs)
 
 
@@ -200,5 +200,5 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
     "Slice": _slice,
     "Pad": _pad,
     "Gather": _gather,
-    **dict.fromkeys(("Reshape", "MirrorPad", "Tile"), _first_whole),
+    **dict.fromkeys(("Reshape", "MirrorPad", "Tile"), _everything),
 }
