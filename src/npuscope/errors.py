@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from npuscope.text import safe_terminal
+
 
 class NpuscopeError(Exception):
     """Root of all expected errors. `exit_code` follows the command-line contract."""
@@ -16,9 +18,10 @@ class NpuscopeError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        hint = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{place}{self.message}{hint}"
+        """As people read it; the parts themselves stay as they were given, for JSON."""
+        place = f"{safe_terminal(self.where)}: " if self.where else ""
+        hint = f"\n  hint: {safe_terminal(self.hint)}" if self.hint else ""
+        return f"{place}{safe_terminal(self.message)}{hint}"
 
 
 class UsageError(NpuscopeError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 
 def safe_terminal(name: str) -> str:
     """One line of printable text: control characters become visible escapes.
@@ -12,6 +14,16 @@ def safe_terminal(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else _escape(c) for c in name)
+
+
+def safe_lines(text: str) -> str:
+    """A whole answer: its own line ends and tabs stay, nothing else moves a cursor.
+
+    Names in it were made safe one by one; this is the net below, for what nobody thought of.
+    """
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else _escape(c) for c in text)
 
 
 def _escape(char: str) -> str:
@@ -59,16 +71,51 @@ def dot_string(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """A plain file name without folders: other characters become underscores."""
+    """A plain file name without folders: other characters become underscores.
+
+    It starts with neither a dot (a hidden file) nor a dash (an option of whatever reads it next).
+    """
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
-    return plain if plain.strip("._-") else f"_{plain}"
+    plain = _shortened(plain)
+    return plain if plain and plain[0] not in ".-" and plain.strip("._-") else f"_{plain}"
+
+
+def _shortened(plain: str) -> str:
+    """The middle of a long name goes, its ending stays."""
+    if len(plain) <= _FILE_NAME_LENGTH:
+        return plain
+    half = _FILE_NAME_LENGTH // 2
+    return plain[:half] + plain[-half:]
 
 
 # Compilers tell apart at least 63 characters of a name; callers add prefixes.
 _IDENTIFIER_LENGTH = 40
+# File systems take 255 bytes; callers add endings and temporary prefixes.
+_FILE_NAME_LENGTH = 160
 
 
 def csv_cell(name: str) -> str:
-    """A foreign name as one cell that no spreadsheet takes for a formula."""
+    """A foreign name as one cell that no spreadsheet takes for a formula.
+
+    A quote at the start would swallow the cells and lines that follow.
+    """
     plain = safe_terminal(name).replace(",", ";").strip()
-    return f"'{plain}" if plain.startswith(("=", "+", "-", "@")) else plain
+    return f"'{plain}" if plain.startswith(("=", "+", "-", "@", '"')) else plain
+
+
+def html_text(name: str) -> str:
+    """Text between tags or in a quoted attribute of HTML: one line that opens no tag.
+
+    Control and direction characters are shown as escapes, as on a terminal.
+    """
+    return escape(safe_terminal(name), quote=True)
+
+
+def xml_text(name: str) -> str:
+    """Text between tags or in a quoted attribute of XML 1.0, which knows no control characters."""
+    return escape(safe_terminal(name), quote=True)
+
+
+def link_free(name: str) -> str:
+    """Text for viewers that take braces for placeholders and `[a](b)` for a link (SARIF)."""
+    return safe_terminal(name).replace("](", "] (").replace("{", "{{").replace("}", "}}")

@@ -284,7 +284,7 @@ def test_another_message_version_is_refused(version: int, text: str) -> None:
 def test_log_lines_are_acknowledged_and_passed_on(caplog: pytest.LogCaptureFixture) -> None:
     lines: list[Answer] = [(State.WAITING, Log(1, f"hello \x1b{i}")) for i in range(3)]
     board, link = scripted({Command.SYS_INFO: [*lines, *HELLO[Command.SYS_INFO]]})
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="npuscope"):
         board.info()
     assert link.acks == 3
     assert caplog.messages[0] == "script: hello \\x1b0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -160,6 +161,11 @@ def test_rules_lists_all_and_shows_one(capsys: Capture) -> None:
     assert (rule["since"], rule["until"], rule["kind"]) == ("2.2", "2.2", "refuse")
 
 
+def test_a_fix_in_general_has_no_values(capsys: Capture) -> None:
+    _, out, _ = run(capsys, "rules", "ADV-CHANNELS")
+    assert "fix: use <channels> output channels\n" in out
+
+
 def test_an_unknown_rule(capsys: Capture) -> None:
     code, _, err = run(capsys, "rules", "NA-CONV-PRIM")
     assert code == 2
@@ -187,3 +193,37 @@ def test_hostile_names_are_escaped(verb: str, tmp_path: Path, capsys: Capture) -
     _, out, _ = run(capsys, verb, path, "--json")
     ops = [name for finding in json.loads(out)["findings"] for name in finding["ops"]]
     assert "un\x1b[31mused\n" in ops
+
+
+@pytest.mark.parametrize(("verb", "code"), [("explain", 0), ("lint", 1)])
+def test_findings_as_files(
+    verb: str, code: int, slow: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    sarif, junit = tmp_path / "f.sarif", tmp_path / "f.xml"
+    plain = run(capsys, verb, slow)
+    assert run(capsys, verb, slow, "--sarif", sarif, "--junit", junit) == plain
+    assert plain[0] == code
+    (log,) = json.loads(sarif.read_text())["runs"]
+    told = [result["ruleId"] for result in log["results"]]
+    _, out, _ = run(capsys, verb, slow, "--json")
+    assert told == [finding["rule"] for finding in json.loads(out)["findings"]]
+    suites = ElementTree.fromstring(junit.read_text())
+    assert suites.attrib["failures"] == "1"
+    assert suites[0].attrib["name"] == f"npuscope {verb} {slow}"
+
+
+@pytest.mark.parametrize("option", ["--sarif", "--junit"])
+@pytest.mark.parametrize("verb", ["explain", "lint"])
+def test_a_findings_file_does_not_replace_the_model(
+    verb: str, option: str, slow: Path, capsys: Capture
+) -> None:
+    before = slow.read_bytes()
+    code, _, err = run(capsys, verb, slow, option, slow)
+    assert (code, slow.read_bytes()) == (2, before)
+    assert "this is the file to read" in err
+
+
+def test_a_file_that_cannot_be_written(slow: Path, tmp_path: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "lint", slow, "--junit", tmp_path / "none" / "f.xml")
+    assert (code, out) == (3, "")
+    assert "cannot be written" in err

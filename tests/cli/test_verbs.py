@@ -223,7 +223,9 @@ def test_demo_writes_its_reports(
     assert sorted(p.name for p in folder.iterdir()) == [
         MARKER,
         "program",
+        "report.html",
         "report.json",
+        "report.perfetto-trace",
         "report.txt",
     ]
     assert (folder / "report.txt").read_text().startswith(profile_text(PROFILE, full=True))

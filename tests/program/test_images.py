@@ -34,7 +34,7 @@ def test_foreign_file_names_stay_in_the_folder(program):
         replace(pool, file_name="../../x") if pool.name == "octoFlash" else pool
         for pool in program.pools
     )
-    assert "atonbuf..._.._x.raw" in pool_images(replace(program, pools=pools))
+    assert "atonbuf._.._.._x.raw" in pool_images(replace(program, pools=pools))
 
 
 def test_two_pools_with_one_file_name(program):

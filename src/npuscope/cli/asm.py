@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
         "size_bytes": len(data),
         "instructions": len(binary.instructions),
     }
-    text = f"{len(binary.instructions)} instructions, {len(data)} bytes in {args.output}"
+    where = safe_terminal(args.output)
+    text = f"{len(binary.instructions)} instructions, {len(data)} bytes in {where}"
     deliver(args, text, result)
     return 0
 

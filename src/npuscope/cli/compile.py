@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(program: Program, directory: str) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
-    return f"{len(program.executed)} epochs ({counts}) in {directory}"
+    return f"{len(program.executed)} epochs ({counts}) in {safe_terminal(directory)}"
 
 
 def _counts(program: Program) -> dict[str, int]:

@@ -29,10 +29,13 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.demo import demo_graph
     from npuscope.profile.run import profile as run_profile
     from npuscope.program.serialize import save
+    from npuscope.report.html.data import profile_page
     from npuscope.report.json_report import profile_json
+    from npuscope.report.profile_trace import trace_of_profile
     from npuscope.report.text_estimate import estimate_text
     from npuscope.report.text_explain import explain_text
     from npuscope.report.text_profile import profile_text
+    from npuscope.report.trace.perfetto import write_perfetto
 
     with working(args, "compiling and running the built-in network"):
         made = api.build(demo_graph(), api_options(args))
@@ -44,7 +47,12 @@ def run(args: argparse.Namespace) -> int:
             text = f"{profile_text(profile, full=True)}\n{reasons}"
             (folder / "report.txt").write_text(text, encoding="utf-8")
             (folder / "report.json").write_text(dump(result), encoding="utf-8")
-    where = f"report.txt, report.json and program/ are in {args.output}"
+            page = profile_page(profile, explanation.findings, made, explanation.verdict)
+            (folder / "report.html").write_text(page, encoding="utf-8")
+            with (folder / "report.perfetto-trace").open("wb") as file:
+                write_perfetto(trace_of_profile(profile, made.program), file)
+    names = "report.txt, report.json, report.html, report.perfetto-trace and program/"
+    where = f"{names} are in {args.output}"
     text = f"{estimate_text(profile)}\n{reasons}\n{where}"
     deliver(args, text, result)
     return 0

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
                 hint=f"choose one with --blob: {_names(blobs)}",
             )
         write_file(args.output, text)
-        text = f"{_count(blobs)} in {args.output}"
+        text = f"{_count(blobs)} in {safe_terminal(args.output)}"
     deliver(args, text, _as_json(blobs))
     return 0
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NoReturn, TextIO
 
 from npuscope.errors import FileError, InternalError, NpuscopeError, UsageError
+from npuscope.text import safe_lines
 from npuscope.version import __version__
 
 # Verb -> its line in --help; the verb's module in this package has the same name.
@@ -23,6 +24,7 @@ VERBS = {
     "compile": "a model to the program that the device executes",
     "profile": "run a model on a device and report every epoch",
     "board": "serve a virtual board to anybody's client",
+    "export": "what layers cost, for Model Explorer and Netron",
     "explain": "why it is slow or off the NPU, and what to change",
     "lint": "risks that the model file alone shows",
     "validate": "the NPU's arithmetic against the reference",
@@ -36,6 +38,7 @@ VERBS = {
     "asm": "text to an epoch-controller blob",
     "machines": "the machines and compiler generations that are known",
     "rules": "the rules that explain and lint check",
+    "doctor": "what is installed, and what each missing part would give",
 }
 # Files that nobody writes JSON to.
 _SOURCES = (
@@ -151,7 +154,11 @@ def _unknown_verb(verb: str) -> UsageError:
 
 def _start_logging(args: argparse.Namespace) -> None:
     level = logging.ERROR if args.quiet else logging.DEBUG if args.verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, format="npuscope: %(message)s", force=True)
+    from npuscope.cli.output import SafeFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(SafeFormatter("npuscope: %(message)s"))
+    logging.basicConfig(handlers=[handler], force=True)
     logging.getLogger("npuscope").setLevel(level)
 
 
@@ -161,7 +168,8 @@ def _report(error: NpuscopeError, argv: list[str]) -> int:
     if isinstance(error, InternalError) and _asked(argv, "--verbose", "-v"):
         import traceback
 
-        traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+        lines = traceback.format_exception(error.__cause__ or error)
+        print(safe_lines("".join(lines)), end="", file=sys.stderr)
     if _asked(argv, "--json"):
         print(json.dumps({"error": _as_json(error)}, indent=2, ensure_ascii=False))
     return error.exit_code

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuscope.cli.output import deliver
+from npuscope.cli.html_report import HTML_HELP
+from npuscope.cli.output import deliver, refuse_overwrite, write_file
 from npuscope.errors import FileError, UsageError
 from npuscope.text import safe_terminal
 
@@ -35,6 +36,7 @@ def _add_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--summary", action="store_true", help="tables as text")
     group.add_argument("--trace", action="store_true", help="timeline as Chrome trace JSON")
     group.add_argument("--perfetto", action="store_true", help="timeline in Perfetto's format")
+    group.add_argument("--html", metavar="FILE", help=HTML_HELP)
     group.add_argument(
         "--json",
         nargs="?",
@@ -104,19 +106,27 @@ def _boolean(text: str) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not (args.summary or args.trace or args.perfetto or args.json):
+    if not (args.summary or args.trace or args.perfetto or args.json or args.html):
         raise UsageError(
             "nothing to make",
-            hint="ask for --summary, --trace, --perfetto or --json; any of them together",
+            hint="ask for --summary, --trace, --perfetto, --html or --json; any of them together",
         )
     from npuscope.cli.opstats_work import work
     from npuscope.report.opstats_json import opstats_json
     from npuscope.report.opstats_text import opstats_text
 
+    refuse_overwrite(args, args.qpc)
+    refuse_overwrite(args, args.input_dir)
     outcome = work(_request(args))
     result = opstats_json(outcome.tables, outcome.files, outcome.inventories)
     result["notes"] = list(outcome.notes)
-    deliver(args, opstats_text(outcome.tables, outcome.written, outcome.notes), result)
+    text = opstats_text(outcome.tables, outcome.written, outcome.notes)
+    if args.html:
+        from npuscope.report.html.opstats import opstats_page
+
+        answer = text.partition("\n")[0]
+        write_file(args.html, opstats_page(outcome.tables, answer, outcome.notes))
+    deliver(args, text, result)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -14,9 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, UsageError
+from npuscope.text import safe_lines
 
 # A folder with this file in it was written by us and may be replaced.
 MARKER = ".npuscope"
+# Options that name a file to write.
+_FILES = (
+    "json",
+    "csv",
+    "html",
+    "log",
+    "trace",
+    "chrome",
+    "save",
+    "sarif",
+    "junit",
+    "model_explorer",
+    "netron",
+)
 
 
 def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
@@ -30,7 +46,14 @@ def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> N
 
 
 def print_text(args: argparse.Namespace, text: str) -> None:
-    print(text.partition("\n")[0] if args.quiet else text.rstrip("\n"))
+    print(safe_lines(text.partition("\n")[0] if args.quiet else text.rstrip("\n")))
+
+
+class SafeFormatter(logging.Formatter):
+    """Log lines that move no cursor, whoever wrote the names in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe_lines(super().format(record))
 
 
 def dump(result: Mapping[str, Any]) -> str:
@@ -39,13 +62,15 @@ def dump(result: Mapping[str, Any]) -> str:
 
 def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
     """`--json model.tflite` must not cost anyone a model."""
-    for option in ("json", "csv", "log"):
+    for option in _FILES:
         path = getattr(args, option, None)
         if source is None or path in (None, "-"):
             continue
         with contextlib.suppress(OSError):
             if os.path.samefile(path, source):
-                raise UsageError("this is the file to read", where=f"--{option} {path}")
+                raise UsageError(
+                    "this is the file to read", where=f"--{option.replace('_', '-')} {path}"
+                )
 
 
 def write_file(path: str | Path, text: str) -> None:
@@ -53,11 +78,12 @@ def write_file(path: str | Path, text: str) -> None:
     path = Path(path)
     with _as_file_error(path):
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")  # a device such as /dev/stderr
+            path.write_text(text, "utf-8", "backslashreplace")  # a device such as /dev/stderr
             return
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            with open(handle, "w", encoding="utf-8") as file:
+            # A lone surrogate in a name becomes an escape, which JSON reads as the same again.
+            with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
             os.chmod(name, 0o666 & ~_umask())
             os.replace(name, path)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuscope.cli.html_report import HTML_HELP, write_explained, write_measured
 from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working, write_file
 from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
     from npuscope.profile.model import Profile
+    from npuscope.program.model import Program
 
 # A list longer than any program; keeps `--epochs 0-99999999999` from eating memory.
 _MOST_EPOCHS = 100_000
@@ -26,6 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epochs", metavar="LIST", help="only these, e.g. 3,7-12")
     parser.add_argument("--csv", metavar="FILE", help="write a table with a row an epoch")
+    parser.add_argument("--html", metavar="FILE", help=HTML_HELP)
+    parser.add_argument("--trace", metavar="FILE", help="write a timeline for ui.perfetto.dev")
+    parser.add_argument("--chrome", metavar="FILE", help="write it as Chrome trace events (JSON)")
+    parser.add_argument(
+        "--save", metavar="FILE", help="keep the profile, to report or export it later"
+    )
     _add_device(parser)
     add_target(parser)
     add_model(parser)
@@ -68,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.connect.partition("log:")[2] or None)
     _check(args, source)
     epochs = epoch_numbers(args.epochs)
+    if source and _is_saved(args, source):
+        return _run_saved(args, source, epochs)
     if _by_block(args):
         return _run_device(args, source, epochs)
     from npuscope import api
@@ -76,17 +88,28 @@ def run(args: argparse.Namespace) -> int:
 
     batch = args.batch or 1
     with working(args, "running"):
-        if args.json is None:
+        if args.json is None and not args.html:
             profile = api.profile(source, batch=batch, **api_options(args))
             text = profile_text(profile, full=args.full, epochs=epochs)
-            _write_table(args, profile)
+            _write_files(args, profile, lambda: _program(args, source))
             print_text(args, text)
             return 0
         found = api.explain(source, batch=batch, **api_options(args))
-    _write_table(args, found.profile)
+        write_explained(args, found, source, api_options(args))
+    _write_files(args, found.profile, lambda: _program(args, source))
     text = profile_text(found.profile, full=args.full, epochs=epochs)
     deliver(args, text, profile_json(found.profile, found.findings))
     return 0
+
+
+def _is_saved(args: argparse.Namespace, source: str) -> bool:
+    from npuscope.profile.saved import is_saved_profile
+
+    if not is_saved_profile(source):
+        return False
+    if args.batch or _by_block(args):
+        raise UsageError("a saved profile is not run again", hint="give the model or the build")
+    return True
 
 
 def _by_block(args: argparse.Namespace) -> bool:
@@ -114,7 +137,8 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
             vendor_plan=args.vendor_plan,
             **options,
         )
-    _write_table(args, measured.profile)
+    _write_files(args, measured.profile, lambda: measured.program)
+    write_measured(args, measured, source, options)
     if args.log:
         write_file(args.log, counter_log_text(measured))
     if args.vendor_figures:
@@ -125,11 +149,52 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
     return 0
 
 
-def _write_table(args: argparse.Namespace, profile: Profile) -> None:
+def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | None) -> int:
+    """Nothing runs: the report of a run that was kept."""
+    from npuscope.profile.saved import read_profile
+    from npuscope.report.json_report import profile_json
+    from npuscope.report.text_profile import profile_text
+
+    profile = read_profile(source)
+    _write_files(args, profile, lambda: None)
+    if args.html:
+        from npuscope.report.html.data import profile_page
+
+        write_file(args.html, profile_page(profile))
+    deliver(args, profile_text(profile, full=args.full, epochs=epochs), profile_json(profile))
+    return 0
+
+
+def _write_files(
+    args: argparse.Namespace, profile: Profile, program: Callable[[], Program | None]
+) -> None:
     if args.csv:
         from npuscope.report.profile_csv import profile_csv_text
 
         write_file(args.csv, profile_csv_text(profile))
+    if args.save:
+        from npuscope.profile.saved import profile_to_json
+
+        write_file(args.save, profile_to_json(profile).decode())
+    if args.trace or args.chrome:
+        _write_traces(args, profile, program())
+
+
+def _write_traces(args: argparse.Namespace, profile: Profile, program: Program | None) -> None:
+    from npuscope.report.opstats_files import write_trace
+    from npuscope.report.profile_trace import trace_of_profile
+
+    model = trace_of_profile(profile, program)
+    for path, ending in ((args.trace, "perfetto-trace"), (args.chrome, "trace.json")):
+        if path:
+            write_trace(Path(path), ending, model)
+
+
+def _program(args: argparse.Namespace, source: str) -> Program:
+    """A Profile does not carry its program, so that it is compiled once more."""
+    from npuscope import api
+
+    return api.build(source, api_options(args)).program
 
 
 def epoch_numbers(text: str | None) -> frozenset[int] | None:

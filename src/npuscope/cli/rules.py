@@ -59,7 +59,7 @@ def _page(info: RuleInfo, sentence: str) -> str:
     ]
     if info.since or info.until:
         lines.append(f"generations {info.since or 'first'} to {info.until or 'last'}")
-    paragraphs = [sentence, info.cause, *(f"fix: {fix.title}" for fix in info.fixes)]
+    paragraphs = [sentence, info.cause, *(f"fix: {fix.in_general}" for fix in info.fixes)]
     for paragraph in filter(None, paragraphs):
         lines += textwrap.wrap(paragraph, _WIDTH)
     return "\n".join([*lines, f"see {info.docs}"])

@@ -8,7 +8,7 @@ import io
 import logging
 from collections.abc import Iterator
 
-from npuscope.cli.output import write_file
+from npuscope.cli.output import SafeFormatter, write_file
 
 
 def add_vendor_output(parser: argparse.ArgumentParser, default_log: str) -> None:
@@ -46,6 +46,7 @@ def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
     stream = io.StringIO()
     logger = logging.getLogger("npuscope")
     handler = logging.StreamHandler(stream)
+    handler.setFormatter(SafeFormatter())
     if args.log is not None:
         logger.addHandler(handler)
     if args.debug or args.log is not None:

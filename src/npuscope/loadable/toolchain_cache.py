@@ -17,10 +17,15 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _HINT = "remove it, or name another folder with XDG_CACHE_HOME"
 
 
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, made for this user alone."""
+def cache_path() -> Path:
+    """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, there or not."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+
+
+def cache_folder() -> Path:
+    """The cache, made for this user alone."""
+    folder = cache_path()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -103,7 +103,8 @@ def _weights_fit_beside(program: Program, chip: list[MemoryPool]) -> bool:
     names = {memory.name for memory in chip}
     inside = all(b.pool in names or program.pool(b.pool).virtual for b in _activations(program))
     marks = {pool.name: pool.used_bytes for pool in program.pools}
-    free = [memory.size_bytes - marks[memory.name] for memory in chip]
+    # A build keeps its own pools, which the machine need not know by name.
+    free = [memory.size_bytes - marks.get(memory.name, 0) for memory in chip]
     sizes = sorted((b.size_bytes for b in program.buffers if b.is_param), reverse=True)
     for size in sizes:
         # One place of 16 bytes is lost to alignment, one byte to the margin at the end.

@@ -64,6 +64,8 @@ def decode(value: object, kind: Any, path: str) -> Any:
         return _decode_union(value, get_args(kind), path)
     if origin is tuple:
         return _decode_tuple(value, get_args(kind), path)
+    if origin is dict:
+        return _decode_table(value, get_args(kind)[1], path)
     if is_dataclass(kind):
         return decode_record(value, kind, path)
     if issubclass(kind, Enum):
@@ -116,6 +118,12 @@ def _decode_tuple(value: object, kinds: tuple[Any, ...], path: str) -> tuple[Any
         raise FileError(f"expected {len(kinds)} entries, found {len(value)}", where=path)
     pairs = enumerate(zip(value, kinds, strict=True))
     return tuple(decode(entry, kind, f"{path}[{index}]") for index, (entry, kind) in pairs)
+
+
+def _decode_table(value: object, kind: Any, path: str) -> dict[str, Any]:
+    """Values of one kind by name; JSON has no other keys than texts."""
+    entries = _object(value, path).items()
+    return {key: decode(entry, kind, f"{path}.{safe_terminal(key)}") for key, entry in entries}
 
 
 def _decode_enum(value: object, kind: Any, path: str) -> Any:

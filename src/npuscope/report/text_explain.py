@@ -57,7 +57,7 @@ def _gain(change: Change) -> str:
 def _change(change: Change) -> str:
     alike = f" (and {change.count - 1} alike)" if change.count > 1 else ""
     where = f": {shorten(safe_terminal(change.ops[0]), _NAMES)}" if change.ops else ""
-    return f"{safe_terminal(change.fix.title)}{alike} [{change.rule}{where}]"
+    return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]"
 
 
 def lint_text(

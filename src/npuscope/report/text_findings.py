@@ -36,13 +36,13 @@ def _block(group: list[Finding], every: bool, away: int) -> list[str]:
     shown = group if every else group[:_SHOWN]
     more = len(group) - len(shown)
     return [
-        f"{first.severity.value:<8} {first.rule:<22} {first.title}{number}",
-        *(_INDENT + _line(finding) for finding in shown),
+        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {first.title}{number}",
+        *(_INDENT + finding_line(finding) for finding in shown),
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
         *_fix_lines(group),
-        f"{_INDENT}see  {first.docs} ({first.confidence.value})",
+        f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
     ]
 
 
@@ -73,7 +73,7 @@ def _bounds(finding: Finding) -> str:
     return f" [generations {finding.since} to {finding.until or 'now'}]"
 
 
-def _line(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
     """Where, what was found against what is expected, and what it costs."""
     place = f"epoch {finding.epoch}: " if finding.epoch is not None else ""
     limit = finding.evidence.get("limit")

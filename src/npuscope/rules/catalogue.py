@@ -45,6 +45,11 @@ class FixTemplate:
     def parameters(self) -> tuple[str, ...]:
         return tuple(name for _, name, _, _ in Formatter().parse(self.title) if name)
 
+    @property
+    def in_general(self) -> str:
+        """The title before there is a finding: names stand in for values."""
+        return self.title.format(**{name: f"<{name}>" for name in self.parameters})
+
     def fix(self, parameters: Mapping[str, Value]) -> Fix:
         title = self.title.format(**parameters)
         return Fix(self.id, title, parameters, self.automatic)

@@ -67,7 +67,7 @@ def test_dot_string():
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("xSPI2", "xSPI2"), ("../../etc", ".._.._etc"), ("..", "_.."), ("", "_"), ("a b", "a_b")],
+    [("xSPI2", "xSPI2"), ("../../etc", "_.._.._etc"), ("..", "_.."), ("", "_"), ("a b", "a_b")],
 )
 def test_file_name(name, expected):
     assert file_name(name) == expected

@@ -1,0 +1,151 @@
+"""`npuscope doctor`: what is installed, and what each missing part would give."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from npuscope.cli.doctor_facts import (
+    EXTRAS,
+    PROGRAMS,
+    REQUIRED,
+    Cache,
+    Extra,
+    Package,
+    Program,
+    cache,
+    find,
+    look,
+)
+from npuscope.cli.options import add_output
+from npuscope.cli.output import deliver
+from npuscope.text import safe_terminal
+from npuscope.version import __version__
+
+_WIDTH = 100
+_MIB = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    required = look(REQUIRED)
+    extras = [(extra, look(extra.packages)) for extra in EXTRAS]
+    programs = [(program, find(program)) for program in PROGRAMS]
+    kept = cache()
+    text = "\n".join(_lines(required, extras, programs, kept))
+    deliver(args, text, _as_json(required, extras, programs, kept))
+    return 0
+
+
+def _lines(
+    required: tuple[Package, ...],
+    extras: list[tuple[Extra, tuple[Package, ...]]],
+    programs: list[tuple[Program, str]],
+    kept: Cache,
+) -> Iterator[str]:
+    yield _verdict(required, extras)
+    yield f"python    {platform.python_version()}, {safe_terminal(sys.executable)}"
+    yield f"system    {safe_terminal(platform.platform())}"
+    yield "packages"
+    yield from (f"  {package.name:<16} {_state(package)}" for package in required)
+    yield "extras"
+    for extra, packages in extras:
+        yield from _extra_lines(extra, packages)
+    yield "programs"
+    for program, path in programs:
+        yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
+        yield from _wrapped(f"for {program.good_for}")
+    yield f"cache     {safe_terminal(str(kept.folder))}: {_amount(kept)}"
+
+
+def _verdict(required: tuple[Package, ...], extras: list[tuple[Extra, tuple[Package, ...]]]) -> str:
+    """Whether the verbs work, and which groups of them need something more."""
+    lacking = [package for package in required if not package.is_fine]
+    if lacking:
+        names = " ".join(f"'{package.name}>={package.least}'" for package in lacking)
+        return f"npuscope {__version__} is not ready: pip install {names}"
+    states = (f"{extra.name} {_complete(packages)}" for extra, packages in extras)
+    return f"npuscope {__version__} is ready; extras: {', '.join(states)}"
+
+
+def _complete(packages: tuple[Package, ...]) -> str:
+    return "yes" if all(package.is_fine for package in packages) else "no"
+
+
+def _state(package: Package) -> str:
+    if not package.version:
+        return f"missing ({package.least} or newer)"
+    old = "" if package.is_fine else f", too old: {package.least} or newer is needed"
+    return f"{safe_terminal(package.version)}{old}"
+
+
+def _extra_lines(extra: Extra, packages: tuple[Package, ...]) -> Iterator[str]:
+    states = ", ".join(f"{package.name} {_state(package)}" for package in packages)
+    yield f"  {extra.name:<16} {states}"
+    yield from _wrapped(extra.gives)
+    if extra.used and _complete(packages) == "no":
+        yield from _wrapped(f"get it: {extra.install}")
+
+
+def _wrapped(text: str) -> list[str]:
+    indent = " " * 4
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _amount(kept: Cache) -> str:
+    if not kept.files:
+        return "empty"
+    return f"{kept.files} files, {kept.size_bytes / _MIB:.1f} MiB; it may be deleted at any time"
+
+
+def _as_json(
+    required: tuple[Package, ...],
+    extras: list[tuple[Extra, tuple[Package, ...]]],
+    programs: list[tuple[Program, str]],
+    kept: Cache,
+) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/doctor/1",
+        "version": __version__,
+        "ready": all(package.is_fine for package in required),
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "system": platform.platform(),
+        "packages": [_package(package) for package in required],
+        "extras": [_extra(extra, packages) for extra, packages in extras],
+        "programs": [
+            {"name": program.names[0], "path": path or None, "for": program.good_for}
+            for program, path in programs
+        ],
+        "cache": {
+            "folder": str(kept.folder),
+            "files": kept.files,
+            "size_bytes": kept.size_bytes,
+        },
+    }
+
+
+def _package(package: Package) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "version": package.version or None,
+        "least": package.least,
+        "fine": package.is_fine,
+    }
+
+
+def _extra(extra: Extra, packages: tuple[Package, ...]) -> dict[str, Any]:
+    return {
+        "name": extra.name,
+        "complete": _complete(packages) == "yes",
+        "gives": extra.gives,
+        "used": extra.used,
+        "install": extra.install,
+        "packages": [_package(package) for package in packages],
+    }

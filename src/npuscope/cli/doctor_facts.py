@@ -1,0 +1,142 @@
+"""What npuscope can use on this computer, what is there, and what each part is good for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+# As in pyproject.toml; a test compares them.
+REQUIRED = {
+    "numpy": "1.26",
+    "onnx": "1.16",
+    "tflite": "2.10",
+    "flatbuffers": "23.5",
+    "orjson": "3.9",
+    "pyserial": "3.5",
+    "rich": "13",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A group of packages that `pip install 'npuscope[NAME]'` brings."""
+
+    name: str
+    gives: str
+    packages: dict[str, str]
+    used: bool = True  # by a verb of this version
+
+    @property
+    def install(self) -> str:
+        return f"pip install 'npuscope[{self.name}]'"
+
+
+EXTRAS = (
+    Extra(
+        "board",
+        "`package` builds loadable images, `run` and `profile --connect emulated` execute them on "
+        "an emulated Cortex-M",
+        {"ziglang": "0.13", "unicorn": "2.0", "pyelftools": "0.31"},
+    ),
+    Extra(
+        "reference",
+        "`validate` compares with LiteRT (.tflite) and onnxruntime (.onnx) too",
+        {"ai-edge-litert": "1.0", "onnxruntime": "1.17"},
+    ),
+    Extra(
+        "sweep",
+        "runs on several computers, tables of their results; no verb of this version needs it",
+        {"distributed": "2024.1", "pyarrow": "15"},
+        used=False,
+    ),
+    Extra(
+        "plan",
+        "a solver for memory plans; no verb of this version needs it",
+        {"ortools": "9.9"},
+        used=False,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program outside Python; any of `names` will do."""
+
+    names: tuple[str, ...]
+    good_for: str
+
+
+PROGRAMS = (
+    Program(("arm-none-eabi-gcc",), "`package --toolchain gcc`; without it ziglang compiles"),
+    Program(("qemu-system-arm",), "a second opinion on the C code, in npuscope's own tests"),
+    Program(
+        ("chromium", "chromium-browser", "google-chrome"),
+        "HTML reports looked at in a browser, in npuscope's own tests",
+    ),
+    Program(("node", "nodejs"), "traces checked by Perfetto's processor, in npuscope's own tests"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """`version` is empty where it is not installed."""
+
+    name: str
+    version: str
+    least: str
+
+    @property
+    def is_fine(self) -> bool:
+        return bool(self.version) and _numbers(self.version) >= _numbers(self.least)
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    folder: Path
+    files: int
+    size_bytes: int
+
+
+def look(packages: dict[str, str]) -> tuple[Package, ...]:
+    return tuple(Package(name, _version(name), least) for name, least in packages.items())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The leading numbers: 2.0.0rc1 counts as 2.0.0."""
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def find(program: Program) -> str:
+    """Its path, empty where none is found."""
+    return next((path for name in program.names if (path := shutil.which(name))), "")
+
+
+def cache() -> Cache:
+    """Only looked at: a folder that is not there is not made."""
+    from npuscope.loadable.toolchain_cache import cache_path
+
+    folder = cache_path()
+    sizes = list(_sizes(folder))
+    return Cache(folder, len(sizes), sum(sizes))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            # Another build may be clearing up at this moment.
+            if path.exists():
+                yield path.lstat().st_size

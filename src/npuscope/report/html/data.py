@@ -1,0 +1,234 @@
+"""What the page shows of a profile: figures with their source, epochs, and all that lies around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from npuscope.advice.explain import Built
+from npuscope.profile.model import (
+    UNKNOWN_FIT,
+    UNKNOWN_MEMORY,
+    EpochProfile,
+    Profile,
+    RunClocks,
+    TensorInfo,
+)
+from npuscope.program.model import EpochKind
+from npuscope.report.figures import clocks_of, is_bare, is_predicted, label, phases, source_of
+from npuscope.report.header import answer, how_sure, verdict
+from npuscope.report.html.flow import epoch_edges
+from npuscope.report.html.memory_map import memory_map
+from npuscope.report.html.page import page
+from npuscope.report.html.roofline import roofs
+from npuscope.report.json_finding import gain
+from npuscope.report.numbers import count, millions, ms, percent, size
+from npuscope.rules.finding import Finding
+from npuscope.version import __version__
+
+_MOST_NAMES = 12  # of the ops in one epoch
+_MOST_FINDINGS = 1000
+_PLACED = "from the placement of this program"
+
+
+def profile_page(
+    profile: Profile, findings: Sequence[Finding] = (), built: Built | None = None, said: str = ""
+) -> str:
+    """The HTML file of a profile; with the build it also shows memory, roofs and dependencies."""
+    return page(profile_data(profile, findings, built, said))
+
+
+def profile_data(
+    profile: Profile, findings: Sequence[Finding] = (), built: Built | None = None, said: str = ""
+) -> dict[str, Any]:
+    clocks = clocks_of(profile)
+    pools = _pool_names(profile, built)
+    return {
+        "view": "profile",
+        "version": __version__,
+        "title": profile.model.file or "network",
+        "answer": answer(profile),
+        "said": said,
+        "source": label(source_of(profile)),
+        "error": profile.model_error if is_predicted(source_of(profile)) else "",
+        "sure": how_sure(profile),
+        "figures": _figures(profile),
+        "facts": _facts(profile, clocks),
+        "notes": list(profile.notes),
+        "time": [[name, value] for name, value in profile.time.by_work],
+        "total_ms": profile.total_ms,
+        "clocks": {"mcu_mhz": clocks.mcu_mhz, "npu_mhz": clocks.npu_mhz},
+        "pools": pools,
+        "epochs": [_epoch(epoch, clocks, pools) for epoch in profile.epochs],
+        "measured": any(epoch.predicted_ms is not None for epoch in profile.epochs),
+        "edges": epoch_edges(profile, built.program) if built else None,
+        "memory": memory_map(profile, built) if built else None,
+        "roofs": roofs(profile, built.machine) if built else None,
+        "explained": built is not None,
+        "findings": [_finding(finding) for finding in islice(findings, _MOST_FINDINGS)],
+        "more_findings": max(0, len(findings) - _MOST_FINDINGS),
+    }
+
+
+# Figures: value, what it means, where it comes from.
+
+
+def _figures(profile: Profile) -> list[dict[str, str]]:
+    sure = how_sure(profile)
+    rows = [
+        ("Inference", f"{ms(profile.total_ms)} ms", _range(profile), sure),
+        ("Rate", f"{profile.inferences_per_s:.4g} inf/s", "one after the other", sure),
+        ("NPU at work", *_core(profile), sure),
+        ("Epochs", count(len(profile.epochs)), _counts(profile), _counted_by(profile)),
+        *_memory_figures(profile),
+    ]
+    return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
+
+
+def _range(profile: Profile) -> str:
+    low, high = profile.interval_ms
+    if low == high or not is_predicted(source_of(profile)):
+        runs = sum(run.n for run in profile.runs)
+        return f"{runs} inferences" if runs > 1 else "one inference"
+    return f"{ms(low)} to {ms(high)} ms"
+
+
+def _core(profile: Profile) -> tuple[str, str]:
+    share = percent(profile.time.npu_core_ms, profile.total_ms)
+    return share, f"{ms(profile.time.npu_core_ms)} ms of NPU core"
+
+
+def _counts(profile: Profile) -> str:
+    return ", ".join(f"{number} {name}" for name, number in profile.counts.items())
+
+
+def _counted_by(profile: Profile) -> str:
+    return "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
+
+
+def _memory_figures(profile: Profile) -> list[tuple[str, str, str, str]]:
+    memory = profile.memory
+    if memory == UNKNOWN_MEMORY:
+        return []
+    bound = f"of all RAM no placement needs less than {size(memory.lower_bound_bytes)}"
+    fit = verdict(profile.fit) if profile.fit != UNKNOWN_FIT else ""
+    return [
+        ("Internal RAM", size(memory.internal_ram_bytes), bound, _PLACED),
+        ("External RAM", size(memory.external_ram_bytes), fit, _PLACED),
+        ("Weights", size(memory.weights_bytes), _network(profile), _PLACED),
+    ]
+
+
+def _network(profile: Profile) -> str:
+    model = profile.model
+    return f"{millions(model.params)} parameters" if model.params else ""
+
+
+def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
+    """Assumptions, each once."""
+    model, machine = profile.model, profile.machine
+    controller = "on" if machine.epoch_controller else "off"
+    runs = "; ".join(f"{label(run.source)}, {run.n} inference(s)" for run in profile.runs)
+    macs = f", {millions(model.macs)} MACs" if model.macs else ""
+    rows = [
+        ["Model", f"{model.file or 'unnamed'}{macs}"],
+        ["MD5", model.md5],
+        *(["Input", _tensor(tensor)] for tensor in model.inputs),
+        *(["Output", _tensor(tensor)] for tensor in model.outputs),
+        ["Machine", f"{machine.name}, generation {machine.generation or 'not known'}"],
+        ["Epoch controller", controller],
+        ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
+        ["Runs", runs or "none"],
+        ["Known error", profile.model_error if is_predicted(source_of(profile)) else ""],
+        ["Fit", "" if profile.fit == UNKNOWN_FIT else profile.fit.reason],
+    ]
+    return [row for row in rows if row[1]]
+
+
+def _tensor(tensor: TensorInfo) -> str:
+    shape = " x ".join(str(dim) for dim in tensor.shape)
+    return f"{tensor.name}: {tensor.dtype} {shape}, {size(tensor.size_bytes)}"
+
+
+# Epochs.
+
+
+def _pool_names(profile: Profile, built: Built | None) -> list[str]:
+    """Pools by name, in the program's order; a device may count pools that it does not have."""
+    known = [pool.name for pool in built.program.pools] if built else []
+    for epoch in profile.epochs:
+        known += [row.pool for row in epoch.counters.traffic]
+        known += [row.pool for row in epoch.counters.engines]
+    return list(dict.fromkeys(known))
+
+
+def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str, Any]:
+    counted, claims = epoch.counters, epoch.claims
+    known = not is_bare(epoch)
+    found: dict[str, Any] = {
+        "first": epoch.first,
+        "last": epoch.last,
+        "kind": epoch.kind.value,
+        "blob": epoch.blob,
+        "ops": _names(epoch.operators),
+        "origin": _names(epoch.origin),
+        "ms": epoch.ms,
+        "phases": list(phases(epoch, clocks).ms),
+        "bound": counted.bound.value,
+        "source": label(epoch.provenance),
+        "operations": claims.ops if known else None,
+        "compute_cycles": claims.compute_cycles if known else None,
+        "max_cycles": claims.max_cycles if known else None,
+        "core_cycles": round(counted.core_cycles),
+        "units": {name: number for name, number in epoch.units.items() if number},
+        "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counted.traffic],
+        "engines": _engines(epoch, pools),
+        "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counted.busif],
+        "predicted_ms": epoch.predicted_ms,
+    }
+    spread = epoch.spread
+    return found | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
+
+
+def _engines(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
+    """[engine, writes, bus interface, share of the core time it was active, pool, bytes]."""
+    core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
+    rows = []
+    for engine in epoch.counters.engines:
+        active = _share(engine.active_cycles, core)
+        place = (engine.id, int(engine.dir == "o"), engine.busif)
+        rows.append([*place, active, pools.index(engine.pool), engine.bytes])
+    return rows
+
+
+def _share(active_cycles: float, core_cycles: float) -> float:
+    return round(min(1.0, active_cycles / core_cycles), 3) if core_cycles > 0 else 1.0
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    shown = list(names[:_MOST_NAMES])
+    return [*shown, f"and {len(names) - len(shown)} more"] if len(names) > len(shown) else shown
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "epoch": finding.epoch,
+        "ops": _names(finding.ops),
+        "evidence": _evidence(finding),
+        "cause": finding.cause,
+        "confidence": finding.confidence.value,
+        "fixes": [[fix.title, gain(fix.gain_ms), fix.automatic] for fix in finding.fixes],
+    }
+
+
+def _evidence(finding: Finding) -> list[list[str]]:
+    """Single values alone: descriptions of whole tensors are for the JSON."""
+    return [
+        [name, f"{value:.4g}" if isinstance(value, float) else str(value)]
+        for name, value in finding.evidence.items()
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    ]

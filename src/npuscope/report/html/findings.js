@@ -1,0 +1,113 @@
+// Findings by rule, the one that pays most first; each leads to its epoch.
+function drawFindings() {
+  const groups = new Map();
+  for (const finding of data.findings) {
+    if (!groups.has(finding.rule)) groups.set(finding.rule, []);
+    groups.get(finding.rule).push(finding);
+  }
+  const caption = data.findings.length
+    ? "What to change, by rule. Gains are predicted by recompiling or from the timing model; they carry its error."
+    : data.explained
+      ? "No rule found anything."
+      : "Not looked for: rules need the program that ran. Name the build to see them.";
+  const more = data.more_findings
+    ? el(
+        "p",
+        { class: "caption" },
+        `${data.more_findings} more are left out here; npuscope explain --json lists all.`,
+      )
+    : null;
+  root.append(section("findings", "Findings", caption, [...groups.values()].map(ruleGroup), more));
+}
+
+const bestGain = (finding) => Math.max(0, ...finding.fixes.map(([, gain]) => gain || 0));
+
+// Where a finding is seen: its epoch, or the first epoch that runs its op.
+function epochOf(finding) {
+  if (finding.epoch !== null) return indexOfNumber(finding.epoch);
+  return epochs.findIndex((epoch) => epoch.origin.some((name) => finding.ops.includes(name)));
+}
+
+function ruleGroup(findings) {
+  const first = findings[0];
+  const gain = findings.reduce((sum, finding) => sum + bestGain(finding), 0);
+  const summary = el(
+    "summary",
+    {},
+    el("span", { class: `mark severity-${first.severity}` }, first.severity),
+    el("strong", {}, first.title),
+    " ",
+    el("code", {}, first.rule),
+    " ",
+    el(
+      "span",
+      { class: "caption" },
+      `${findings.length === 1 ? "once" : `${findings.length} times`}${gain >= 0.0005 ? `, up to ${ms(gain)} ms` : ""}, ${first.confidence}`,
+    ),
+  );
+  const box = el("details", { class: "rule" }, summary, el("p", {}, first.cause));
+  // Bodies of closed groups are made when they are opened: a large network has hundreds.
+  const fill = () => {
+    if (box.dataset.filled) return;
+    box.dataset.filled = "1";
+    box.append(...ruleBody(findings));
+  };
+  box.addEventListener("toggle", () => {
+    if (box.open) fill();
+  });
+  if (first.severity !== "info" && findings.length <= 8) {
+    box.setAttribute("open", "");
+    fill();
+  }
+  return box;
+}
+
+// The same advice for every case is given once.
+function ruleBody(findings) {
+  const advice = findings.map((finding) => JSON.stringify(finding.fixes));
+  const same =
+    findings.length > 1 &&
+    advice.every((text) => text === advice[0]) &&
+    bestGain(findings[0]) === 0;
+  const cases = findings.map((finding) => findingCase(finding, !same));
+  const list = el("ul", { class: same ? "cases short" : "cases" }, cases);
+  return same ? [fixList(findings[0]), list] : [list];
+}
+
+const fixList = (finding) =>
+  el(
+    "ul",
+    { class: "fixes" },
+    finding.fixes.map(([title, gain, automatic]) =>
+      el(
+        "li",
+        {},
+        `${title}${automatic ? " (npuscope can do it)" : ""}${gain ? `: ${ms(gain)} ms` : ""}`,
+      ),
+    ),
+  );
+
+function findingCase(finding, withFixes) {
+  const index = epochOf(finding);
+  const evidence = finding.evidence.map(([name, value]) => `${name} ${value}`).join(", ");
+  return el(
+    "li",
+    {},
+    index < 0
+      ? null
+      : el(
+          "button",
+          {
+            type: "button",
+            class: "link to-epoch",
+            "data-index": index,
+            onclick: () => choose(index, "finding"),
+          },
+          `epoch ${label(epochs[index])}`,
+        ),
+    " ",
+    finding.ops.join(", "),
+    evidence ? el("span", { class: "caption" }, ` ${evidence}`) : null,
+    withFixes && finding.fixes.length ? fixList(finding) : null,
+  );
+}

@@ -1,0 +1,124 @@
+"""What the page shows of stats buffers: threads of every core, and the longest ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.manycore.records import UTIMER_HZ
+from npuscope.report.html.page import page
+from npuscope.report.numbers import count, ms, size
+from npuscope.version import __version__
+
+_US = 1e6 / UTIMER_HZ
+_MOST_BUFFERS = 24
+_MOST_OPS = 300
+_SOURCE = "read from stats buffers"
+
+
+def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] = ()) -> str:
+    """The HTML file of `npuscope opstats`; `answer` is the line above all."""
+    ops = _ops(buffers)
+    return page(
+        {
+            "view": "opstats",
+            "version": __version__,
+            "title": buffers[0].network if buffers else "stats buffers",
+            "answer": answer,
+            "figures": _figures(buffers),
+            "buffers": [_buffer(made) for made in islice(buffers, _MOST_BUFFERS)],
+            "ops": ops[:_MOST_OPS],
+            "ops_us": sum(row["us"] for row in ops),
+            "facts": _facts(buffers),
+            "notes": [*notes, *_left_out(buffers, ops)],
+        }
+    )
+
+
+def _figures(buffers: Sequence[Opstats]) -> list[dict[str, str]]:
+    seconds = [made.totals.seconds for made in buffers]
+    rates = [made.totals.inferences_per_s for made in buffers]
+    moved = [made.ddr_bytes for made in buffers if made.ddr_bytes is not None]
+    cores = {core.core for made in buffers for core in made.cores}
+    rows = [("Buffers", count(len(buffers)), f"{len(cores)} cores")]
+    if buffers:
+        spread = f"{ms(min(seconds) * 1000)} to {ms(max(seconds) * 1000)} ms"
+        rows.append(("Inference, mean", f"{ms(1000 * sum(seconds) / len(seconds))} ms", spread))
+        rows.append(("Rate, mean", f"{_rate(sum(rates) / len(rates))} inf/s", "one device"))
+    if moved:
+        rows.append(("DDR traffic, mean", size(sum(moved) / len(moved)), "read and written"))
+    return [
+        {"name": name, "value": value, "detail": detail, "source": _SOURCE}
+        for name, value, detail in rows
+    ]
+
+
+def _rate(value: float) -> str:
+    return count(value) if value >= 1000 else f"{value:.4g}"
+
+
+def _buffer(made: Opstats) -> dict[str, Any]:
+    start = made.totals.start_uc
+    return {
+        "name": made.name,
+        "network": made.network,
+        "device": made.device,
+        "inference": made.inference,
+        "us": made.totals.ucycles * _US,
+        "threads": [_thread(row, core, start) for core in made.cores for row in core.threads],
+    }
+
+
+def _thread(row: ThreadRow, core: CoreTables, start_uc: int) -> dict[str, Any]:
+    timed = row.busy_uc is not None
+    return {
+        "name": f"core {core.core}, {row.engine} {row.thread}",
+        "from": (row.start_uc - start_uc) * _US,
+        "to": (row.end_uc - start_uc) * _US,
+        "busy": (row.busy_uc or 0) * _US if timed else None,
+        "wait": (row.wait_uc or 0) * _US if timed else None,
+    }
+
+
+def _ops(buffers: Sequence[Opstats]) -> list[dict[str, Any]]:
+    """Ops alike on all cores of all buffers, the longest first."""
+    rows: dict[str, list[OpRow]] = {}
+    for row in (row for made in buffers for core in made.cores for row in core.ops):
+        rows.setdefault(row.details, []).append(row)
+    sums = [_op(details, found) for details, found in rows.items()]
+    return sorted(sums, key=lambda row: (-row["us"], row["details"]))
+
+
+def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
+    sizes = [row.out_bytes for row in rows if row.out_bytes is not None]
+    return {
+        "details": details,
+        "count": sum(row.count for row in rows),
+        "us": sum(row.ucycles for row in rows) * _US,
+        "out_bytes": sum(sizes) if sizes else None,
+    }
+
+
+def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
+    levels = ", ".join(map(str, sorted({made.level for made in buffers})))
+    networks = ", ".join(dict.fromkeys(made.network for made in buffers))
+    devices = ", ".join(map(str, sorted({made.device for made in buffers})))
+    rows = [
+        ["Networks", networks],
+        ["Devices", devices],
+        ["Stats level", levels],
+        ["Clock", f"common timer, {UTIMER_HZ / 1e6:g} MHz"],
+        ["Source", _SOURCE],
+    ]
+    return [row for row in rows if row[1]]
+
+
+def _left_out(buffers: Sequence[Opstats], ops: list[dict[str, Any]]) -> list[str]:
+    notes = []
+    if len(buffers) > _MOST_BUFFERS:
+        notes.append(f"{len(buffers) - _MOST_BUFFERS} more buffers are in the sums, without bars")
+    if len(ops) > _MOST_OPS:
+        notes.append(f"{len(ops) - _MOST_OPS} more kinds of op are left out")
+    return notes

@@ -1,0 +1,121 @@
+"""One HTML file: fixed markup, our scripts and styles by hash, and the data as JSON.
+
+Nothing foreign is ever written as markup. Names from files travel inside the JSON block and
+reach the page as text nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from npuscope.text import safe_terminal
+
+_STYLES = ("uplot/uPlot.min.css", "report.css")
+_LIBRARY = "uplot/uPlot.iife.min.js"
+_SCRIPTS = (
+    "base.js",
+    "axis.js",
+    "summary.js",
+    "timeline.js",
+    "memory.js",
+    "series.js",
+    "roofline.js",
+    "compared.js",
+    "graph.js",
+    "findings.js",
+    "table.js",
+    "opstats.js",
+    "main.js",
+)
+_LONGEST = 240  # a longer name helps nobody and swells the file
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="npuscope">
+<title>npuscope report</title>
+{styles}
+</head>
+<body>
+<main id="report"><noscript>This report draws itself with a script that it carries; \
+it loads nothing else.</noscript></main>
+<script type="application/json" id="data">{data}</script>
+{scripts}
+</body>
+</html>
+"""
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The whole file. `data` is made of plain values; its `view` says how it is drawn."""
+    styles = "".join(_asset(name) for name in _STYLES)
+    scripts = [_asset(_LIBRARY), _program()]
+    return _PAGE.format(
+        policy=_policy(styles, scripts),
+        styles=f"<style>{styles}</style>",
+        data=as_json(data),
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+    )
+
+
+def _program() -> str:
+    """Our scripts share one scope and leave nothing behind in the page's."""
+    parts = "\n".join(_asset(name) for name in _SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("npuscope.report.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(styles: str, scripts: list[str]) -> str:
+    """Only what this file carries may run; nothing may be loaded or sent."""
+    allowed = " ".join(f"'{_digest(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src '{_digest(styles)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def as_json(data: Mapping[str, Any]) -> str:
+    """JSON that cannot end its script block: no `<`, and no line separators of JavaScript."""
+    text = json.dumps(_clean(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _clean(value: Any) -> Any:
+    """Texts that show what they are, numbers that JSON has; rounded, for finer digits are noise."""
+    if isinstance(value, str):
+        text = safe_terminal(value)
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {_clean(str(key)): _clean(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(entry) for entry in value]
+    return value
+
+
+def _number(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.7g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

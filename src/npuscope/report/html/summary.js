@@ -1,0 +1,157 @@
+// The head of the page: the answer, key figures with their source, time by work, assumptions.
+function drawSummary() {
+  document.title = `${data.title} · npuscope`;
+  root.append(
+    el(
+      "header",
+      { class: "top" },
+      el("p", { class: "brand" }, `npuscope ${data.version}`),
+      el("h1", {}, data.title),
+      el("p", { class: "answer" }, data.answer),
+      data.said ? el("p", { class: "said" }, data.said) : null,
+    ),
+  );
+  root.append(el("div", { class: "figures" }, data.figures.map(figure)));
+  if (data.time) root.append(timeBar());
+}
+
+const figure = (row) =>
+  el(
+    "div",
+    { class: "figure" },
+    el("div", { class: "figure-name" }, row.name),
+    el("div", { class: "figure-value" }, row.value),
+    el("div", { class: "figure-detail" }, row.detail),
+    el("div", { class: "figure-source" }, row.source),
+  );
+
+// One bar for the whole inference; parts that are too thin keep their entry in the legend.
+function timeBar() {
+  const classes = ["part-core", "part-control", "part-software", "part-hybrid"];
+  let x = 0;
+  const bar = svg("svg", {
+    class: "time-bar",
+    viewBox: "0 0 1000 22",
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": "time by kind of work",
+  });
+  const legend = el("ul", { class: "legend" });
+  data.time.forEach(([name, value], n) => {
+    const width = data.total_ms ? (1000 * value) / data.total_ms : 0;
+    bar.append(svg("rect", { class: classes[n], x, y: 0, width, height: 22 }));
+    x += width;
+    legend.append(
+      el(
+        "li",
+        {},
+        el("i", { class: classes[n] }),
+        `${name} ${ms(value)} ms, ${percent(value, data.total_ms)}`,
+      ),
+    );
+  });
+  return el("div", { class: "times" }, bar, legend, sourceChip());
+}
+
+function drawFacts() {
+  const rows = data.facts.map(([name, value]) =>
+    el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)),
+  );
+  const notes = data.notes.map((note) => el("li", {}, note));
+  root.append(
+    section(
+      "facts",
+      "What this rests on",
+      "Every figure above follows from these. A predicted figure is never called measured.",
+      el("table", { class: "facts" }, el("tbody", {}, rows)),
+      notes.length ? el("ul", { class: "notes" }, notes) : null,
+    ),
+  );
+}
+
+function drawMenu() {
+  const sections = [...root.querySelectorAll("section")];
+  const links = sections.map((part) =>
+    el("a", { href: `#${part.id}` }, part.querySelector("h2").textContent),
+  );
+  root.querySelector(".top").after(el("nav", { "aria-label": "sections" }, links));
+}
+
+// All that is known of the chosen epoch, at hand while other views are looked at.
+function drawDetail() {
+  const panel = el("aside", { id: "detail", hidden: "", "aria-live": "polite" });
+  document.body.append(panel);
+  onChoice((index) => {
+    panel.hidden = index === null;
+    if (index !== null) panel.replaceChildren(...detail(index));
+  });
+}
+
+function detail(index) {
+  const epoch = epochs[index];
+  const rows = [
+    ["from", epoch.origin.join(", ")],
+    ["ops", counted(epoch.ops)],
+    ["time", `${ms(epoch.ms)} ms, ${percent(epoch.ms, data.total_ms)} of all (${epoch.source})`],
+    ["pre, core, post", epoch.phases.map((part) => ms(part)).join(", ") + " ms"],
+    ["predicted", epoch.predicted_ms === null ? "" : `${ms(epoch.predicted_ms)} ms`],
+    [
+      "spread",
+      epoch.spread
+        ? `${ms(epoch.spread[0])} to ${ms(epoch.spread[1])} ms in ${epoch.spread[2]} runs`
+        : "",
+    ],
+    ["bound by", epoch.bound === "unknown" ? "" : epoch.bound],
+    [
+      "compiler",
+      epoch.max_cycles === null
+        ? ""
+        : `${whole(epoch.max_cycles)} cycles, ${whole(epoch.compute_cycles)} if nothing stalls`,
+    ],
+    ["NPU core", `${whole(epoch.core_cycles)} cycles`],
+    [
+      "units",
+      Object.entries(epoch.units)
+        .map(([name, n]) => `${n} ${name}`)
+        .join(", "),
+    ],
+    [
+      "memory",
+      epoch.traffic
+        .map(
+          ([pool, read, write]) =>
+            `${data.pools[pool]} ${bytes(read)} read, ${bytes(write)} written`,
+        )
+        .join("; "),
+    ],
+    ["blob", epoch.blob === null ? "" : `${epoch.blob}`],
+  ].filter(([, value]) => value);
+  const found = data.findings.filter((finding) => epochOf(finding) === index);
+  return [
+    el(
+      "button",
+      { type: "button", class: "close", "aria-label": "close", onclick: () => choose(index) },
+      "×",
+    ),
+    el(
+      "h3",
+      {},
+      el("i", { class: `swatch ${kindClass(epoch)}` }),
+      `Epoch ${label(epoch)} · ${epoch.kind}`,
+    ),
+    el(
+      "table",
+      { class: "facts" },
+      el(
+        "tbody",
+        {},
+        rows.map(([name, value]) =>
+          el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)),
+        ),
+      ),
+    ),
+    ...found.map((finding) =>
+      el("p", { class: `severity-${finding.severity}` }, `${finding.rule}: ${finding.title}`),
+    ),
+  ];
+}

@@ -1,0 +1,226 @@
+"""The HTML report in a real browser: it draws, its views are linked, names run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from manycore.samples import layout, program, stats
+from npuscope.demo import demo_graph
+from npuscope.manycore.opstats.tables import opstats_of
+from npuscope.profile.model import Profile, Provenance
+from npuscope.report.html.data import profile_page
+from npuscope.report.html.opstats import opstats_page
+from report.browser import Page, browser, find_browser
+from report.html_samples import deep_graph, explained, hostile_graph, page_of
+from sample_profile import sample_profile
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+
+HEADS = "[...document.querySelectorAll('#epoch-table th button')]"
+ROWS = "[...document.querySelectorAll('#epoch-table tbody tr')].filter((row) => !row.hidden)"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("browser")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def demo_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / "demo.html"
+    path.write_text(page_of(*explained(demo_graph())), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def demo(tab: Page, demo_file: Path) -> Page:
+    tab.open(demo_file)
+    return tab
+
+
+def opened(tab: Page, folder: Path, text: str) -> Page:
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    tab.open(path)
+    return tab
+
+
+def test_it_draws_everything_without_a_complaint(demo: Page) -> None:
+    assert demo.evaluate("document.body.dataset.ready") == "1"
+    assert demo.problems() == []
+    assert demo.evaluate("document.title") == "demo · npuscope"
+    shown = demo.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
+    assert shown == [
+        "timeline", "memory", "roofline", "compared", "findings", "graph", "epochs", "facts"
+    ]  # fmt: skip
+    assert demo.evaluate("document.querySelectorAll('#timeline-plot path').length") > 5
+    assert demo.evaluate("document.querySelectorAll('#memory-plot .block').length") > 20
+    assert demo.evaluate("document.querySelectorAll('#roofline-plot circle').length") > 10
+    assert demo.evaluate("document.querySelectorAll('.uplot canvas').length") == 2
+    assert demo.evaluate("document.documentElement.scrollWidth") <= 1360
+
+
+def test_it_asks_for_nothing_but_itself(demo: Page, demo_file: Path) -> None:
+    assert set(demo.requests()) == {demo_file.as_uri()}
+
+
+def test_the_table_sorts_by_any_column(demo: Page) -> None:
+    times = f"{ROWS}.map((row) => Number(row.cells[2].textContent))"
+    press = f"{HEADS}.find((head) => head.textContent === 'ms').click()"
+    before = demo.evaluate(times)
+    demo.evaluate(press)
+    assert demo.evaluate(times) == sorted(before, reverse=True) != before
+    assert demo.evaluate("document.querySelector('th[aria-sort=descending]').textContent") == "ms"
+    demo.evaluate(press)
+    assert demo.evaluate(times) == sorted(before)
+    demo.evaluate(f"{HEADS}.find((head) => head.textContent === 'kind').click()")
+    kinds = demo.evaluate(f"{ROWS}.map((row) => row.cells[1].textContent)")
+    assert kinds == sorted(kinds)
+
+
+def test_the_table_is_filtered(demo: Page) -> None:
+    demo.evaluate(
+        "(() => { const box = document.getElementById('filter'); box.value = 'softmax';"
+        "box.dispatchEvent(new Event('input')); })()"
+    )
+    assert demo.evaluate(f"{ROWS}.length") == 1
+    demo.evaluate(
+        "(() => { const box = document.getElementById('filter-kind'); box.value = 'HW';"
+        "box.dispatchEvent(new Event('change')); })()"
+    )
+    assert demo.evaluate(f"{ROWS}.length") == 0
+    assert demo.evaluate("document.querySelector('#epochs output').textContent").startswith("0 of")
+
+
+def centre(tab: Page, selector: str) -> tuple[float, float]:
+    """In the middle of an element, which is scrolled into view."""
+    x, y = tab.evaluate(
+        f"(() => {{ const one = document.querySelector({selector!r});"
+        "one.scrollIntoView({ block: 'center' }); const box = one.getBoundingClientRect();"
+        "return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+    )
+    return x, y
+
+
+def chosen_everywhere(tab: Page) -> set[str]:
+    """The epoch as each view marks it."""
+    row = tab.evaluate("document.querySelector('.row-chosen').dataset.index")
+    node = tab.evaluate("document.querySelector('.node-chosen').dataset.index")
+    dot = tab.evaluate("document.querySelector('#roofline-plot .dot-chosen').dataset.index")
+    marks = tab.evaluate("document.querySelectorAll('.choice').length")
+    assert marks == 2  # timeline and memory map
+    assert tab.evaluate("document.getElementById('detail').hidden") is False
+    return {row, node, dot, tab.evaluate("document.body.dataset.chosen")}
+
+
+def test_a_click_in_the_timeline_is_followed_everywhere(demo: Page) -> None:
+    x, y = centre(demo, "#timeline-plot")
+    demo.click(x, y)
+    assert len(chosen_everywhere(demo)) == 1
+    top = demo.evaluate("scrollY")
+    demo.click(x, y)
+    assert demo.evaluate("document.body.dataset.chosen") == ""
+    assert demo.evaluate("scrollY") == top  # the page stays where the reader looks
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["#graph-plot .node[data-index='3'] rect", "#epoch-table tr[data-index='3'] td"],
+)
+def test_a_click_elsewhere_reaches_the_timeline(demo: Page, selector: str) -> None:
+    demo.click(*centre(demo, selector))
+    assert chosen_everywhere(demo) == {"3"}
+
+
+def test_a_finding_leads_to_its_epoch(demo: Page) -> None:
+    demo.click(*centre(demo, "#findings .to-epoch"))
+    wanted = demo.evaluate("document.querySelector('#findings .to-epoch').dataset.index")
+    assert demo.evaluate("document.body.dataset.chosen") == wanted
+    assert "NA-SOFTMAX" in demo.evaluate("document.getElementById('detail').textContent")
+
+
+def test_dragging_zooms_all_views_and_back(demo: Page) -> None:
+    ticks = "[...document.querySelectorAll('{} .tick text')].map((t) => t.textContent).join()"
+    views = [ticks.format("#timeline-plot"), ticks.format("#memory-plot")]
+    before = [demo.evaluate(view) for view in views]
+    x, y = centre(demo, "#timeline-plot")
+    demo.drag(x - 100, y, x + 100)
+    after = [demo.evaluate(view) for view in views]
+    assert after[0] != before[0] and after[1] == after[0]
+    assert demo.evaluate("document.body.dataset.chosen || ''") == ""
+    demo.evaluate("document.querySelector('button[title=\"the whole inference\"]').click()")
+    assert [demo.evaluate(view) for view in views] == before
+
+
+def test_light_dark_and_print(demo: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    try:
+        demo.emulate(dark=False)
+        light = demo.evaluate(ground)
+        demo.emulate(dark=True)
+        assert demo.evaluate(ground) != light
+        demo.emulate(media="print")
+        assert demo.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+        table = "getComputedStyle(document.querySelector('.scroller.table')).maxHeight"
+        assert demo.evaluate(table) == "none"
+    finally:
+        demo.emulate()
+
+
+def test_hostile_names_run_nothing(tab: Page, tmp_path: Path) -> None:
+    made, found = explained(hostile_graph())
+    page = opened(tab, tmp_path, page_of(made, found))
+    page.evaluate(f"{ROWS}.forEach((row) => row.click())")
+    assert page.evaluate("document.body.dataset.ready") == "1"
+    assert page.evaluate("typeof window.broken") == "undefined"
+    assert page.evaluate("document.querySelectorAll('img, main script').length") == 0
+    assert (page.problems(), page.dialogs()) == ([], 0)
+    assert "<img src=x" in page.evaluate("document.body.textContent")
+
+
+def test_injected_script_would_be_stopped(tab: Page, demo_file: Path, tmp_path: Path) -> None:
+    """The second wall: markup that got through would still not run."""
+    text = demo_file.read_text(encoding="utf-8")
+    attack = "<script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
+    page = opened(tab, tmp_path, text.replace("</main>", f"</main>{attack}"))
+    assert page.evaluate("typeof window.broken") == "undefined"
+    assert any("Content Security Policy" in problem for problem in page.problems())
+
+
+def test_seven_hundred_epochs_are_drawn(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(700))))
+    assert page.problems() == []
+    assert page.evaluate(f"{ROWS}.length") >= 700
+    assert page.evaluate("document.querySelectorAll('.node').length") >= 700
+
+
+def measured() -> Profile:
+    made = sample_profile(Provenance.BOARD)
+    epochs = tuple(replace(epoch, predicted_ms=1.1 * epoch.ms) for epoch in made.epochs)
+    return replace(made, epochs=epochs)
+
+
+def test_predictions_stand_beside_what_was_measured(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, profile_page(measured()))
+    assert page.problems() == []
+    assert "predicted" in page.evaluate(f"{HEADS}.map((head) => head.textContent)")
+    assert "(-9.1 %)" in page.evaluate("document.getElementById('compared').textContent")
+
+
+def test_a_profile_without_epochs_is_drawn_too(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, profile_page(replace(sample_profile(), epochs=(), total_ms=0.0)))
+    assert page.problems() == []
+    assert page.evaluate("document.body.dataset.ready") == "1"
+
+
+def test_stats_buffers_are_drawn(tab: Page, tmp_path: Path) -> None:
+    tables = opstats_of(stats(program(layout()).layout))
+    page = opened(tab, tmp_path, opstats_page([tables, tables], "two buffers"))
+    assert page.problems() == []
+    assert page.evaluate("document.querySelectorAll('.plot rect').length") > 10
+    assert page.evaluate("document.querySelectorAll('#ops tbody tr').length") > 3
