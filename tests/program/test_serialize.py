@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
+from compiler.nets import compiled, random_network
 from npuscope.errors import FileError, InternalError
 from npuscope.program.serialize import from_json, images, load, save, to_json
 from program.sample import sample
@@ -216,3 +217,15 @@ def test_a_pool_name_never_leaves_the_folder(program, tmp_path):
     (tmp_path / "program.json").write_bytes(data)
     with pytest.raises(FileError, match=r"pool name '\.\./flash' cannot be a file name"):
         load(tmp_path)
+
+
+def test_a_program_that_contradicts_itself_is_a_fault_of_the_file(tmp_path):
+    folder = tmp_path / "program"
+    save(compiled(random_network(1)), folder)
+    file = folder / "program.json"
+    record = orjson.loads(file.read_bytes())
+    units = [u for e in record["epochs"] for g in e["groups"] or () for u in g["units"]]
+    next(u for u in units if "addr_base" in u)["addr_base"]["buffer"] = "nowhere"
+    file.write_bytes(orjson.dumps(record))
+    with pytest.raises(FileError, match="nowhere"):
+        load(folder)

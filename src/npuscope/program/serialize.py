@@ -19,6 +19,7 @@ import orjson
 from npuscope.errors import FileError, InternalError
 from npuscope.program.model import Buffer, Program
 from npuscope.program.records import decode, decode_record, encode
+from npuscope.program.verify import verify
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/program/1"
@@ -76,7 +77,10 @@ def load(path: Path | str) -> Program:
     file = file / JSON_NAME if file.is_dir() else file
     data = _read(file)
     try:
-        return from_json(data, _Images(file.parent))
+        program = from_json(data, _Images(file.parent))
+        # A file that contradicts itself would fail somewhere deep inside.
+        verify(program, error=FileError)
+        return program
     except FileError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise FileError(error.message, where=where, hint=error.hint) from error
