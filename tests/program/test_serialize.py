@@ -224,7 +224,7 @@ def test_a_program_that_contradicts_itself_is_a_fault_of_the_file(tmp_path):
     save(compiled(random_network(1)), folder)
     file = folder / "program.json"
     record = orjson.loads(file.read_bytes())
-    units = [u for e in record["epochs"] for g in e["groups"] or () for u in g["units"]]
+    units = [u for e in record["epochs"] for g in e.get("groups") or () for u in g["units"]]
     next(u for u in units if "addr_base" in u)["addr_base"]["buffer"] = "nowhere"
     file.write_bytes(orjson.dumps(record))
     with pytest.raises(FileError, match="nowhere"):
