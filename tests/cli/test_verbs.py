@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import types
 from collections.abc import Callable
@@ -70,6 +71,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 @pytest.fixture
 def saving(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for the writers: one file, one note."""
+    # Whoever imports `save` by name must have the real one before it is replaced here.
+    importlib.import_module("npuscope.report.build_files")
 
     def save(program: Program, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
