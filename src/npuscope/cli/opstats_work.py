@@ -34,6 +34,8 @@ from npuscope.report.opstats_summary import summary_text
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
 
+# Nothing else writes buffers of this layout.
+_SIMULATED = "times are simulated, not measured: docs/manycore.md tells how far they hold"
 _LOG = logging.getLogger(__name__)
 # Adapters of what lies beside a profile, not of a profile: only by name.
 _BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
@@ -93,6 +95,7 @@ def work(request: Request) -> Outcome:
     own = [file for file in buffers if is_own(file)]
     if own:
         _own_buffers(request, own, outcome)
+        outcome.note(_SIMULATED)
     foreign = [file.path for file in buffers if file not in own]
     foreign += _foreign(request, files) if not buffers else []
     for path in foreign:
