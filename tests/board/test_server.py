@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from board.played import Played
 from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, FakeDevice, counted
 from npuscope.board.device import Inference, Option, Request, TensorDesc
 from npuscope.board.listeners import SocketStream
 from npuscope.board.server import VirtualBoard
-from npuscope.board.server_exchange import Gone, Timing
+from npuscope.board.server_exchange import Timing
 from npuscope.board.server_memory import bsd_checksum
 from npuscope.board.server_run import NodeTensors
 from npuscope.board.wire.constants import Command, Fault, State, TensorFlag
@@ -392,23 +393,6 @@ def test_a_length_is_bounded_by_the_largest_input(connect: Connect) -> None:
     assert host.silent()
     host.line.sendall(host_packets(bytes(largest + (64 << 10)), Revision.W2)[0])
     assert host.read(1) == b"\xaa"
-
-
-class Played:
-    """A client's bytes from a record; the line ends with them."""
-
-    def __init__(self, data: bytes) -> None:
-        self.left = data
-        self.sent = bytearray()
-
-    def read(self, n: int, timeout_s: float) -> bytes:
-        if not self.left:
-            raise Gone("the record is over")
-        piece, self.left = self.left[:n], self.left[n:]
-        return piece
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from board.played import Played
 from fake_device import MEMORY_START, FakeDevice
 from npuscope.board.device import Inference, NodeTensors, Request, TensorDesc
 from npuscope.board.server import VirtualBoard
-from npuscope.board.server_exchange import Gone
 from npuscope.board.wire.constants import Command
 from npuscope.board.wire.framing import Revision, host_packets, receive_from_device
 from npuscope.board.wire.messages import Ack, Data, Req, Resp, decode, encode
@@ -15,23 +15,6 @@ from npuscope.board.wire.messages import Ack, Data, Req, Resp, decode, encode
 IMAGE = (np.arange(48) - 20).astype(np.int8).reshape(1, 4, 4, 3)
 SHOWN = np.arange(6, dtype="<i2").reshape(1, 6)
 Said = list[Req | Ack | Data]
-
-
-class Played:
-    """A host's bytes; the line ends with them."""
-
-    def __init__(self, data: bytes) -> None:
-        self.left = data
-        self.sent = bytearray()
-
-    def read(self, n: int, timeout_s: float) -> bytes:
-        if not self.left:
-            raise Gone("the record is over")
-        piece, self.left = self.left[:n], self.left[n:]
-        return piece
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
 
 
 class Showing(FakeDevice):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from npuscope.advice.advise import advise_run
@@ -31,18 +31,6 @@ class Change:
     gain_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    verdict: str
-    profile: Profile
-    changes: tuple[Change, ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def has_problems(self) -> bool:
-        return any(finding.is_problem for finding in self.findings)
-
-
 class Built(Protocol):
     """What was compiled (api.Build); the network may be unknown."""
 
@@ -54,6 +42,19 @@ class Built(Protocol):
     def program(self) -> Program: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: str
+    profile: Profile
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
+
+    @property
+    def has_problems(self) -> bool:
+        return any(finding.is_problem for finding in self.findings)
+
+
 def explain(build: Built, profile: Profile, file_findings: Iterable[Finding] = ()) -> Explanation:
     """All that is known about a run, with what the model file alone shows."""
     graph, machine = build.graph, build.machine
@@ -62,7 +63,8 @@ def explain(build: Built, profile: Profile, file_findings: Iterable[Finding] = (
     timed = tuple(with_times(finding, profile) for finding in lint)
     findings = merged(run, (*timed, *file_findings))
     changes = best_changes(findings, profile.total_ms)
-    return Explanation(verdict(build.program, profile, findings), profile, changes, findings)
+    told = verdict(build.program, profile, findings)
+    return Explanation(told, profile, changes, findings, build)
 
 
 def with_times(finding: Finding, profile: Profile) -> Finding:

@@ -28,6 +28,6 @@ def run(args: argparse.Namespace) -> int:
             print_text(args, estimate_text(api.estimate(args.source, **api_options(args))))
             return 0
         found = api.explain(args.source, **api_options(args))
-        write_explained(args, found, args.source, api_options(args))
+        write_explained(args, found)
     deliver(args, estimate_text(found.profile), estimate_json(found.profile, found.findings))
     return 0

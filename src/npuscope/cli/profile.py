@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,15 +87,15 @@ def run(args: argparse.Namespace) -> int:
 
     batch = args.batch or 1
     with working(args, "running"):
-        if args.json is None and not args.html:
+        if args.json is None and not (args.html or args.trace or args.chrome):
             profile = api.profile(source, batch=batch, **api_options(args))
             text = profile_text(profile, full=args.full, epochs=epochs)
-            _write_files(args, profile, lambda: _program(args, source))
+            _write_files(args, profile, None)
             print_text(args, text)
             return 0
         found = api.explain(source, batch=batch, **api_options(args))
-        write_explained(args, found, source, api_options(args))
-    _write_files(args, found.profile, lambda: _program(args, source))
+        write_explained(args, found)
+    _write_files(args, found.profile, found.build.program if found.build else None)
     text = profile_text(found.profile, full=args.full, epochs=epochs)
     deliver(args, text, profile_json(found.profile, found.findings))
     return 0
@@ -137,8 +136,8 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
             vendor_plan=args.vendor_plan,
             **options,
         )
-    _write_files(args, measured.profile, lambda: measured.program)
-    write_measured(args, measured, source, options)
+    _write_files(args, measured.profile, measured.program)
+    write_measured(args, measured)
     if args.log:
         write_file(args.log, counter_log_text(measured))
     if args.vendor_figures:
@@ -156,7 +155,7 @@ def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | N
     from npuscope.report.text_profile import profile_text
 
     profile = read_profile(source)
-    _write_files(args, profile, lambda: None)
+    _write_files(args, profile, None)
     if args.html:
         from npuscope.report.html.data import profile_page
 
@@ -165,9 +164,7 @@ def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | N
     return 0
 
 
-def _write_files(
-    args: argparse.Namespace, profile: Profile, program: Callable[[], Program | None]
-) -> None:
+def _write_files(args: argparse.Namespace, profile: Profile, program: Program | None) -> None:
     if args.csv:
         from npuscope.report.profile_csv import profile_csv_text
 
@@ -177,7 +174,7 @@ def _write_files(
 
         write_file(args.save, profile_to_json(profile).decode())
     if args.trace or args.chrome:
-        _write_traces(args, profile, program())
+        _write_traces(args, profile, program)
 
 
 def _write_traces(args: argparse.Namespace, profile: Profile, program: Program | None) -> None:
@@ -188,13 +185,6 @@ def _write_traces(args: argparse.Namespace, profile: Profile, program: Program |
     for path, ending in ((args.trace, "perfetto-trace"), (args.chrome, "trace.json")):
         if path:
             write_trace(Path(path), ending, model)
-
-
-def _program(args: argparse.Namespace, source: str) -> Program:
-    """A Profile does not carry its program, so that it is compiled once more."""
-    from npuscope import api
-
-    return api.build(source, api_options(args)).program
 
 
 def epoch_numbers(text: str | None) -> frozenset[int] | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.manycore.layout import Layout
-from npuscope.manycore.records import SECTIONS, Needs, Section, SectionId
+from npuscope.manycore.records import SECTIONS, Needs, SectionId
 
 MAGIC = b"OSBSTAT1"
 MAJOR, MINOR = 1, 0
@@ -99,12 +99,32 @@ def read_rows(data: bytes, header: Header) -> np.ndarray:
 
 def collected(level: int, layout: Layout) -> tuple[SectionId, ...]:
     """The sections that a level and the flags of the program ask for."""
-    return tuple(key for key, section in SECTIONS.items() if _wanted(section, level, layout))
+    return present(level, has_pmu=bool(layout.pmu.events), ddr_stats=layout.ddr_stats)
 
 
-def _wanted(section: Section, level: int, layout: Layout) -> bool:
-    asked = {Needs.NOTHING: True, Needs.PMU: bool(layout.pmu.events), Needs.DDR: layout.ddr_stats}
-    return level >= section.min_level and asked[section.needs]
+def present(level: int, *, has_pmu: bool, ddr_stats: bool) -> tuple[SectionId, ...]:
+    """The same before there is a layout."""
+    asked = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
+    return tuple(
+        key
+        for key, section in SECTIONS.items()
+        if level >= section.min_level and asked[section.needs]
+    )
+
+
+# The compiler's options that a section needs beside its level.
+OPTIONS = {
+    Needs.NOTHING: "",
+    Needs.PMU: "-aic-pmu-recipe or -aic-pmu-events",
+    Needs.DDR: "-ddr-stats",
+}
+
+
+def options_for(section: SectionId) -> str:
+    """What to compile with so that a section appears."""
+    record = SECTIONS[section]
+    words = [f"-stats-level={record.min_level}", OPTIONS[record.needs]]
+    return " and ".join(word for word in words if word)
 
 
 def aligned(size: int) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuscope.errors import UsageError
-from npuscope.manycore.buffer_format import collected
+from npuscope.manycore.buffer_format import collected, options_for
 from npuscope.manycore.layout import Layout
-from npuscope.manycore.records import SECTIONS, Needs, SectionId
+from npuscope.manycore.records import SectionId
 from npuscope.text import safe_terminal
 
 
@@ -33,23 +33,12 @@ VIEWS = {
         View("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
     )
 }
-_FLAGS = {
-    Needs.NOTHING: "",
-    Needs.PMU: " and -aic-pmu-recipe or -aic-pmu-events",
-    Needs.DDR: " and -ddr-stats",
-}
 
 
 def missing(layout: Layout) -> list[View]:
     """Views that the records of this program cannot give."""
     there = collected(layout.stats_level, layout)
     return [view for view in VIEWS.values() if view.section not in there]
-
-
-def needs(view: View) -> str:
-    """What to compile with."""
-    section = SECTIONS[view.section]
-    return f"-stats-level={section.min_level}{_FLAGS[section.needs]}"
 
 
 def check_views(layout: Layout, wanted: Sequence[str]) -> None:
@@ -67,10 +56,13 @@ def check_views(layout: Layout, wanted: Sequence[str]) -> None:
                 f"{view.meaning}: the program was compiled with -stats-level="
                 f"{layout.stats_level} and does not collect them",
                 where=f"--want {view.name}",
-                hint=f"compile with {needs(view)}",
+                hint=f"compile with {options_for(view.section)}",
             )
 
 
 def absent_notes(layout: Layout) -> tuple[str, ...]:
     """One sentence a view that the buffers will not have."""
-    return tuple(f"not collected: {view.meaning}: needs {needs(view)}" for view in missing(layout))
+    return tuple(
+        f"not collected: {view.meaning}: needs {options_for(view.section)}"
+        for view in missing(layout)
+    )

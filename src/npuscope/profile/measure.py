@@ -60,6 +60,7 @@ class Measurement:
     network: NetworkDesc
     recorded: tuple[Recorded, ...]
     program: Program | None
+    subject: Subject = Subject()
 
 
 class _Recorder:
@@ -151,7 +152,7 @@ def measure(
     found = collect(recorder, described.name, plan, inputs, batch, *known)
     profile = replace(found, notes=(*found.notes, *notes))
     kept = tuple(recorder.recorded)
-    return Measurement(profile, device.info(), described, kept, subject.program)
+    return Measurement(profile, device.info(), described, kept, subject.program, subject)
 
 
 def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:

@@ -83,104 +83,13 @@ def operator(id: int, name: str, kind: str, mapping: str, early: bool, **more: A
 
 def document(version: str = "4.0.0-20500 359356bb0", controlled: bool = False) -> dict[str, Any]:
     """Two hardware epochs, a software one, a hybrid one; weights in flash."""
-    early = version.startswith("2.")
-    hardware = "NODE_EC" if controlled else "NODE_HW"
-    idle = ("NODE_HW", "NODE_SW") if early else ("NODE_NO_X", "NODE_NO_X")
-    plan: list[tuple[str, list, dict]] = [
-        (idle[0], [("weights", "Param", idle[0])], {}),
-        (
-            hardware,
-            [("Conv2D_3", "Conv", "NODE_HW"), ("Conv2D_3_off_bias_12", "Add", "NODE_HW")],
-            {"inputs": [1, 4], "outputs": [2]},
-        ),
-        (hardware, [("Pool_5", "MaxPool", "NODE_HW")], {"inputs": [2], "outputs": [3]}),
-        ("NODE_SW", [("Softmax_7", "Softmax", "NODE_SW")], {"inputs": [3], "outputs": [5]}),
-        (
-            "NODE_SW_HW",
-            [("Transpose_8", "Transpose", "NODE_HW"), ("Cast_9", "Cast", "NODE_SW")],
-            {"inputs": [5], "outputs": [6]},
-        ),
-        (idle[1], [("__NN__RETURN__", "Return", idle[1])], {"inputs": [6]}),
-    ]
-    nodes, id = [], 1
-    for number, (mapping, inner, more) in enumerate(plan):
-        name, first = f"epoch_{number}", id + 1
-        inside = [operator(first + i, *row, early) for i, row in enumerate(inner)]
-        nodes.append(operator(id, name, "", mapping, early, subgraph_nodes=inside, **more))
-        id = first + len(inner)
+    nodes = _nodes(early=version.startswith("2."), controlled=controlled)
     ids = [node["id"] for node in nodes]
-    edges = [
-        {
-            "name": "epoch_dep_0_1",
-            "id": 1,
-            "edge_kind": "EDGE_FLOW",
-            "buffer": 0,
-            "start": {"node_id": ids[0], "port": 0},
-            "end": {"node_id": ids[1], "port": 0},
-            "attributes": {},
-        }
-    ]
-    tensor = {
-        "name": "x",
-        "data_format": {"quantizer": "NONE", "scale": [], "zero": [], "type": "FLOAT", "size": 32},
-        "shape": [1, 4, 4, 8],
-        "shape_map": ["BATCH", "H", "W", "CH"],
-        "c_shape_map": ["BATCH", "H", "W", "CH"],
-    }
-    model = {
-        "name": "m",
-        "type": "tflite",
-        "size": 16,
-        "n_params": 16,
-        "model_files": [{"name": "m.tflite", "signature": f"0x{MD5}"}],
-        "generated_time": "",
-    }
-    tool = {
-        "name": "ST.EdgeAI.Core",
-        "version": version,
-        "arguments": "generate",
-        "environment": [],
-        "input_model": model,
-    }
-    weights = {"axis": 1, "scales": [0.5, 0.25], "offsets": [0, 0]}
     return {
         "json_schema_version": "2.0",
-        "environment": {"tools": [tool], "generated_model": model, "target": ""},
-        "buffers": [
-            buffer(1, "x", [1, 8, 4, 4], batch=8, epochs={"start": 0, "end": 1}),
-            buffer(2, "y", [1, 2, 4, 4], format="STAI_FORMAT_U8", channel_last=False, batch=2),
-            buffer(3, "z", [1, 2, 2, 2], channel_first=True, channel_last=False),
-            buffer(
-                4,
-                "weights",
-                [2, 8, 1, 1],
-                mpool_id=2,
-                is_param=True,
-                batch=8,
-                epochs={"start": 0, "end": 5},
-                intq=weights,
-            ),
-            buffer(5, "s", [1, 8], channel_first=True, epochs={"start": 3, "end": 4}),
-            {
-                **buffer(6, "out", [1, 8], channel_first=True, format="STAI_FORMAT_FLOAT"),
-                "nbits": 32,
-                "size_bytes": 32,
-                "epochs": {"start": 4, "end": 5},
-                "intq": None,
-            },
-        ],
-        "graphs": [
-            {
-                "name": "network",
-                "id": 1,
-                "inputs": [1],
-                "outputs": [6],
-                "nodes": nodes,
-                "edges": edges,
-                "original_inputs": [tensor],
-                "original_outputs": [tensor],
-            }
-        ],
+        "environment": _environment(version),
+        "buffers": _buffers(),
+        "graphs": [_graph(nodes, ids)],
         "memory_pools": [
             pool(1, "ram", buffers=[1, 2, 3, 5, 6]),
             pool(2, "flash", rights="ACC_READ", cacheable="CACHEABLE_ON", buffers=[4]),
@@ -198,6 +107,114 @@ def document(version: str = "4.0.0-20500 359356bb0", controlled: bool = False) -
             power(ids[3], 0, 522, 522),
         ],
         "ec_blobs_info": [],
+    }
+
+
+def _nodes(early: bool, controlled: bool) -> list[dict[str, Any]]:
+    """One node an epoch, its operators inside, numbered in the order of the file."""
+    nodes, id = [], 1
+    for number, (mapping, inner, more) in enumerate(_plan(early, controlled)):
+        name, first = f"epoch_{number}", id + 1
+        inside = [operator(first + i, *row, early) for i, row in enumerate(inner)]
+        nodes.append(operator(id, name, "", mapping, early, subgraph_nodes=inside, **more))
+        id = first + len(inner)
+    return nodes
+
+
+def _plan(early: bool, controlled: bool) -> list[tuple[str, list, dict]]:
+    """(mapping, operators, buffers) of each epoch."""
+    hardware = "NODE_EC" if controlled else "NODE_HW"
+    idle = ("NODE_HW", "NODE_SW") if early else ("NODE_NO_X", "NODE_NO_X")
+    return [
+        (idle[0], [("weights", "Param", idle[0])], {}),
+        (
+            hardware,
+            [("Conv2D_3", "Conv", "NODE_HW"), ("Conv2D_3_off_bias_12", "Add", "NODE_HW")],
+            {"inputs": [1, 4], "outputs": [2]},
+        ),
+        (hardware, [("Pool_5", "MaxPool", "NODE_HW")], {"inputs": [2], "outputs": [3]}),
+        ("NODE_SW", [("Softmax_7", "Softmax", "NODE_SW")], {"inputs": [3], "outputs": [5]}),
+        (
+            "NODE_SW_HW",
+            [("Transpose_8", "Transpose", "NODE_HW"), ("Cast_9", "Cast", "NODE_SW")],
+            {"inputs": [5], "outputs": [6]},
+        ),
+        (idle[1], [("__NN__RETURN__", "Return", idle[1])], {"inputs": [6]}),
+    ]
+
+
+def _environment(version: str) -> dict[str, Any]:
+    model = {
+        "name": "m",
+        "type": "tflite",
+        "size": 16,
+        "n_params": 16,
+        "model_files": [{"name": "m.tflite", "signature": f"0x{MD5}"}],
+        "generated_time": "",
+    }
+    tool = {
+        "name": "ST.EdgeAI.Core",
+        "version": version,
+        "arguments": "generate",
+        "environment": [],
+        "input_model": model,
+    }
+    return {"tools": [tool], "generated_model": model, "target": ""}
+
+
+def _buffers() -> list[dict[str, Any]]:
+    weights = {"axis": 1, "scales": [0.5, 0.25], "offsets": [0, 0]}
+    return [
+        buffer(1, "x", [1, 8, 4, 4], batch=8, epochs={"start": 0, "end": 1}),
+        buffer(2, "y", [1, 2, 4, 4], format="STAI_FORMAT_U8", channel_last=False, batch=2),
+        buffer(3, "z", [1, 2, 2, 2], channel_first=True, channel_last=False),
+        buffer(
+            4,
+            "weights",
+            [2, 8, 1, 1],
+            mpool_id=2,
+            is_param=True,
+            batch=8,
+            epochs={"start": 0, "end": 5},
+            intq=weights,
+        ),
+        buffer(5, "s", [1, 8], channel_first=True, epochs={"start": 3, "end": 4}),
+        {
+            **buffer(6, "out", [1, 8], channel_first=True, format="STAI_FORMAT_FLOAT"),
+            "nbits": 32,
+            "size_bytes": 32,
+            "epochs": {"start": 4, "end": 5},
+            "intq": None,
+        },
+    ]
+
+
+def _graph(nodes: list[dict[str, Any]], ids: list[int]) -> dict[str, Any]:
+    edge = {
+        "name": "epoch_dep_0_1",
+        "id": 1,
+        "edge_kind": "EDGE_FLOW",
+        "buffer": 0,
+        "start": {"node_id": ids[0], "port": 0},
+        "end": {"node_id": ids[1], "port": 0},
+        "attributes": {},
+    }
+    tensor = {
+        "name": "x",
+        "data_format": {"quantizer": "NONE", "scale": [], "zero": [], "type": "FLOAT", "size": 32},
+        "shape": [1, 4, 4, 8],
+        "shape_map": ["BATCH", "H", "W", "CH"],
+        "c_shape_map": ["BATCH", "H", "W", "CH"],
+    }
+    return {
+        "name": "network",
+        "id": 1,
+        "inputs": [1],
+        "outputs": [6],
+        "nodes": nodes,
+        "edges": [edge],
+        "original_inputs": [tensor],
+        "original_outputs": [tensor],
     }
 
 

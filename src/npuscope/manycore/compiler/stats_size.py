@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuscope.manycore.buffer_format import HEADER, ROW, aligned
-from npuscope.manycore.records import SECTIONS, Needs, Section, SectionId
+from npuscope.manycore.buffer_format import HEADER, ROW, aligned, present
+from npuscope.manycore.records import SECTIONS, SectionId
 
 
 def stats_bytes(
     counts: Mapping[SectionId, int], level: int, *, has_pmu: bool, ddr_stats: bool
 ) -> int:
     """Header, table of contents and the sections that level and options allow."""
-    present = [
-        section
-        for section in SECTIONS.values()
-        if level >= section.min_level and _asked(section, has_pmu, ddr_stats)
-    ]
-    size = aligned(HEADER.size + ROW.itemsize * len(present))
-    return size + sum(aligned(counts.get(s.id, 0) * s.dtype.itemsize) for s in present)
-
-
-def _asked(section: Section, has_pmu: bool, ddr_stats: bool) -> bool:
-    asked = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
-    return asked[section.needs]
+    kept = present(level, has_pmu=has_pmu, ddr_stats=ddr_stats)
+    size = aligned(HEADER.size + ROW.itemsize * len(kept))
+    return size + sum(aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in kept)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.manycore import buffer_ops
 from npuscope.manycore.layout import CoreOpInfo, Engine, Layout, MemorySpace, Specialization
 
-# A table by (core, oc) is the quickest way; numbers far above the count of ops are searched.
-_DENSE_PER_OP = 8
-_DENSE_AT_LEAST = 1 << 16
 _OC_BITS = 32
 
 
@@ -41,29 +39,11 @@ class OpIndex:
     engine: np.ndarray  # position in ENGINES
     out_bytes: np.ndarray
     asynchronous: np.ndarray
-    keys: np.ndarray  # core and oc in one number, ascending
-    key_rows: np.ndarray
-    dense: np.ndarray | None  # rows by [core, oc], -1 where there is no op
+    places: buffer_ops.OpIndex  # the same ops in the same order
 
     def rows(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
         """The row of each op; -1 for one that the program does not have."""
-        if self.dense is None:
-            return self._searched(core, oc)
-        cores, numbers = self.dense.shape
-        known = (core < cores) & (oc < numbers)
-        if known.all():
-            found: np.ndarray = self.dense[core, oc]
-            return found
-        nearest = self.dense[np.where(known, core, 0), np.where(known, oc, 0)]
-        return np.where(known, nearest, -1)
-
-    def _searched(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
-        wanted = op_key(core, oc)
-        place = np.searchsorted(self.keys, wanted)
-        inside = place < len(self.keys)
-        place = np.where(inside, place, 0)
-        found = inside & (self.keys[place] == wanted) if len(self.keys) else inside
-        return np.where(found, self.key_rows[place] if len(self.keys) else -1, -1)
+        return self.places.find(core, oc)
 
 
 ENGINES = tuple(Engine)
@@ -79,9 +59,6 @@ def op_index(layout: Layout, specialization: int) -> OpIndex:
     ]
     core = _column(core for core, _, _ in placed)
     group = _column(group for _, group, _ in placed)
-    oc = _column(info.oc for _, _, info in placed)
-    keys = op_key(core, oc)
-    order = np.argsort(keys, kind="stable")
     return OpIndex(
         infos=tuple(info for _, _, info in placed),
         labels=tuple(numbers),
@@ -91,9 +68,7 @@ def op_index(layout: Layout, specialization: int) -> OpIndex:
         engine=np.array([ENGINES.index(engine) for engine in engines], np.int64)[group],
         out_bytes=_column(info.out_bytes for _, _, info in placed),
         asynchronous=np.array([info.asynchronous for _, _, info in placed], bool),
-        keys=keys[order],
-        key_rows=order,
-        dense=_dense(core, oc),
+        places=buffer_ops.op_index(layout, specialization),
     )
 
 
@@ -121,14 +96,3 @@ def _column(values: Iterator[int]) -> np.ndarray:
 def op_key(core: np.ndarray, oc: np.ndarray) -> np.ndarray:
     """Core and oc in one number."""
     return (core.astype(np.int64) << _OC_BITS) | oc.astype(np.int64)
-
-
-def _dense(core: np.ndarray, oc: np.ndarray) -> np.ndarray | None:
-    if not len(core):
-        return np.full((1, 1), -1, np.int64)
-    cells = (int(core.max()) + 1) * (int(oc.max()) + 1)
-    if cells > max(_DENSE_AT_LEAST, _DENSE_PER_OP * len(core)):
-        return None
-    table = np.full((int(core.max()) + 1, int(oc.max()) + 1), -1, np.int64)
-    table[core, oc] = np.arange(len(core))
-    return table

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from npuscope.manycore.buffer_format import OPTIONS, options_for
 from npuscope.manycore.records import SECTIONS, Needs, SectionId
 from npuscope.manycore.stats import Stats
-
-_OPTIONS = {
-    Needs.NOTHING: "",
-    Needs.PMU: "-aic-pmu-recipe or -aic-pmu-events",
-    Needs.DDR: "-ddr-stats",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +24,6 @@ VIEWS = (
     View(SectionId.OP_REC, "ops, sync, barriers, utilization and transfers"),
     View(SectionId.OP_PMU, "PMU counters by op"),
 )
-
-
-def needs(section: SectionId) -> str:
-    """The compiler's options that make a section appear."""
-    record = SECTIONS[section]
-    words = [f"-stats-level={record.min_level}", _OPTIONS[record.needs]]
-    return " and ".join(word for word in words if word)
 
 
 def lacking(stats: Stats) -> tuple[str, ...]:
@@ -61,8 +49,8 @@ def _missing(stats: Stats, section: SectionId) -> str:
     if stats.level < record.min_level:
         words.append(f"-stats-level={record.min_level} or higher")
     if not given[record.needs]:
-        words.append(_OPTIONS[record.needs])
-    return " and ".join(words) or needs(section)
+        words.append(OPTIONS[record.needs])
+    return " and ".join(words) or options_for(section)
 
 
 def has_pmu(stats: Stats) -> bool:
