@@ -24,9 +24,9 @@ LAYERS = (
     "report",
     "cli",
 )
-# Root modules: these serve all; api and demo stand beside cli, on top of everything.
+# Root modules: these serve all; the others stand beside cli, on top of everything.
 SERVING_ALL = ("errors", "text", "trace_builder", "trace_model", "version")
-BESIDE_CLI = ("api", "demo")
+BESIDE_CLI = ("api", "building", "demo")
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from npuscope.building import (
+    Build,
+    Options,
+    Source,
+    build,
+    is_program,
+    machine_for,
+    read_graph,
+    with_model,
+)
 from npuscope.errors import UsageError
 from npuscope.graph.load import load_model
 from npuscope.graph.model import Graph
-from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
+from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.program.model import Program
 
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from npuscope.board.emulated.boot import Placed
     from npuscope.loadable.build import Package
     from npuscope.loadable.options import PackageOptions
-    from npuscope.machine.art_profile import ArtProfile
     from npuscope.profile.load_and_run import LoadAndRun
     from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
@@ -48,35 +55,6 @@ __all__ = [
     "run",
     "validate",
 ]
-
-Source = str | Path | Graph
-
-
-class Options(TypedDict, total=False):
-    """What every verb takes: the machine it is for, and how the model is read."""
-
-    machine: str | Machine
-    machine_file: str | Path | None
-    generation: str | None
-    epoch_controller: bool | None
-    optimization: int | None
-    art_profile: str | None
-    ec_single_epoch: bool
-    relocatable: bool
-    overrides: Mapping[str, object]
-    mpool: str | Path | None
-    shapes: Mapping[str, Sequence[int]]
-    input_data_type: str | None
-    output_data_type: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A network with the machine it was compiled for; a foreign program may come without it."""
-
-    graph: Graph | None
-    machine: Machine
-    program: Program
 
 
 def estimate(source: Source, **options: Unpack[Options]) -> Profile:
@@ -211,7 +189,7 @@ def validate(
             where="--model",
             hint="give the .tflite or .onnx file it was compiled from",
         )
-    graph = made.graph or _read(original, options)
+    graph = made.graph or read_graph(original, options)
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.
     file = None if converted or isinstance(original, Graph) else Path(original)
@@ -230,7 +208,7 @@ def explain(
     Without a `batch` it is estimated, with one it is run that many times. The reasons of a
     compiled program come from its `model`, which is looked for beside it.
     """
-    made = _with_model(build(source, options), source, model, options)
+    made = with_model(build(source, options), source, model, options)
     from npuscope.advice.explain import explain as run_explain
     from npuscope.profile.run import estimate as run_estimate
     from npuscope.profile.run import profile as run_profile
@@ -245,7 +223,7 @@ def explain(
 def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
     """Risks that the model alone shows, the gravest first."""
     machine = machine_for(options)
-    graph = _read(source, options)
+    graph = read_graph(source, options)
     from npuscope.rules.finding import gravest_first
     from npuscope.rules.lint import lint_graph
 
@@ -254,140 +232,8 @@ def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
 
 def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
     """What only the file itself shows, before a reader has smoothed it."""
-    if isinstance(source, Graph) or _is_program(source):
+    if isinstance(source, Graph) or is_program(source):
         return ()
     from npuscope.rules.lint_file import lint_model_file
 
     return lint_model_file(source, machine)
-
-
-def _read(source: Source, options: Options) -> Graph:
-    """The graph with the data types at its border that the options ask for."""
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    from npuscope.compiler.passes.io_types import with_io_types
-
-    return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
-
-
-def _is_program(source: Source) -> bool:
-    """A compiled program, ours or a vendor's; a missing file is looked at as a model."""
-    if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
-        return False
-    return Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json")
-
-
-def _compiled(path: str | Path, options: Options) -> Build:
-    """A program as it was compiled, on the machine of its generation."""
-    from npuscope.program.claims import with_claims
-    from npuscope.program.sources import read_program
-
-    program = read_program(path)
-    known: Options = {**options, "generation": options.get("generation") or program.generation}
-    if options.get("epoch_controller") is None:
-        known["epoch_controller"] = program.epoch_controller
-    machine = machine_for(known)
-    if not any(epoch.claims.max_cycles for epoch in program.epochs):
-        program = with_claims(program, machine)
-    return Build(None, machine, program)
-
-
-def _with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
-    """A compiled program with the network it came from, if that is given or found."""
-    if made.graph is not None or isinstance(source, Graph):
-        return made
-    found = model or _model_beside(Path(source), made.program)
-    if found is None:
-        return made
-    from npuscope.advice.reasons import with_reasons
-
-    graph = _read(found, options)
-    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
-
-
-def _model_beside(path: Path, program: Program) -> Path | None:
-    """The model file whose fingerprint the program names, in its folder or the one above."""
-    folder = path if path.is_dir() else path.parent
-    if not program.model_md5:
-        return None
-    files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
-    models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
-    return next((f for f in models if _md5(f) == program.model_md5), None)
-
-
-def build(source: Source, options: Options) -> Build:
-    """Read, compile, and note in the Program which file it came from."""
-    if not isinstance(source, Graph) and _is_program(source):
-        return _compiled(source, options)
-    # What the user may have mistyped is looked at before the heavy parts are loaded.
-    machine = machine_for(options)
-    graph = _read(source, options)
-    from npuscope.compiler.pipeline import CompileOptions, compile_graph
-
-    asked = CompileOptions(_optimization(options), options.get("ec_single_epoch", False))
-    program = compile_graph(graph, machine, asked)
-    if isinstance(source, Graph):
-        return Build(graph, machine, replace(program, model_file=source.name))
-    path = Path(source)
-    program = replace(program, model_file=path.name, model_md5=_md5(path))
-    return Build(graph, machine, program)
-
-
-def machine_for(options: Options) -> Machine:
-    """The machine that the options name, with the pools that they ask for."""
-    machine = _with_vendor_files(options)
-    if not options.get("relocatable", False):
-        return machine
-    from npuscope.machine.relocatable import with_relative_pools
-
-    return with_relative_pools(machine)
-
-
-def _with_vendor_files(options: Options) -> Machine:
-    profile = _art_profile(options)
-    named = options.get("machine", DEFAULT_MACHINE)
-    machine = named if isinstance(named, Machine) else _load(named, options, profile)
-    if profile is not None:
-        from npuscope.machine.art_profile import apply_art_profile
-
-        machine = apply_art_profile(machine, profile)
-    mpool = options.get("mpool")
-    if mpool is None:
-        return machine
-    from npuscope.machine.mpool import apply_mpool
-
-    return apply_mpool(machine, mpool)
-
-
-def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
-    controller = options.get("epoch_controller")
-    if controller is None:
-        controller = profile.options.epoch_controller if profile else True
-    return load_machine(
-        name,
-        generation=options.get("generation") or DEFAULT_GENERATION,
-        epoch_controller=controller,
-        overrides=options.get("overrides"),
-        machine_file=options.get("machine_file"),
-    )
-
-
-def _art_profile(options: Options) -> ArtProfile | None:
-    named = options.get("art_profile")
-    if named is None:
-        return None
-    from npuscope.machine.art_profile import read_art_profile
-
-    return read_art_profile(named)
-
-
-def _optimization(options: Options) -> int | None:
-    """The level asked for, else the profile's, else the generation's own."""
-    level = options.get("optimization")
-    profile = _art_profile(options) if level is None else None
-    return profile.options.optimization if profile else level
-
-
-def _md5(path: Path) -> str:
-    """The fingerprint that vendor files carry too; nothing depends on it for safety."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

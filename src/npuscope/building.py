@@ -1,0 +1,179 @@
+"""From a source and options to what was built: the network, its machine, its program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from npuscope.graph.load import load_model
+from npuscope.graph.model import Graph
+from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
+from npuscope.machine.model import Machine
+from npuscope.program.model import Program
+
+if TYPE_CHECKING:
+    from npuscope.machine.art_profile import ArtProfile
+
+Source = str | Path | Graph
+
+
+class Options(TypedDict, total=False):
+    """What every verb takes: the machine it is for, and how the model is read."""
+
+    machine: str | Machine
+    machine_file: str | Path | None
+    generation: str | None
+    epoch_controller: bool | None
+    optimization: int | None
+    art_profile: str | None
+    ec_single_epoch: bool
+    relocatable: bool
+    overrides: Mapping[str, object]
+    mpool: str | Path | None
+    shapes: Mapping[str, Sequence[int]]
+    input_data_type: str | None
+    output_data_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A network with the machine it was compiled for; a foreign program may come without it."""
+
+    graph: Graph | None
+    machine: Machine
+    program: Program
+
+
+def read_graph(source: Source, options: Options) -> Graph:
+    """The graph with the data types at its border that the options ask for."""
+    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    from npuscope.compiler.passes.io_types import with_io_types
+
+    return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+
+
+def is_program(source: Source) -> bool:
+    """A compiled program, ours or a vendor's; a missing file is looked at as a model."""
+    if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
+        return False
+    return Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json")
+
+
+def _compiled(path: str | Path, options: Options) -> Build:
+    """A program as it was compiled, on the machine of its generation."""
+    from npuscope.program.claims import with_claims
+    from npuscope.program.sources import read_program
+
+    program = read_program(path)
+    known: Options = {**options, "generation": options.get("generation") or program.generation}
+    if options.get("epoch_controller") is None:
+        known["epoch_controller"] = program.epoch_controller
+    machine = machine_for(known)
+    if not any(epoch.claims.max_cycles for epoch in program.epochs):
+        program = with_claims(program, machine)
+    return Build(None, machine, program)
+
+
+def with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
+    """A compiled program with the network it came from, if that is given or found."""
+    if made.graph is not None or isinstance(source, Graph):
+        return made
+    found = model or _model_beside(Path(source), made.program)
+    if found is None:
+        return made
+    from npuscope.advice.reasons import with_reasons
+
+    graph = read_graph(found, options)
+    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
+
+
+def _model_beside(path: Path, program: Program) -> Path | None:
+    """The model file whose fingerprint the program names, in its folder or the one above."""
+    folder = path if path.is_dir() else path.parent
+    if not program.model_md5:
+        return None
+    files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
+    models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
+    return next((f for f in models if _md5(f) == program.model_md5), None)
+
+
+def build(source: Source, options: Options) -> Build:
+    """Read, compile, and note in the Program which file it came from."""
+    if not isinstance(source, Graph) and is_program(source):
+        return _compiled(source, options)
+    # What the user may have mistyped is looked at before the heavy parts are loaded.
+    machine = machine_for(options)
+    graph = read_graph(source, options)
+    from npuscope.compiler.pipeline import CompileOptions, compile_graph
+
+    asked = CompileOptions(_optimization(options), options.get("ec_single_epoch", False))
+    program = compile_graph(graph, machine, asked)
+    if isinstance(source, Graph):
+        return Build(graph, machine, replace(program, model_file=source.name))
+    path = Path(source)
+    program = replace(program, model_file=path.name, model_md5=_md5(path))
+    return Build(graph, machine, program)
+
+
+def machine_for(options: Options) -> Machine:
+    """The machine that the options name, with the pools that they ask for."""
+    machine = _with_vendor_files(options)
+    if not options.get("relocatable", False):
+        return machine
+    from npuscope.machine.relocatable import with_relative_pools
+
+    return with_relative_pools(machine)
+
+
+def _with_vendor_files(options: Options) -> Machine:
+    profile = _art_profile(options)
+    named = options.get("machine", DEFAULT_MACHINE)
+    machine = named if isinstance(named, Machine) else _load(named, options, profile)
+    if profile is not None:
+        from npuscope.machine.art_profile import apply_art_profile
+
+        machine = apply_art_profile(machine, profile)
+    mpool = options.get("mpool")
+    if mpool is None:
+        return machine
+    from npuscope.machine.mpool import apply_mpool
+
+    return apply_mpool(machine, mpool)
+
+
+def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
+    controller = options.get("epoch_controller")
+    if controller is None:
+        controller = profile.options.epoch_controller if profile else True
+    return load_machine(
+        name,
+        generation=options.get("generation") or DEFAULT_GENERATION,
+        epoch_controller=controller,
+        overrides=options.get("overrides"),
+        machine_file=options.get("machine_file"),
+    )
+
+
+def _art_profile(options: Options) -> ArtProfile | None:
+    named = options.get("art_profile")
+    if named is None:
+        return None
+    from npuscope.machine.art_profile import read_art_profile
+
+    return read_art_profile(named)
+
+
+def _optimization(options: Options) -> int | None:
+    """The level asked for, else the profile's, else the generation's own."""
+    level = options.get("optimization")
+    profile = _art_profile(options) if level is None else None
+    return profile.options.optimization if profile else level
+
+
+def _md5(path: Path) -> str:
+    """The fingerprint that vendor files carry too; nothing depends on it for safety."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
