@@ -19,6 +19,7 @@ LAYERS = (
     "loadable",
     "board",
     "profile",
+    "building",
     "advice",
     "manycore",
     "report",
@@ -26,7 +27,7 @@ LAYERS = (
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
 SERVING_ALL = ("errors", "text", "trace_builder", "trace_model", "version")
-BESIDE_CLI = ("api", "building", "demo")
+BESIDE_CLI = ("api", "demo")
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -14,7 +14,6 @@ from npuscope.building import (
     is_program,
     machine_for,
     read_graph,
-    with_model,
 )
 from npuscope.errors import UsageError
 from npuscope.graph.load import load_model
@@ -208,6 +207,8 @@ def explain(
     Without a `batch` it is estimated, with one it is run that many times. The reasons of a
     compiled program come from its `model`, which is looked for beside it.
     """
+    from npuscope.advice.model_beside import with_model
+
     made = with_model(build(source, options), source, model, options)
     from npuscope.advice.explain import explain as run_explain
     from npuscope.profile.run import estimate as run_estimate

@@ -77,29 +77,6 @@ def _compiled(path: str | Path, options: Options) -> Build:
     return Build(None, machine, program)
 
 
-def with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
-    """A compiled program with the network it came from, if that is given or found."""
-    if made.graph is not None or isinstance(source, Graph):
-        return made
-    found = model or _model_beside(Path(source), made.program)
-    if found is None:
-        return made
-    from npuscope.advice.reasons import with_reasons
-
-    graph = read_graph(found, options)
-    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
-
-
-def _model_beside(path: Path, program: Program) -> Path | None:
-    """The model file whose fingerprint the program names, in its folder or the one above."""
-    folder = path if path.is_dir() else path.parent
-    if not program.model_md5:
-        return None
-    files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
-    models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
-    return next((f for f in models if _md5(f) == program.model_md5), None)
-
-
 def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
     if not isinstance(source, Graph) and is_program(source):
@@ -114,7 +91,7 @@ def build(source: Source, options: Options) -> Build:
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)
-    program = replace(program, model_file=path.name, model_md5=_md5(path))
+    program = replace(program, model_file=path.name, model_md5=md5(path))
     return Build(graph, machine, program)
 
 
@@ -173,7 +150,7 @@ def _optimization(options: Options) -> int | None:
     return profile.options.optimization if profile else level
 
 
-def _md5(path: Path) -> str:
+def md5(path: Path) -> str:
     """The fingerprint that vendor files carry too; nothing depends on it for safety."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
