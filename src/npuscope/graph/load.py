@@ -19,9 +19,22 @@ def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
 
     The content decides the format, the file name only helps with the error text.
     """
-    path = Path(path)
+    return _located(Path(path), None, shapes)
+
+
+def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The same for a content that is not, or not yet, in the file."""
+    return _located(path, data, shapes)
+
+
+def is_tflite(data: bytes) -> bool:
+    return data[4:8] == _TFLITE_MAGIC
+
+
+def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+    """Errors name the file."""
     try:
-        graph = _read(path, _bytes(path), Pins(shapes))
+        graph = _read(path, model_bytes(path) if data is None else data, Pins(shapes))
         verify(graph, ModelError)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
@@ -36,7 +49,7 @@ def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
 
 
 def _read(path: Path, data: bytes, pins: Pins) -> Graph:
-    if data[4:8] == _TFLITE_MAGIC:
+    if is_tflite(data):
         from npuscope.graph.tflite_reader import read_tflite
 
         return read_tflite(data, path.stem, pins)
@@ -50,7 +63,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
     return read_onnx(data, path, pins)
 
 
-def _bytes(path: Path) -> bytes:
+def model_bytes(path: Path) -> bytes:
     """The file's content, after its kind and size were looked at."""
     try:
         if path.is_dir():

@@ -1,0 +1,1 @@
+"""Fixes: edits of the model file, each applied, compiled again, timed and measured."""

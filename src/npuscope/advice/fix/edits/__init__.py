@@ -1,0 +1,56 @@
+"""The edits, by the id of the fix that they carry out: one file a fix, both formats in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from npuscope.advice.fix.request import Request
+from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.graph.edit.tflite_document import TfliteDocument
+
+OnnxEdit = Callable[[OnnxDocument, Request], None]
+TfliteEdit = Callable[[TfliteDocument, Request], None]
+
+# Files of this folder; each names its fixes with the decorators below.
+_FILES: tuple[str, ...] = ()
+
+_ONNX: dict[str, OnnxEdit] = {}
+_TFLITE: dict[str, TfliteEdit] = {}
+
+
+def onnx_edit(fix: str) -> Callable[[OnnxEdit], OnnxEdit]:
+    """The edit changes the document in place, or raises NotFitting before it changed anything."""
+
+    def named(function: OnnxEdit) -> OnnxEdit:
+        _ONNX[fix] = function
+        return function
+
+    return named
+
+
+def tflite_edit(fix: str) -> Callable[[TfliteEdit], TfliteEdit]:
+    def named(function: TfliteEdit) -> TfliteEdit:
+        _TFLITE[fix] = function
+        return function
+
+    return named
+
+
+def has_edit(fix: str, format: str) -> bool:
+    _load()
+    return fix in (_ONNX if format == "onnx" else _TFLITE)
+
+
+def apply_edit(document: OnnxDocument | TfliteDocument, fix: str, request: Request) -> None:
+    """Carry out one fix; NotFitting says why it cannot be done here."""
+    _load()
+    if isinstance(document, OnnxDocument):
+        _ONNX[fix](document, request)
+    else:
+        _TFLITE[fix](document, request)
+
+
+def _load() -> None:
+    for name in _FILES:
+        import_module(f"npuscope.advice.fix.edits.{name}")

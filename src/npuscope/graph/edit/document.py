@@ -1,0 +1,23 @@
+"""What both kinds of documents have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.graph.edit.tflite_document import TfliteDocument
+from npuscope.graph.load import is_tflite, model_bytes
+
+Document = OnnxDocument | TfliteDocument
+
+
+class NotFitting(Exception):
+    """An edit cannot be made here; the sentence says why."""
+
+
+def open_document(path: str | Path, data: bytes | None = None) -> Document:
+    """A document of a model file that load_model can read; `data` stands for its content."""
+    data = model_bytes(Path(path)) if data is None else data
+    if is_tflite(data):
+        return TfliteDocument.parse(data)
+    return OnnxDocument.parse(data, Path(path).parent)

@@ -1,0 +1,291 @@
+"""An .onnx file to edit: the protobuf as it is, with look-ups and small changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from npuscope.graph.edit.order import in_order
+from npuscope.graph.limits import MAX_NAME_BYTES
+from npuscope.graph.onnx.tensors import TensorReader, text
+from npuscope.text import safe_terminal
+
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+Node = Any  # onnx.NodeProto: the package is imported late
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxQuant:
+    """real = scale * (q - zero_point); arrays of one element, or of one per channel of `axis`."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int = 1
+
+    @property
+    def per_channel(self) -> bool:
+        return self.scale.ndim > 0 and self.scale.size > 1
+
+
+class OnnxDocument:
+    """Nodes are found by what they make and read; their order is found again when written.
+
+    Tensors are known by name. Intermediate shapes that the file states are dropped when it is
+    written: an edit may have changed them.
+    """
+
+    format: Literal["onnx"] = "onnx"
+
+    def __init__(self, proto: Any) -> None:
+        self.proto = proto
+        self.graph = proto.graph
+        self.nodes: list[Node] = list(proto.graph.node)
+        self._origins = {_origin(node, n): node for n, node in enumerate(self.nodes)}
+        self._shapes: dict[str, tuple[int, ...]] | None = None
+        self._reader = TensorReader(Path())
+
+    @classmethod
+    def parse(cls, data: bytes, folder: Path) -> OnnxDocument:
+        """`data` must be a file that the reader accepts; external data comes inside."""
+        import onnx
+
+        proto = onnx.ModelProto.FromString(data)
+        reader = TensorReader(folder)
+        for entry in proto.graph.initializer:
+            if entry.data_location == onnx.TensorProto.EXTERNAL:
+                values = onnx.numpy_helper.from_array(reader.read(entry).data, entry.name)
+                entry.CopyFrom(values)
+        return cls(proto)
+
+    def copy(self) -> OnnxDocument:
+        import onnx
+
+        return OnnxDocument(onnx.ModelProto.FromString(self.to_bytes()))
+
+    @property
+    def opset(self) -> int:
+        known = (e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx"))
+        return int(next(known))
+
+    # finding
+
+    def op(self, origin: str) -> Node | None:
+        """By the name that findings use, as long as it was not removed."""
+        found = self._origins.get(origin)
+        return found if found is not None and any(node is found for node in self.nodes) else None
+
+    def producer(self, tensor: str) -> Node | None:
+        return next((node for node in self.nodes if tensor in node.output), None)
+
+    def readers(self, tensor: str) -> list[Node]:
+        return [node for node in self.nodes if tensor in node.input]
+
+    def is_output(self, tensor: str) -> bool:
+        return any(entry.name == tensor for entry in self.graph.output)
+
+    def is_input(self, tensor: str) -> bool:
+        return any(entry.name == tensor for entry in self.graph.input)
+
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """The values of an initializer or a Constant node."""
+        for entry in self.graph.initializer:
+            if entry.name == tensor:
+                return self._reader.read(entry).data
+        node = self.producer(tensor) if tensor else None
+        if node is None or node.op_type != "Constant":
+            return None
+        value = next((item for item in node.attribute if item.name == "value"), None)
+        return None if value is None else self._reader.read(value.t).data
+
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """As ONNX infers it, with open sizes as 1 (the batch); None where it cannot."""
+        if self._shapes is None:
+            self._shapes = self._inferred()
+        return self._shapes.get(tensor)
+
+    def quant(self, node: Node) -> OnnxQuant:
+        """Scale and zero point of a QuantizeLinear or DequantizeLinear."""
+        scale = self.constant(node.input[1])
+        if scale is None:
+            raise ValueError(f"the scale of '{text(node.name)}' is computed")
+        zero = self.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        zero = np.zeros_like(scale, np.uint8) if zero is None else zero
+        return OnnxQuant(scale, zero, int(self.attribute(node, "axis", 1)))
+
+    def attribute(self, node: Node, name: str, default: Any = None) -> Any:
+        import onnx
+
+        for item in node.attribute:
+            if item.name == name:
+                return onnx.helper.get_attribute_value(item)
+        return default
+
+    # editing
+
+    def fresh(self, stem: str) -> str:
+        """A tensor name that is not in use yet."""
+        used = {name for node in self.nodes for name in (*node.input, *node.output)}
+        used |= {entry.name for entry in (*self.graph.initializer, *self.graph.input)}
+        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
+        return next(name for name in (stem, *numbered) if name not in used)
+
+    def add_constant(self, stem: str, values: np.ndarray) -> str:
+        import onnx
+
+        name = self.fresh(stem)
+        array = np.ascontiguousarray(values) if values.ndim else values
+        self.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        self._shapes = None
+        return name
+
+    def add_node(
+        self,
+        kind: str,
+        inputs: Iterable[str],
+        output: str | Iterable[str],
+        name: str = "",
+        domain: str = "",
+        **attributes: Any,
+    ) -> Node:
+        """A node; its place is found when the file is written."""
+        import onnx
+
+        outputs = [output] if isinstance(output, str) else [*output]
+        node = onnx.helper.make_node(
+            kind, [*inputs], outputs, name=self._fresh_node(name or outputs[0]), domain=domain
+        )
+        node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+        self.nodes.append(node)
+        self._shapes = None
+        return node
+
+    def set_attribute(self, node: Node, name: str, value: Any) -> None:
+        import onnx
+
+        kept = [item for item in node.attribute if item.name != name]
+        del node.attribute[:]
+        node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+        self._shapes = None
+
+    def set_input(self, node: Node, place: int, tensor: str) -> None:
+        """An input; absent ones in front of it become empty names."""
+        while len(node.input) <= place:
+            node.input.append("")
+        node.input[place] = tensor
+        self._shapes = None
+
+    def remove(self, node: Node) -> None:
+        self.nodes = [other for other in self.nodes if other is not node]
+        self._shapes = None
+
+    def rewire(self, old: str, new: str, readers: Iterable[Node] | None = None) -> None:
+        """Readers of `old` (all, unless named) read `new`. A graph output keeps its name.
+
+        Where `old` is an output of the graph and all readers move, the maker of `new` writes it
+        under the old name from now on; then nobody else may make `old`.
+        """
+        for node in self.readers(old) if readers is None else readers:
+            for place, name in enumerate(node.input):
+                if name == old:
+                    node.input[place] = new
+        if readers is None and self.is_output(old):
+            self._take_name(new, old)
+        self._shapes = None
+
+    def _take_name(self, tensor: str, name: str) -> None:
+        maker = self.producer(tensor)
+        if maker is None:
+            raise ValueError(f"'{tensor}' has no maker that could write '{name}'")
+        for node in self.nodes:
+            for place, other in enumerate(node.output):
+                if other == name and node is not maker:
+                    node.output[place] = self.fresh(f"{name}_before")
+        for node in self.nodes:
+            for names in (node.input, node.output):
+                for place, other in enumerate(names):
+                    if other == tensor:
+                        names[place] = name
+
+    # writing
+
+    def to_bytes(self) -> bytes:
+        """Nodes in order, without those and the constants that nobody needs."""
+        self._drop_dead()
+        made = {name: n for n, node in enumerate(self.nodes) for name in node.output if name}
+        needs = {
+            n: [made[name] for name in node.input if name in made]
+            for n, node in enumerate(self.nodes)
+        }
+        self.nodes = [self.nodes[n] for n in in_order(range(len(self.nodes)), needs)]
+        copies = [_clone(node) for node in self.nodes]
+        del self.graph.node[:]
+        self.graph.node.extend(copies)
+        # The protobuf keeps copies: the look-ups must point at them.
+        pairs = {id(old): new for old, new in zip(self.nodes, self.graph.node, strict=True)}
+        self._origins = {o: pairs[id(n)] for o, n in self._origins.items() if id(n) in pairs}
+        self.nodes = list(self.graph.node)
+        del self.graph.value_info[:]
+        return bytes(self.proto.SerializeToString())
+
+    def _drop_dead(self) -> None:
+        needed = {entry.name for entry in self.graph.output}
+        live: list[Node] = []
+        # Edits append nodes in any order: look until nothing new is needed.
+        waiting = [*self.nodes]
+        found = True
+        while found:
+            new = [node for node in waiting if needed.intersection(node.output)]
+            found = bool(new)
+            live.extend(new)
+            needed.update(name for node in new for name in node.input)
+            waiting = [node for node in waiting if not any(node is other for other in new)]
+        kept = {id(node) for node in live}
+        self.nodes = [node for node in self.nodes if id(node) in kept]
+        unused = [e for e in self.graph.initializer if e.name not in needed]
+        for entry in unused:
+            self.graph.initializer.remove(entry)
+
+    def _fresh_node(self, stem: str) -> str:
+        used = {node.name for node in self.nodes}
+        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
+        return next(name for name in (stem, *numbered) if name not in used)
+
+    def _inferred(self) -> dict[str, tuple[int, ...]]:
+        import onnx
+
+        proto = onnx.ModelProto.FromString(self.to_bytes())
+        for entry in proto.graph.input:
+            for dim in entry.type.tensor_type.shape.dim:
+                if not dim.HasField("dim_value"):
+                    dim.dim_value = 1
+        for entry in proto.graph.output:
+            entry.type.tensor_type.ClearField("shape")
+        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        entries = [*graph.input, *graph.value_info, *graph.output]
+        known = {entry.name: _dims(entry) for entry in entries}
+        known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
+        return {name: dims for name, dims in known.items() if dims is not None}
+
+
+def _origin(node: Node, index: int) -> str:
+    """As the reader names it."""
+    name = text(node.name) or f"#{index}"
+    return safe_terminal(f"{text(node.op_type)}:{name}"[:MAX_NAME_BYTES])
+
+
+def _dims(entry: Any) -> tuple[int, ...] | None:
+    tensor = entry.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
+    return tuple(dims) if 0 not in dims else None
+
+
+def _clone(node: Node) -> Node:
+    copy = type(node)()
+    copy.CopyFrom(node)
+    return copy

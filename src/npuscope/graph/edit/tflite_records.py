@@ -1,0 +1,166 @@
+"""Tables of the TFLite schema as records: read whole, written whole.
+
+The schema package has accessors and builders for every table but no objects. Its function names
+tell what fields a table has, so one reader and one writer serve all tables.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+# Tables that a union field holds, by the field and the number in its type.
+_UNIONS = {
+    "BuiltinOptions": "BuiltinOptions",
+    "BuiltinOptions2": "BuiltinOptions2",
+    "Details": "QuantizationDetails",
+    "ArraySegments": "SparseIndexVector",
+    "ArrayIndices": "SparseIndexVector",
+}
+_ALIGNED_BYTES = 16  # of the data of buffers, by the schema
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One table. `fields` holds numbers, bytes, arrays, records and lists of them."""
+
+    table: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.fields.get(name, default)
+
+    def copy(self) -> Record:
+        """Edits of the copy leave the record alone; arrays are shared, nobody writes in them."""
+        return Record(self.table, {name: _copied(value) for name, value in self.fields.items()})
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.copy()
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    is_vector: bool
+    add: Any
+    start_vector: Any
+
+
+@cache
+def _fields(table: str) -> tuple[_Field, ...]:
+    """Fields in the order of the schema."""
+    module = import_module(f"tflite.{table}")
+    pattern = re.compile(rf"{table}Add(\w+)")
+    names = [match[1] for name in vars(module) if (match := pattern.fullmatch(name))]
+    return tuple(
+        _Field(
+            name,
+            hasattr(module, f"{table}Start{name}Vector"),
+            getattr(module, f"{table}Add{name}"),
+            getattr(module, f"{table}Start{name}Vector", None),
+        )
+        for name in names
+    )
+
+
+# reading
+
+
+def read_record(accessor: Any, table: str) -> Record:
+    """A table with all that hangs on it; fields that are absent are left out."""
+    record = Record(table)
+    for known in _fields(table):
+        value = _vector(accessor, known) if known.is_vector else _single(accessor, known.name)
+        if value is not None:
+            record.fields[known.name] = value
+    return record
+
+
+def _vector(accessor: Any, known: _Field) -> Any:
+    if getattr(accessor, f"{known.name}IsNone")():
+        return None
+    as_array = getattr(accessor, f"{known.name}AsNumpy", None)
+    if as_array is not None:
+        values = as_array()
+        return values if isinstance(values, np.ndarray) else np.zeros(0, np.uint8)
+    item = getattr(accessor, known.name)
+    return [_value(item(n)) for n in range(getattr(accessor, f"{known.name}Length")())]
+
+
+def _single(accessor: Any, name: str) -> Any:
+    value = getattr(accessor, name)()
+    if value is not None and name in _UNIONS and type(value).__name__.endswith("Table"):
+        return _union(accessor, name, value)
+    return _value(value)
+
+
+def _union(accessor: Any, name: str, table: Any) -> Record | None:
+    number = getattr(accessor, f"{name}Type")()
+    kinds = vars(getattr(import_module(f"tflite.{_UNIONS[name]}"), _UNIONS[name]))
+    kind = next((k for k, value in kinds.items() if value == number and k != "NONE"), None)
+    if kind is None:
+        return None
+    inner = getattr(import_module(f"tflite.{kind}"), kind)()
+    inner.Init(table.Bytes, table.Pos)
+    return read_record(inner, kind)
+
+
+def _value(value: Any) -> Any:
+    return read_record(value, type(value).__name__) if hasattr(value, "_tab") else value
+
+
+# writing
+
+
+def write_record(builder: Any, record: Record) -> int:
+    """The record and all it holds; gives the table's offset."""
+    module = import_module(f"tflite.{record.table}")
+    known = [entry for entry in _fields(record.table) if entry.name in record.fields]
+    values = [_offset(builder, record, entry) for entry in known]
+    getattr(module, f"{record.table}Start")(builder)
+    for entry, value in zip(known, values, strict=True):
+        entry.add(builder, value)
+    return int(getattr(module, f"{record.table}End")(builder))
+
+
+def _offset(builder: Any, record: Record, known: _Field) -> Any:
+    """A number as it is; anything larger is written first, and stands as its offset."""
+    value = record.fields[known.name]
+    if isinstance(value, Record):
+        return write_record(builder, value)
+    if isinstance(value, np.ndarray):
+        return _write_array(builder, value, record.table == "Buffer")
+    if isinstance(value, list):
+        return _write_list(builder, value, known)
+    if isinstance(value, bytes | str):
+        return builder.CreateString(value)
+    return value
+
+
+def _write_array(builder: Any, values: np.ndarray, aligned: bool) -> int:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    raw = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+    step = flat.dtype.itemsize
+    builder.StartVector(step, flat.size, _ALIGNED_BYTES if aligned else step)
+    builder.head = int(builder.Head()) - raw.size
+    builder.Bytes[builder.head : builder.head + raw.size] = raw.tobytes()
+    return int(builder.EndVector())
+
+
+def _write_list(builder: Any, values: list[Any], known: _Field) -> int:
+    offsets = [
+        write_record(builder, v) if isinstance(v, Record) else builder.CreateString(v)
+        for v in values
+    ]
+    known.start_vector(builder, len(offsets))
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
