@@ -16,6 +16,7 @@ from typing import Any
 
 from npuscope.errors import FileError, UsageError
 from npuscope.text import safe_lines
+from npuscope.whole_file import as_file_error, write_whole
 
 # A folder with this file in it was written by us and may be replaced.
 MARKER = ".npuscope"
@@ -74,22 +75,8 @@ def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
 
 
 def write_file(path: str | Path, text: str) -> None:
-    """Write under a temporary name beside it, then rename: never a half-written file."""
-    path = Path(path)
-    with _as_file_error(path):
-        if path.exists() and not path.is_file():
-            path.write_text(text, "utf-8", "backslashreplace")  # a device such as /dev/stderr
-            return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            # A lone surrogate in a name becomes an escape, which JSON reads as the same again.
-            with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+    """A lone surrogate in a name becomes an escape, which JSON reads as the same again."""
+    write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager
@@ -99,7 +86,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     An existing folder is replaced if it is empty or holds our marker.
     """
     target = Path(os.path.abspath(path))  # so that "." has a name and a parent
-    with _as_file_error(target):
+    with as_file_error(target):
         _refuse_foreign(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -107,7 +94,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         fresh = work / "new"
         fresh.mkdir()
         yield fresh
-        with _as_file_error(target):
+        with as_file_error(target):
             (fresh / MARKER).write_text("written by npuscope; replaced as a whole\n")
             _swap(fresh, target, work / "old")
     finally:
@@ -136,21 +123,6 @@ def _refuse_foreign(target: Path) -> None:
             where=str(target),
             hint="name a new folder with -o, or empty this one",
         )
-
-
-@contextlib.contextmanager
-def _as_file_error(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
-
-
-def _umask() -> int:
-    """mkstemp makes private files; a result should have the usual rights."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from npuscope.errors import FileError
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.sim.options import Iteration, RunResult, to_us
 from npuscope.text import safe_terminal
+from npuscope.whole_file import write_whole
 
 HOST_SCHEMA = "npuscope/host-trace/1"
 PREFIX = "aic-profiling-program-0-activation-0"
@@ -124,27 +124,6 @@ def check_folder(folder: Path) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Each under a temporary name beside it, then renamed: never a half-written file."""
-    return tuple(_write(folder / name, data) for name, data in files.items())
-
-
-def _write(path: Path, data: bytes) -> Path:
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    for name, data in files.items():
+        write_whole(folder / name, data)
+    return tuple(folder / name for name in files)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from npuscope.errors import FileError
 from npuscope.report.trace.chrome import write_chrome
 from npuscope.report.trace.perfetto import write_perfetto
-from npuscope.text import file_name, safe_terminal
+from npuscope.text import file_name
 from npuscope.trace_model import TraceModel
+from npuscope.whole_file import as_file_error, fresh
 
 TRACE_WRITERS: dict[str, Callable[[TraceModel, BinaryIO], None]] = {
     "trace.json": write_chrome,
@@ -28,37 +26,20 @@ def output_path(folder: Path, stem: str, ending: str) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    with _fresh(path) as file:
+    with _in_its_folder(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return path
 
 
 def write_trace(path: Path, ending: str, model: TraceModel) -> Path:
-    with _fresh(path) as file:
+    with _in_its_folder(path) as file:
         TRACE_WRITERS[ending](model, file)
     return path
 
 
 @contextlib.contextmanager
-def _fresh(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside it that takes its name when all went well."""
-    try:
+def _in_its_folder(path: Path) -> Iterator[BinaryIO]:
+    with as_file_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                yield file
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        place = safe_terminal(str(path))
-        raise FileError(f"cannot be written: {error.strerror}", where=place) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with fresh(path) as file:
+        yield file

@@ -47,9 +47,11 @@ def file_lints() -> dict[str, FileLint]:
     return _LINTS
 
 
-def lint_model_file(path: str | Path, machine: Machine) -> tuple[Finding, ...]:
+def lint_model_file(
+    path: str | Path, machine: Machine, data: bytes | None = None
+) -> tuple[Finding, ...]:
     """What the rules on files find; nothing for formats other than ONNX."""
-    file = read_onnx_file(path) if Path(path).suffix.lower() == ".onnx" else None
+    file = read_onnx_file(path, data) if Path(path).suffix.lower() == ".onnx" else None
     if file is None:
         return ()
     generation = machine.generation.name

@@ -48,14 +48,17 @@ class OnnxFile:
         return {name: node for node in self.nodes for name in node.outputs}
 
 
-def read_onnx_file(path: str | Path) -> OnnxFile | None:
-    """The file's records; None when it is no ONNX file (a reader tells what it is then)."""
+def read_onnx_file(path: str | Path, data: bytes | None = None) -> OnnxFile | None:
+    """The file's records; None when it is no ONNX file (a reader tells what it is then).
+
+    `data` is the content that is not, or not yet, in the file.
+    """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(Path(path).read_bytes())
+        proto.ParseFromString(Path(path).read_bytes() if data is None else data)
     except (DecodeError, RuntimeError, ValueError, OSError):
         return None
     if not proto.HasField("graph") or not proto.graph.node:

@@ -183,32 +183,27 @@ class OnnxDocument:
         self._shapes = None
 
     def rewire(self, old: str, new: str, readers: Iterable[Node] | None = None) -> None:
-        """Readers of `old` (all, unless named) read `new`. A graph output keeps its name.
+        """Readers of `old` read `new`: all but the maker of `new`, unless they are named.
 
         Where `old` is an output of the graph and all readers move, the maker of `new` writes it
-        under the old name from now on; then nobody else may make `old`.
+        under the old name from now on.
         """
-        for node in self.readers(old) if readers is None else readers:
-            for place, name in enumerate(node.input):
-                if name == old:
-                    node.input[place] = new
+        maker = self.producer(new)
+        others = [node for node in self.readers(old) if node is not maker]
+        for node in others if readers is None else readers:
+            _rename(node.input, old, new)
         if readers is None and self.is_output(old):
             self._take_name(new, old)
         self._shapes = None
 
     def _take_name(self, tensor: str, name: str) -> None:
-        maker = self.producer(tensor)
-        if maker is None:
+        if self.producer(tensor) is None:
             raise ValueError(f"'{tensor}' has no maker that could write '{name}'")
-        for node in self.nodes:
-            for place, other in enumerate(node.output):
-                if other == name and node is not maker:
-                    node.output[place] = self.fresh(f"{name}_before")
+        before = self.fresh(f"{name}_before")
         for node in self.nodes:
             for names in (node.input, node.output):
-                for place, other in enumerate(names):
-                    if other == tensor:
-                        names[place] = name
+                _rename(names, name, before)
+                _rename(names, tensor, name)
 
     # writing
 
@@ -283,6 +278,12 @@ def _dims(entry: Any) -> tuple[int, ...] | None:
         return None
     dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
     return tuple(dims) if 0 not in dims else None
+
+
+def _rename(names: Any, old: str, new: str) -> None:
+    for place, name in enumerate(names):
+        if name == old:
+            names[place] = new
 
 
 def _clone(node: Node) -> Node:

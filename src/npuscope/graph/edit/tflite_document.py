@@ -77,6 +77,7 @@ class TfliteDocument:
         self.graph: Record = model.fields["Subgraphs"][0]
         self._buffers: list[Record] = model.fields["Buffers"]
         self.tensors = [self._tensor(record) for record in self.graph.get("Tensors", [])]
+        self._by_number = tuple(self.tensors)
         codes = model.get("OperatorCodes", [])
         operators = enumerate(self.graph.get("Operators", []))
         self.ops = [self._op(index, record, codes) for index, record in operators]
@@ -147,8 +148,12 @@ class TfliteDocument:
     def rewire(
         self, old: EditTensor, new: EditTensor, readers: Iterable[EditOp] | None = None
     ) -> None:
-        """Readers of `old` (all of them, and the graph's outputs, unless named) read `new`."""
-        for op in self.readers(old) if readers is None else readers:
+        """Readers of `old` read `new`: all but the maker of `new`, unless they are named.
+
+        An output of the graph moves with all readers.
+        """
+        others = [op for op in self.readers(old) if new not in op.outputs]
+        for op in others if readers is None else readers:
             op.inputs = [new if tensor is old else tensor for tensor in op.inputs]
         if readers is None:
             self.outputs = [new if tensor is old else tensor for tensor in self.outputs]
@@ -202,12 +207,19 @@ class TfliteDocument:
         model.fields.pop("MetadataBuffer", None)  # numbers of buffers, long replaced by Metadata
 
     def _keep_signatures(self, model: Record) -> None:
-        """The names that applications use follow their tensors; each keeps its place."""
+        """The names that applications use follow their tensors; new ones keep the place."""
         for signature in model.get("SignatureDefs", []):
             for field_name, now in (("Inputs", self.inputs), ("Outputs", self.outputs)):
-                before = _ints(self.graph.get(field_name))
-                maps = signature.get(field_name, [])
-                signature.fields[field_name] = _kept_maps(maps, before, now, self.tensors)
+                before = [self._by_number[n] for n in _ints(self.graph.get(field_name))]
+                named = [
+                    (entry.get("Name", b""), self._by_number[entry.get("TensorIndex", 0)])
+                    for entry in signature.get(field_name, [])
+                ]
+                names = _border_names(named, before, now)
+                signature.fields[field_name] = [
+                    Record("TensorMap", {"Name": name, "TensorIndex": self.tensors.index(tensor)})
+                    for name, tensor in names.items()
+                ]
 
     # reading
 
@@ -337,15 +349,18 @@ def _code(kind: str, version: int, custom: bytes) -> Record:
     return Record("OperatorCode", {**fields, **named, "Version": version})
 
 
-def _kept_maps(
-    maps: list[Record], before: list[int], now: list[EditTensor], tensors: list[EditTensor]
-) -> list[Record]:
-    """Entries by their place among the graph's inputs or outputs; those beyond the end go."""
-    kept = []
-    for entry in maps:
-        number = entry.get("TensorIndex", 0)
-        place = before.index(number) if number in before else len(now)
-        if place < len(now):
-            entry.fields["TensorIndex"] = tensors.index(now[place])
-            kept.append(entry)
-    return kept
+def _border_names(
+    named: list[tuple[bytes, EditTensor]], before: list[EditTensor], now: list[EditTensor]
+) -> dict[bytes, EditTensor]:
+    """A tensor keeps its name, one that took another's place takes the name, new ones bring it."""
+    names = {name: tensor for name, tensor in named if tensor in now}
+    if not named:
+        return names
+    for name, tensor in named:
+        place = before.index(tensor) if tensor in before else len(now)
+        if tensor not in now and place < len(now) and now[place] not in names.values():
+            names[name] = now[place]
+    for tensor in now:
+        if tensor not in names.values():
+            names[tensor.name.encode(errors="surrogateescape")] = tensor
+    return names

@@ -13,7 +13,15 @@ OnnxEdit = Callable[[OnnxDocument, Request], None]
 TfliteEdit = Callable[[TfliteDocument, Request], None]
 
 # Files of this folder; each names its fixes with the decorators below.
-_FILES: tuple[str, ...] = ()
+_FILES: tuple[str, ...] = (
+    "split_outputs",
+    "pad_channels",
+    "dense_groups",
+    "shuffle_conv",
+    "quantize_op_onnx",
+    "quantize_op_tflite",
+    "quantize_slope",
+)
 
 _ONNX: dict[str, OnnxEdit] = {}
 _TFLITE: dict[str, TfliteEdit] = {}

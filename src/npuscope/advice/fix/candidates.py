@@ -1,0 +1,96 @@
+"""Fixes worth a try: what the findings offer, the requests first, then what pays most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from npuscope.advice.explain import Explanation
+from npuscope.advice.fix.choice import CUT, INTEGER_IO, Choice
+from npuscope.advice.fix.edits import has_edit
+from npuscope.advice.fix.workbench import Look
+from npuscope.rules.finding import Finding, Fix, Severity
+from npuscope.rules.fixes import CUT_TAIL, INTEGER_INPUT, INTEGER_OUTPUT
+from npuscope.rules.lint_file import file_lints
+
+_REQUESTS = {template.id: template for template in (INTEGER_INPUT, INTEGER_OUTPUT)}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One finding's share of a candidate; no ops stand for the whole network."""
+
+    ops: tuple[str, ...]
+    fix: Fix
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One fix at all places where one rule offers it."""
+
+    rule: str
+    fix: Fix
+    places: tuple[Place, ...]
+    severity: Severity = Severity.INFO
+    forced: bool = False
+
+    @property
+    def key(self) -> object:
+        """Two rules may offer the same edit of the same ops: it is tried once."""
+        places = {(place.ops, str(dict(place.fix.parameters))) for place in self.places}
+        return self.fix.id, frozenset(places)
+
+    @property
+    def gain_ms(self) -> float | None:
+        known = [p.fix.gain_ms for p in self.places if p.fix.gain_ms is not None]
+        return sum(known) if known else None
+
+
+def candidates(look: Look, found: Explanation, choice: Choice) -> list[Candidate]:
+    """In the order in which they should be tried."""
+    offered = _offered(found.findings, look.document.format, choice)
+    asked = _asked(look, choice)
+    return [*asked, *sorted(offered, key=_order)]
+
+
+def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iterator[Candidate]:
+    places: dict[tuple[str, str], list[Place]] = {}
+    severity: dict[tuple[str, str], Severity] = {}
+    for finding in findings:
+        for fix in finding.fixes:
+            if has_edit(fix.id, format) and choice.allows(finding.rule, fix) and _may_pay(fix):
+                key = (finding.rule, fix.id)
+                places.setdefault(key, []).append(Place(finding.ops, fix))
+                severity[key] = finding.severity
+    for (name, _), found in places.items():
+        fix = found[0].fix
+        yield Candidate(name, fix, tuple(found), severity[name, fix.id], choice.names(name, fix))
+
+
+def _may_pay(fix: Fix) -> bool:
+    """Predicted to save nothing: not worth a compilation."""
+    return fix.gain_ms is None or fix.gain_ms > 0
+
+
+def _asked(look: Look, choice: Choice) -> Iterator[Candidate]:
+    """Requests that need no finding."""
+    format = look.document.format
+    for name in INTEGER_IO:
+        if choice.asked(name) and has_edit(name, format):
+            fix = _REQUESTS[name].fix({})
+            yield Candidate("", fix, (Place((), fix),), forced=True)
+    if choice.asked(CUT) and has_edit(CUT, format):
+        from npuscope.advice.fix.frontier import frontier
+
+        end = frontier(look.build, look.profile)
+        if end is not None and end.tensors:
+            fix = CUT_TAIL.fix({"tensors": [tensor.name for tensor in end.tensors]})
+            yield Candidate("", fix, (Place(end.removed, fix),), forced=True)
+
+
+def _order(candidate: Candidate) -> tuple[int, float, int]:
+    """What a file needs to be read at all, then what pays most."""
+    gain = candidate.gain_ms
+    loss = -gain if gain is not None else inf
+    return candidate.rule not in file_lints(), loss, candidate.severity.rank

@@ -1,0 +1,213 @@
+"""Where the NPU's work ends: the tensors at which the network should stop, so that what comes
+behind them runs in the application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from npuscope.advice.explain import Built
+from npuscope.graph.model import Graph, Op
+from npuscope.profile.model import Profile, TensorInfo
+from npuscope.program.model import EpochKind
+from npuscope.rules.queries import live_ops
+
+# What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
+_CPU_SLOWDOWN = 20.0
+_MOVES = (
+    "Concat",
+    "Dequantize",
+    "Identity",
+    "Quantize",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+)
+_BORDER = "output:"  # layout changes that a reader adds; no op of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """`tensors` are the outputs to have, by their names in the Graph; none: nothing to cut.
+
+    `removed` are the source ops that go to the application, in their order. `cpu_ms` is their
+    time on the CPU, library calls included; `npu_ms` is NPU work among them.
+    """
+
+    tensors: tuple[TensorInfo, ...] = ()
+    removed: tuple[str, ...] = ()
+    cpu_ms: float = 0.0
+    npu_ms: float = 0.0
+    sentence: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """What the application reads after every inference."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
+
+def frontier(build: Built, profile: Profile) -> Frontier:
+    """The last place where only the NPU's work lies in front."""
+    if build.graph is None:
+        return Frontier(sentence="the network is not known: give the model file")
+    units = _units(build.graph, profile)
+    if not any(unit.npu_ms for unit in units):
+        return Frontier(sentence="nothing runs on the NPU: there is no place to cut")
+    removed = _tail(units)
+    names = tuple(_exposed(build.graph, removed))
+    if not any(unit.cpu_ms for unit in removed) or set(names) == set(build.graph.outputs):
+        return Frontier(sentence="the network ends with the NPU's work: nothing to cut")
+    if not names:
+        return Frontier(sentence="nothing would be left of the network")
+    return _told(build.graph, profile, removed, names)
+
+
+@dataclass(eq=False, slots=True)
+class _Unit:
+    """Ops of the Graph that came from one op of the file: cut before all of them or behind."""
+
+    ops: list[Op] = field(default_factory=list)
+    behind: set[_Unit] = field(default_factory=set)
+    cpu_ms: float = 0.0
+    npu_ms: float = 0.0
+    live: bool = True
+    makes_output: bool = False
+    shrinks: bool = False  # gives fewer bytes than it takes
+
+    @property
+    def only_moves(self) -> bool:
+        return all(op.kind in _MOVES for op in self.ops)
+
+
+def _units(graph: Graph, profile: Profile) -> list[_Unit]:
+    """In order of execution, with their times and all that comes behind them."""
+    units: dict[str, _Unit] = {}
+    by_op: dict[str, _Unit] = {}
+    for op in graph.ops:
+        unit = units.setdefault(op.origin[-1] if op.origin else op.name, _Unit())
+        unit.ops.append(op)
+        by_op[op.name] = unit
+    _link(graph, by_op)
+    _charge(graph, profile, by_op)
+    live = {op.name for op in live_ops(graph)}
+    for unit in units.values():
+        unit.live = any(op.name in live for op in unit.ops)
+        unit.makes_output = any(set(op.outputs) & set(graph.outputs) for op in unit.ops)
+        unit.shrinks = _shrinks(graph, unit)
+    return list(units.values())
+
+
+def _shrinks(graph: Graph, unit: _Unit) -> bool:
+    made = {name for op in unit.ops for name in op.outputs}
+    read = {name for op in unit.ops for name in op.inputs if name}
+    taken = [graph.tensor(n) for n in read - made if not graph.tensor(n).is_constant]
+    given = [graph.tensor(n) for n in made - read]
+    return sum(t.size_bytes for t in given) < sum(t.size_bytes for t in taken)
+
+
+def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
+    readers = graph.consumers()
+    next_units = {
+        unit: {by_op[r.name] for op in unit.ops for name in op.outputs for r in readers[name]}
+        for unit in by_op.values()
+    }
+    for unit in next_units:
+        waiting = [unit]
+        while waiting:
+            found = next_units[waiting.pop()] - unit.behind
+            unit.behind |= found
+            waiting += found
+        unit.behind.discard(unit)
+
+
+def _charge(graph: Graph, profile: Profile, by_op: dict[str, _Unit]) -> None:
+    """Spread the epochs' times over the units; moves by the NPU are no work worth keeping."""
+    by_origin: dict[str, set[_Unit]] = {}
+    for op in graph.ops:
+        for name in op.origin:
+            by_origin.setdefault(name, set()).add(by_op[op.name])
+    for epoch in profile.epochs:
+        names = [name for name in epoch.origin if not name.startswith(_BORDER)]
+        units = set().union(*(by_origin.get(name, set()) for name in names))
+        moves = all(unit.only_moves for unit in units)
+        for unit in units:
+            if epoch.kind is not EpochKind.HW:
+                unit.cpu_ms += epoch.ms / len(units)
+            elif not moves:
+                unit.npu_ms += epoch.ms / len(units)
+
+
+def _tail(units: list[_Unit]) -> set[_Unit]:
+    """What goes: CPU work with all behind it where that pays, then the moves in front."""
+    removed: set[_Unit] = set()
+    for unit in reversed(units):
+        new = {unit, *unit.behind} - removed
+        if sum(u.cpu_ms - _CPU_SLOWDOWN * u.npu_ms for u in new) > 0:
+            removed |= new
+    for unit in reversed(units):
+        if unit.behind <= removed and (not unit.live or _leads_to(unit, removed)):
+            removed.add(unit)
+    return removed
+
+
+def _leads_to(unit: _Unit, removed: set[_Unit]) -> bool:
+    """Is it a move that serves only what goes?"""
+    inside = bool(unit.behind & removed) and not unit.makes_output
+    return inside and unit.only_moves and not unit.shrinks
+
+
+def _exposed(graph: Graph, removed: set[_Unit]) -> Iterator[str]:
+    """Tensors that the rest of the network makes and the application needs, in output order."""
+    gone = {op.name for unit in removed for op in unit.ops}
+    makers = graph.producers()
+    seen: set[str] = set()
+    waiting = [*reversed(graph.outputs)]
+    while waiting:
+        name = waiting.pop()
+        maker = makers.get(name)
+        if name in seen or maker is None:
+            continue
+        seen.add(name)
+        if maker.name in gone:
+            waiting += reversed([n for n in maker.inputs if n])
+        else:
+            yield name
+
+
+def _told(
+    graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]
+) -> Frontier:
+    tensors = tuple(_info(graph, name) for name in names)
+    cpu_ms, npu_ms = sum(u.cpu_ms for u in removed), sum(u.npu_ms for u in removed)
+    ops = tuple(_source_ops(graph, removed))
+    count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
+    size = sum(tensor.size_bytes for tensor in tensors)
+    lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
+    last = f"the last {len(ops)} ops take" if len(ops) > 1 else "the last op takes"
+    sentence = (
+        f"end at {count} ({size} bytes): {last} {cpu_ms:.3g} of {profile.total_ms:.3g} ms "
+        f"on the CPU{lost}"
+    )
+    return Frontier(tensors, ops, cpu_ms, npu_ms, sentence)
+
+
+def _source_ops(graph: Graph, removed: set[_Unit]) -> Iterable[str]:
+    gone = {op.name for unit in removed for op in unit.ops}
+    names = (name for op in graph.ops if op.name in gone for name in op.origin)
+    return dict.fromkeys(name for name in names if not name.startswith(_BORDER))
+
+
+def _info(graph: Graph, name: str) -> TensorInfo:
+    """Its shape is that of the file."""
+    tensor = graph.tensor(name)
+    single = tensor.quant if tensor.quant and not tensor.quant.per_channel else None
+    return TensorInfo(
+        name,
+        tensor.source_shape or tensor.shape,
+        tensor.dtype.value,
+        single.scale if single else None,
+        single.zero_point if single else None,
+        tensor.size_bytes,
+    )

@@ -1,0 +1,66 @@
+"""Does a fix help? Faster, less on the CPU, or a hazard gone at a fair price."""
+
+from __future__ import annotations
+
+from math import inf
+
+from npuscope.advice.fix.candidates import Candidate
+from npuscope.advice.fix.numeric import Effect
+from npuscope.advice.fix.step import Outcome
+from npuscope.advice.fix.workbench import Look
+from npuscope.profile.model import Profile
+from npuscope.rules.finding import Finding, Severity
+from npuscope.rules.lint_file import file_lints
+
+_NOISE = 0.001  # share of the time that is no gain
+_HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
+_LEAST_SQNR_DB = 20.0  # below, the network is another one
+
+
+def judge(
+    candidate: Candidate,
+    before: Look,
+    after: Look,
+    effects: tuple[Effect, ...],
+    risks: tuple[tuple[Finding, ...], tuple[Finding, ...]],
+) -> Outcome:
+    """`risks` are the findings on the file before and after."""
+    if candidate.forced:
+        return Outcome(True, "asked for")
+    if _spills(before.profile, after.profile):
+        return Outcome(False, "it needs more external RAM")
+    worst = min((effect.sqnr_db for effect in effects), default=inf)
+    if worst < _LEAST_SQNR_DB:
+        return Outcome(False, f"the results differ too much (SQNR {worst:.0f} dB)")
+    return _by_time(candidate, before, after, risks)
+
+
+def _by_time(
+    candidate: Candidate,
+    before: Look,
+    after: Look,
+    risks: tuple[tuple[Finding, ...], tuple[Finding, ...]],
+) -> Outcome:
+    change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
+    if change < -_NOISE:
+        return Outcome(True, "faster")
+    if change <= _NOISE and after.off_npu < before.off_npu:
+        return Outcome(True, "fewer epochs on the CPU")
+    gone = _count(risks[0], candidate.rule) > _count(risks[1], candidate.rule)
+    if gone and is_hazard(candidate) and change <= _HAZARD_PRICE:
+        return Outcome(True, "the hazard is gone")
+    return Outcome(False, "it does not help" if change <= _NOISE else "it is slower")
+
+
+def is_hazard(candidate: Candidate) -> bool:
+    """More than a matter of time: wrong results, hangs, tools that stop."""
+    return candidate.severity is not Severity.INFO or candidate.rule in file_lints()
+
+
+def _count(findings: tuple[Finding, ...], rule: str) -> int:
+    """Ops that a rule complains of; some rules tell all of them in one finding."""
+    return sum(max(1, len(finding.ops)) for finding in findings if finding.rule == rule)
+
+
+def _spills(before: Profile, after: Profile) -> bool:
+    return after.memory.external_ram_bytes > before.memory.external_ram_bytes

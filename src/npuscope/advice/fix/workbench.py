@@ -1,0 +1,71 @@
+"""A model file on the bench: read, compiled and timed again after every edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npuscope.advice.explain import Explanation, explain
+from npuscope.advice.fix.request import Network
+from npuscope.building import Build, Options, build, read_graph
+from npuscope.graph.edit import Document
+from npuscope.graph.load import read_model
+from npuscope.profile.model import Profile
+from npuscope.profile.run import estimate
+from npuscope.program.model import EpochKind
+from npuscope.rules.finding import Finding
+from npuscope.rules.lint import lint_graph
+from npuscope.rules.lint_file import lint_model_file
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A document as it stands, compiled and timed."""
+
+    document: Document
+    data: bytes
+    build: Build
+    profile: Profile
+    network: Network
+
+    @property
+    def total_ms(self) -> float:
+        return self.profile.total_ms
+
+    @property
+    def off_npu(self) -> int:
+        """Epochs that need the CPU."""
+        counts = self.profile.counts
+        return counts[EpochKind.SW.value] + counts[EpochKind.HYBRID.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """What stays the same while a file is edited: its name, and what it is compiled for."""
+
+    path: Path
+    options: Options
+
+    def look(self, document: Document) -> Look:
+        data = document.to_bytes()
+        graph = read_model(self.path, data, self.options.get("shapes"))
+        made = build(read_graph(graph, self.options), _without_border(self.options))
+        made = replace(made, program=replace(made.program, model_file=self.path.name))
+        profile = estimate(made.program, made.machine, made.graph)
+        return Look(document, data, made, profile, Network(graph, made.machine))
+
+    def explained(self, look: Look) -> Explanation:
+        return explain(look.build, look.profile, self._file_findings(look))
+
+    def risks(self, look: Look) -> tuple[Finding, ...]:
+        """What the file alone shows."""
+        graph = lint_graph(look.network.graph, look.build.machine)
+        return (*graph, *self._file_findings(look))
+
+    def _file_findings(self, look: Look) -> tuple[Finding, ...]:
+        return lint_model_file(self.path, look.build.machine, look.data)
+
+
+def _without_border(options: Options) -> Options:
+    """The border's types were set already."""
+    return {**options, "input_data_type": None, "output_data_type": None}
