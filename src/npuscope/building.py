@@ -8,10 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from npuscope.errors import UsageError
 from npuscope.graph.load import load_model
 from npuscope.graph.model import Graph
-from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
+from npuscope.machine.load import (
+    DEFAULT_GENERATION,
+    DEFAULT_MACHINE,
+    load_machine,
+    plain_overrides,
+)
 from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import Change, changes_of, with_overrides
 from npuscope.program.model import Program
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ class Options(TypedDict, total=False):
     ec_single_epoch: bool
     relocatable: bool
     overrides: Mapping[str, object]
+    compiled_from: str | Path | None  # the model of a compiled program
     mpool: str | Path | None
     shapes: Mapping[str, Sequence[int]]
     input_data_type: str | None
@@ -71,10 +79,49 @@ def _compiled(path: str | Path, options: Options) -> Build:
     known: Options = {**options, "generation": options.get("generation") or program.generation}
     if options.get("epoch_controller") is None:
         known["epoch_controller"] = program.epoch_controller
-    machine = machine_for(known)
+    silicon = _with_vendor_files(known)
+    remapped = [change for change in changes_of(silicon, _overrides(known)) if change.remaps]
+    if remapped:
+        return _recompiled(Path(path), program, remapped, known)
+    machine = _as_asked(silicon, known)
     if not any(epoch.claims.max_cycles for epoch in program.epochs):
         program = with_claims(program, machine)
     return Build(None, machine, program)
+
+
+def _recompiled(path: Path, program: Program, changes: Sequence[Change], options: Options) -> Build:
+    """What the changed machine needs is another program, from the same model."""
+    model = options.get("compiled_from") or model_beside(path, program)
+    if model is None:
+        raise needs_model(changes)
+    made = build(model, options)
+    keys = ", ".join(change.key for change in changes)
+    ours = "" if program.source == "npuscope" else " by npuscope's compiler, not the vendor's,"
+    notes = [f"recompiled{ours} from {Path(model).name}: the compiler reads {keys}"]
+    if program.model_md5 and program.model_md5 != made.program.model_md5:
+        notes.append(f"{Path(model).name} is not the file that the program names as its model")
+    return replace(made, program=replace(made.program, notes=(*made.program.notes, *notes)))
+
+
+def needs_model(changes: Sequence[Change]) -> UsageError:
+    keys = ", ".join(change.key for change in changes)
+    kind = "is a mapping key" if len(changes) == 1 else "are mapping keys"
+    return UsageError(
+        f"{keys} {kind}: with another value the model has to be compiled again, "
+        "and it was not found",
+        where=f"--set {changes[0].key}",
+        hint="give it with --model (estimate, explain) or as SOURCE, or put it beside the program",
+    )
+
+
+def model_beside(path: Path, program: Program) -> Path | None:
+    """The model file whose fingerprint the program names, in its folder or the one above."""
+    folder = path if path.is_dir() else path.parent
+    if not program.model_md5:
+        return None
+    files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
+    models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
+    return next((f for f in models if md5(f) == program.model_md5), None)
 
 
 def build(source: Source, options: Options) -> Build:
@@ -96,13 +143,25 @@ def build(source: Source, options: Options) -> Build:
 
 
 def machine_for(options: Options) -> Machine:
-    """The machine that the options name, with the pools that they ask for."""
-    machine = _with_vendor_files(options)
+    """The machine that the options name, with the pools and values that they ask for."""
+    return _as_asked(_with_vendor_files(options), options)
+
+
+def _as_asked(machine: Machine, options: Options) -> Machine:
+    """Single values come last, so that they win over vendor files."""
+    machine = with_overrides(machine, _overrides(options))
     if not options.get("relocatable", False):
         return machine
     from npuscope.machine.relocatable import with_relative_pools
 
     return with_relative_pools(machine)
+
+
+def _overrides(options: Options) -> Mapping[str, object]:
+    overrides, named = options.get("overrides") or {}, options.get("machine", DEFAULT_MACHINE)
+    if isinstance(named, Machine):
+        return overrides
+    return plain_overrides(overrides, named, options.get("machine_file"))
 
 
 def _with_vendor_files(options: Options) -> Machine:
@@ -129,7 +188,6 @@ def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
         name,
         generation=options.get("generation") or DEFAULT_GENERATION,
         epoch_controller=controller,
-        overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
 

@@ -71,12 +71,20 @@ def test_clock_mode_then_single_clock() -> None:
             "--set: the machine has no key 'npu.clok_mhz'\n"
             "  hint: nearest: npu.clock_mhz, noc.clock_mhz, nic.clock_mhz",
         ),
-        ({"npu.clock_mhz": "fast"}, "--set npu.clock_mhz: expected a whole number, found 'fast'"),
+        ({"npu.clock_mhz": "fast"}, "--set npu.clock_mhz: expected a number, found 'fast'"),
         ({"npu.clock_mhz": 0}, "--set clocks.npu_mhz: must be above 0, found 0"),
         ({"npu.clock_mhz": float("nan")}, "--set npu.clock_mhz: nan is not a finite number"),
         ({"units.CONVACC": 2.5}, "--set units.CONVACC: expected a whole number, found 2.5"),
         ({"units.CONVACC": True}, "--set units.CONVACC: expected a whole number, found True"),
         ({"units.ARITH": -1}, "--set units.ARITH: must not be negative, found -1"),
+        (
+            {"software.Mean.fixed": -0.5},
+            "--set software.Mean.fixed: must not be negative, found -0.5",
+        ),
+        (
+            {"generation.control.pre_fixed": -1},
+            "--set generation.control.pre_fixed: must not be negative, found -1",
+        ),
         (
             {"pools.npuRAM3.path": "road"},
             "--set pools.npuRAM3.path: 'road' is unknown; known: nic, noc, xspi1, xspi2",

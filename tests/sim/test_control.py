@@ -13,7 +13,7 @@ from npuscope.machine.model import Control
 from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
-from npuscope.sim.control import controller_phases, cpu_phases, vector_entries
+from npuscope.sim.control import control_works, controller_phases, cpu_phases
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
 from sim.bench import Bench, feature_reader, link, writer
@@ -58,7 +58,7 @@ def program(*stages: Arith, bench: Bench | None = None, epochs=1, blobs=(None,))
 
 def test_units_and_engines_cost():
     made = program(arith(0), arith(1))
-    assert cpu_phases(made.epochs[0], made, MACHINE) == (1000 + 200 + 20, 2000 + 400 + 40)
+    assert cpu_phases(control_works(made)[0], CONTROL) == (1000 + 200 + 20, 2000 + 400 + 40)
 
 
 def test_coefficients_are_written_entry_by_entry():
@@ -66,8 +66,8 @@ def test_coefficients_are_written_entry_by_entry():
     scales = bench.constant("a", np.zeros(8, np.int16))
     made = program(arith(0, A_vector=scales), bench=bench)
     made = replace(made, buffers=tuple(as_words(b, "a", 16) for b in made.buffers))
-    assert vector_entries(made.epochs[0], made) == 8
-    assert cpu_phases(made.epochs[0], made, MACHINE)[0] == 1000 + 100 + 20 + 8
+    assert control_works(made)[0].entries == 8
+    assert cpu_phases(control_works(made)[0], CONTROL)[0] == 1000 + 100 + 20 + 8
 
 
 def test_two_vectors_cost_as_much_as_the_longer():
@@ -78,7 +78,7 @@ def test_two_vectors_cost_as_much_as_the_longer():
     made = program(arith(0, A_vector=scales), arith(1, C_vector=biases), bench=bench)
     buffers = (as_words(as_words(b, "a", 16), "c", 32) for b in made.buffers)
     made = replace(made, buffers=tuple(buffers))
-    assert vector_entries(made.epochs[0], made) == 8
+    assert control_works(made)[0].entries == 8
 
 
 def as_words(buffer, name, nbits):
@@ -87,7 +87,7 @@ def as_words(buffer, name, nbits):
 
 def test_without_vectors_there_are_no_entries():
     made = program(arith(0))
-    assert vector_entries(made.epochs[0], made) == 0
+    assert control_works(made)[0].entries == 0
 
 
 def test_a_cpu_scheduled_epoch_counts_the_phases_apart():
@@ -102,13 +102,13 @@ def test_a_cpu_scheduled_epoch_counts_the_phases_apart():
 
 def test_only_the_borders_of_a_blob_see_the_cpu():
     made = program(arith(0), epochs=5, blobs=(0, 0, 0, 1, 1))
-    phases = [controller_phases(epoch, made, MACHINE) for epoch in made.epochs]
+    phases = [controller_phases(work, CONTROL) for work in control_works(made)]
     assert phases == [(300, 0), (0, 0), (0, 400), (300, 0), (0, 400)]
 
 
 def test_a_blob_of_one_epoch_has_both_borders():
     made = program(arith(0), blobs=(0,))
-    assert controller_phases(made.epochs[0], made, MACHINE) == (300, 400)
+    assert controller_phases(control_works(made)[0], CONTROL) == (300, 400)
 
 
 def test_the_controller_works_inside_the_core():

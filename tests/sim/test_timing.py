@@ -18,7 +18,8 @@ from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
 from npuscope.sim.banks import Banks
 from npuscope.sim.counters import Bound
-from npuscope.sim.timing import group_span
+from npuscope.sim.group_work import group_work
+from npuscope.sim.timing import group_span, speeds_of
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0
@@ -55,7 +56,9 @@ def time(*groups: Group, machine=MACHINE):
     links = tuple(link for group in groups for link in group.links)
     buffers = tuple(Buffer(pool.name, 0, (1,), 8, 1, pool.name) for pool in POOLS)
     program = Program("bench", "stm32n6", "4.0", True, POOLS, buffers, (), (), ())
-    span = group_span(Group(units, links), Banks(program, machine), machine)
+    banks = Banks(program, machine)
+    work = group_work(Group(units, links), banks)
+    span = group_span(work, speeds_of(machine, banks.by_name()))
     return span.cycles, span.bound
 
 

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from npuscope.cli.html_report import HTML_HELP, write_explained
-from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
+from npuscope.cli.options import (
+    SOURCE_HELP,
+    add_model,
+    add_output,
+    add_target,
+    api_options,
+    clock_overrides,
+    parse_overrides,
+)
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
+
+if TYPE_CHECKING:
+    from npuscope.advice.what_if import WhatIf
+    from npuscope.api import Options
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument("--html", metavar="FILE", help=HTML_HELP)
+    parser.add_argument(
+        "--model", metavar="M", help="the model of a compiled program, for --set with mapping keys"
+    )
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="which timing keys save most time when they are 10 %% better",
+    )
     add_target(parser)
     add_model(parser)
     add_output(parser)
@@ -19,15 +40,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
+    refuse_overwrite(args, args.model)
     from npuscope import api
     from npuscope.report.json_report import estimate_json
     from npuscope.report.text_estimate import estimate_text
+    from npuscope.report.what_if import sensitivity_json, what_if_json
 
+    options: Options = {**api_options(args), "compiled_from": args.model}
     with working(args, "estimating"):
+        changed = _what_if(args, options) if args.set else None
+        sensitive = api.sensitivity(args.source, **options) if args.sensitivity else None
         if args.json is None and not args.html:
-            print_text(args, estimate_text(api.estimate(args.source, **api_options(args))))
+            profile = changed.profile if changed else api.estimate(args.source, **options)
+            print_text(args, estimate_text(profile, changed, sensitive))
             return 0
-        found = api.explain(args.source, **api_options(args))
+        found = api.explain(args.source, **options)
         write_explained(args, found)
-    deliver(args, estimate_text(found.profile), estimate_json(found.profile, found.findings))
+    result = estimate_json(found.profile, found.findings)
+    result |= what_if_json(changed) if changed else {}
+    result |= sensitivity_json(sensitive) if sensitive is not None else {}
+    deliver(args, estimate_text(found.profile, changed, sensitive), result)
     return 0
+
+
+def _what_if(args: argparse.Namespace, options: Options) -> WhatIf:
+    """Against the machine as the other options describe it."""
+    from npuscope import api
+
+    values = parse_overrides(args.set)
+    others: Options = {**options, "overrides": clock_overrides(args)}
+    return api.what_if(args.source, values, **others)

@@ -14,10 +14,20 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keys",
+        nargs="?",
+        const="",
+        metavar="TEXT",
+        help="all keys for --set with value, mark (timing or mapping) and source; "
+        "with TEXT only those with it in their name or mark",
+    )
     add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.keys is not None:
+        return _list_keys(args)
     from npuscope.machine.load import known_machines, load_machine, packaged, read_table
 
     machines = []
@@ -29,6 +39,20 @@ def run(args: argparse.Namespace) -> int:
     result = {
         "schema": "npuscope/machines/1",
         "machines": [_as_json(machine, titles) for machine, titles in machines],
+    }
+    deliver(args, text, result)
+    return 0
+
+
+def _list_keys(args: argparse.Namespace) -> int:
+    from npuscope.machine.load import known_machines
+    from npuscope.report.machine_keys import keys_json, keys_text, known_keys
+
+    machines = {name: known_keys(name, args.keys) for name in known_machines()}
+    text = "\n\n".join(keys_text(name, rows) for name, rows in machines.items())
+    result = {
+        "schema": "npuscope/machines/1",
+        "machines": [{"name": name, "keys": keys_json(rows)} for name, rows in machines.items()],
     }
     deliver(args, text, result)
     return 0

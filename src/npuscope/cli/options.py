@@ -110,12 +110,12 @@ def api_options(args: argparse.Namespace) -> Options:
 
 def overrides(args: argparse.Namespace) -> dict[str, object]:
     """Clock options and --set as one table; --set comes last and wins."""
-    table: dict[str, object] = {}
-    if args.mcu_mhz is not None:
-        table["clocks.mcu_mhz"] = args.mcu_mhz
-    if args.npu_mhz is not None:
-        table["clocks.npu_mhz"] = args.npu_mhz
-    return {**table, **parse_overrides(args.set)}
+    return {**clock_overrides(args), **parse_overrides(args.set)}
+
+
+def clock_overrides(args: argparse.Namespace) -> dict[str, object]:
+    told = {"clocks.mcu_mhz": args.mcu_mhz, "clocks.npu_mhz": args.npu_mhz}
+    return {key: mhz for key, mhz in told.items() if mhz is not None}
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, object]:

@@ -118,7 +118,7 @@ def _base_pipe(
     shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine, max_kernels: int
 ) -> Tiling:
     """Fewest accumulation passes, then fewest units in series."""
-    pipes = (n for n in range(1, machine.convacc.max_pipe + 1) if shape.inputs % n == 0)
+    pipes = (n for n in range(1, machine.longest_pipe + 1) if shape.inputs % n == 0)
     tilings = [_with_pipe(shape, mode, simd, machine, n, max_kernels) for n in pipes]
     return min(tilings, key=lambda tiling: (tiling.passes, tiling.pipe))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import NamedTuple
 
-from npuscope.machine.model import Clocks, Machine
+from npuscope.machine.model import Clocks, Control, Machine, SoftwareCost, SoftwarePhases, Timing
 
 
 class Fault(NamedTuple):
@@ -21,6 +21,7 @@ def find_fault(machine: Machine) -> Fault | None:
 
 def _faults(machine: Machine) -> Iterator[Fault]:
     yield from _numbers(machine)
+    yield from _costs(machine)
     yield from _pools(machine)
     yield from _names(machine)
 
@@ -37,6 +38,21 @@ def _numbers(machine: Machine) -> Iterator[Fault]:
     yield from _positive("placement.alignment_bytes", machine.placement.alignment_bytes)
     for unit, count in machine.units.items():
         yield from _not_negative(f"units.{unit}", count)
+
+
+def _costs(machine: Machine) -> Iterator[Fault]:
+    """Nothing gives time back."""
+    costs: dict[str, Timing | SoftwarePhases | Control | SoftwareCost] = {
+        "timing": machine.timing,
+        "software_phases": machine.software_phases,
+        "generation.control": machine.generation.control,
+    }
+    costs |= {f"software.{name}": cost for name, cost in machine.software.items()}
+    for place, cost in costs.items():
+        for field in fields(cost):
+            yield from _not_negative(f"{place}.{field.name}", getattr(cost, field.name))
+    for name, path in machine.paths.items():
+        yield from _not_negative(f"paths.{name}.access", path.access)
 
 
 def _pools(machine: Machine) -> Iterator[Fault]:

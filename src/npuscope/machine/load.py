@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.errors import FileError, UsageError
 from npuscope.machine.check import find_fault
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.machine.overrides import apply_overrides
 from npuscope.machine.schema import SchemaError, build
+from npuscope.machine.set_keys import with_overrides
 
 DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
@@ -33,15 +33,32 @@ def load_machine(
     `overrides` replaces single values, by their path in the TOML; `machine_file` is read
     instead of a packaged machine.
     """
-    if machine_file is None and not overrides:
-        return _packaged_machine(name, generation, epoch_controller)
-    path = Path(machine_file) if machine_file is not None else packaged(name)
-    table = _table(path, generation, epoch_controller)
-    machine = _build(table, path)
+    if machine_file is None:
+        machine = _packaged_machine(name, generation, epoch_controller)
+    else:
+        path = Path(machine_file)
+        machine = _build(_table(path, generation, epoch_controller), path)
     if not overrides:
         return machine
-    _override(table, dict(overrides))
-    return _build(table, path, by_user=True)
+    return with_overrides(machine, plain_overrides(overrides, name, machine_file))
+
+
+def plain_overrides(
+    overrides: Mapping[str, object], name: str, machine_file: str | Path | None
+) -> dict[str, object]:
+    """Overrides with a clock mode spelt out as its clocks; single clocks win over it."""
+    if "clock_mode" not in overrides:
+        return dict(overrides)
+    path = Path(machine_file) if machine_file is not None else packaged(name)
+    mode, modes = overrides["clock_mode"], read_table(path).get("clock_modes", {})
+    if mode not in modes:
+        raise UsageError(
+            f"unknown clock mode '{mode}'",
+            where="--set clock_mode",
+            hint=f"known: {', '.join(modes) or 'none'}",
+        )
+    clocks = {f"clocks.{clock}": mhz for clock, mhz in modes[mode].items()}
+    return clocks | {key: value for key, value in overrides.items() if key != "clock_mode"}
 
 
 @lru_cache(maxsize=16)
@@ -115,7 +132,7 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_pool(pool: object, index: int, path: Path) -> dict[str, Any]:
-    """Optional keys get their defaults, so that --set finds them."""
+    """Optional keys get their defaults."""
     optional = {f.name: f.default for f in fields(MemoryPool) if f.default is not MISSING}
     return {**optional, **_expect_table(pool, f"pools[{index}]", path)}
 
@@ -132,32 +149,7 @@ def _choose_generation(table: dict[str, Any], name: str, path: Path) -> None:
     table["generation_name"] = name
 
 
-def _override(table: dict[str, Any], overrides: dict[str, object]) -> None:
-    mode = overrides.pop("clock_mode", None)
-    if mode is not None:
-        modes = table.get("clock_modes", {})
-        if mode not in modes:
-            raise UsageError(
-                f"unknown clock mode '{mode}'",
-                where="--set clock_mode",
-                hint=f"known: {', '.join(modes) or 'none'}",
-            )
-        table["clocks"] = dict(modes[mode])
-    reachable = {key: value for key, value in table.items() if key not in _NOT_SETTABLE}
-    apply_overrides(reachable, overrides)
-
-
-_NOT_SETTABLE = (
-    "name",
-    "description",
-    "generations",
-    "generation_name",
-    "clock_modes",
-    "epoch_controller",
-)
-
-
-def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> Machine:
+def _build(table: dict[str, Any], path: Path) -> Machine:
     apart = ("generations", "generation_name", "clock_modes")
     rows = {key: value for key, value in table.items() if key not in apart}
     rows["generation"] = {"name": table["generation_name"], **table["generation"]}
@@ -165,10 +157,10 @@ def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> Machi
     try:
         machine = build(Machine, rows)
     except SchemaError as error:
-        raise _fault(path, error.path, error.message, by_user) from None
+        raise _bad_toml(path, error.path, error.message) from None
     fault = find_fault(machine)
     if fault is not None:
-        raise _fault(path, fault.path, fault.message, by_user)
+        raise _bad_toml(path, fault.path, fault.message)
     return machine
 
 
@@ -192,12 +184,6 @@ def _expect_table(value: object, place: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _bad_toml(path, place, "expected a table")
     return value
-
-
-def _fault(path: Path, place: str, message: str, by_user: bool) -> NpuscopeError:
-    if by_user:
-        return UsageError(message, where=f"--set {place}")
-    return _bad_toml(path, place, message)
 
 
 def _bad_toml(path: Path, place: str, message: str) -> FileError:

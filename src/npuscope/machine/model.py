@@ -1,54 +1,57 @@
 """Machine: the hardware as data. Silicon (units, memories, clocks, costs) apart from the
-compiler Generation (habits, number rules, control cost). All values come from TOML."""
+compiler Generation (habits, number rules, control cost). All values come from TOML. A field is
+Timed or Mapped by who reads it; one without a mark cannot be set by a user."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+from npuscope.machine.marks import Mapped, Timed
 
 
 @dataclass(frozen=True, slots=True)
 class TileLimit:
     """Most parallel kernels and most channels of one convolution tile."""
 
-    kernels: int
-    depth: int
-    weights: int = 0
+    kernels: Mapped[int]
+    depth: Mapped[int]
+    weights: Mapped[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConvaccLimits:
-    max_kernel_width: int
-    max_kernel_width_strided: int
-    max_kernel_height: int
-    max_padding: int
-    max_stride: int
-    line_buffer_elements: int
-    max_pipe: int
-    min_deep_channels: int
+    max_kernel_width: Mapped[int]
+    max_kernel_width_strided: Mapped[int]
+    max_kernel_height: Mapped[int]
+    max_padding: Mapped[int]
+    max_stride: Mapped[int]
+    line_buffer_elements: Mapped[int]
+    max_pipe: Mapped[int]
+    min_deep_channels: Mapped[int]
     tiles: dict[str, TileLimit]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    max_window: int
-    max_stride: int
-    max_padding: int
-    line_buffer_elements: int
-    max_fused_channels: int
+    max_window: Mapped[int]
+    max_stride: Mapped[int]
+    max_padding: Mapped[int]
+    line_buffer_elements: Mapped[int]
+    max_fused_channels: Mapped[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ArithLimits:
-    max_vector: int
+    max_vector: Mapped[int]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    engines_per_busif: int
-    busif_bytes: int
-    burst_beats: tuple[int, ...]
-    link_bits: int
-    feature_buffer_bytes: int
+    engines_per_busif: Timed[int]
+    busif_bytes: Timed[int]
+    burst_beats: Mapped[tuple[int, ...]]
+    link_bits: Mapped[int]
+    feature_buffer_bytes: Mapped[int]
 
     def busif(self, engine: int) -> int:
         return engine // self.engines_per_busif
@@ -56,84 +59,84 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    mcu_mhz: float
-    npu_mhz: float
-    noc_mhz: float
-    nic_mhz: float
-    xspi_mhz: float
+    mcu_mhz: Timed[float]
+    npu_mhz: Timed[float]
+    noc_mhz: Timed[float]
+    nic_mhz: Timed[float]
+    xspi_mhz: Timed[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    clock: str
-    bytes_per_cycle: float
-    access: float  # NPU cycles of one short access in a stream
+    clock: Timed[str]
+    bytes_per_cycle: Timed[float]
+    access: Timed[float]  # NPU cycles of one short access in a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    size_bytes: int
-    line_bytes: int
-    ways: int
-    path: str
+    size_bytes: Timed[int]
+    line_bytes: Timed[int]
+    ways: Timed[int]
+    path: Timed[str]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPool:
-    name: str
-    file: str
-    address: int
-    size_bytes: int
-    byte_width: int
-    freq_ratio: float
-    path: str
-    score: int
-    read_power_mw: float = 0.0
-    write_power_mw: float = 0.0
-    writable: bool = True
-    cacheable: bool = False
-    constants_preferred: bool = False
-    relative: bool = False  # an image that is loaded at run time gets its address then
+    name: Mapped[str]
+    file: Mapped[str]
+    address: Mapped[int]
+    size_bytes: Mapped[int]
+    byte_width: Mapped[int]
+    freq_ratio: Mapped[float]
+    path: Timed[str]
+    score: Mapped[int]
+    read_power_mw: Timed[float] = 0.0
+    write_power_mw: Timed[float] = 0.0
+    writable: Mapped[bool] = True
+    cacheable: Mapped[bool] = False
+    constants_preferred: Mapped[bool] = False
+    relative: Mapped[bool] = False  # an image that is loaded at run time gets its address then
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    bank_order: tuple[str, ...]
-    virtual_pool: tuple[str, ...]
-    virtual_byte_width: int
-    virtual_freq_ratio: float
-    virtual_score: int
-    alignment_bytes: int
+    bank_order: Mapped[tuple[str, ...]]
+    virtual_pool: Mapped[tuple[str, ...]]
+    virtual_byte_width: Mapped[int]
+    virtual_freq_ratio: Mapped[float]
+    virtual_score: Mapped[int]
+    alignment_bytes: Mapped[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Constants of the silicon's timing law, NPU cycles."""
 
-    epoch_start_cycles: float
-    move_start_cycles: float
-    flush_lines: float
-    flush_strided_cycles: float
-    strided_read_cycles: float
-    strided_write_cycles: float
-    pair_cycles: float
-    accumulation_turn_cycles: float
-    overlap_weights: int
-    vector_cycles: float
-    second_vector_cycles: float
-    vector_frame_cycles: float
-    broadcast_cycles: float
-    elementwise_cycles: float
-    external_read_cycles: float
-    external_write_cycles: float
+    epoch_start_cycles: Timed[float]
+    move_start_cycles: Timed[float]
+    flush_lines: Timed[float]
+    flush_strided_cycles: Timed[float]
+    strided_read_cycles: Timed[float]
+    strided_write_cycles: Timed[float]
+    pair_cycles: Timed[float]
+    accumulation_turn_cycles: Timed[float]
+    overlap_weights: Timed[int]
+    vector_cycles: Timed[float]
+    second_vector_cycles: Timed[float]
+    vector_frame_cycles: Timed[float]
+    broadcast_cycles: Timed[float]
+    elementwise_cycles: Timed[float]
+    external_read_cycles: Timed[float]
+    external_write_cycles: Timed[float]
 
 
 @dataclass(frozen=True, slots=True)
 class SoftwareCost:
     """MCU cycles of a kernel: fixed + per_element * elements."""
 
-    fixed: float
-    per_element: float
+    fixed: Timed[float]
+    per_element: Timed[float]
 
     def cycles(self, elements: int) -> float:
         return self.fixed + self.per_element * elements
@@ -141,24 +144,24 @@ class SoftwareCost:
 
 @dataclass(frozen=True, slots=True)
 class SoftwarePhases:
-    pre_cycles: float
-    core_cycles: float
+    pre_cycles: Timed[float]
+    core_cycles: Timed[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
     """What starting and ending an epoch costs: MCU cycles, or NPU cycles in the controller."""
 
-    pre_fixed: float
-    pre_per_unit: float
-    pre_per_engine: float
-    pre_per_entry: float
-    post_fixed: float
-    post_per_unit: float
-    post_per_engine: float
-    controller_cycles: float
-    controller_pre_cycles: float
-    controller_post_cycles: float
+    pre_fixed: Timed[float]
+    pre_per_unit: Timed[float]
+    pre_per_engine: Timed[float]
+    pre_per_entry: Timed[float]
+    post_fixed: Timed[float]
+    post_per_unit: Timed[float]
+    post_per_engine: Timed[float]
+    controller_cycles: Timed[float]
+    controller_pre_cycles: Timed[float]
+    controller_post_cycles: Timed[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,27 +169,27 @@ class Generation:
     """How the compilers of one time lower a network, and what control costs with them."""
 
     name: str
-    title: str
-    default_optimization: int
-    requantize: str
-    deep_on_tie: bool
-    shrink_tile_for_pool: bool
-    joins_padded_pools: bool
-    depthwise: str
-    depthwise_odd_copy: bool
-    depthwise_joins: bool
-    software_columns: bool
-    free_uint8_input: bool
-    counts_accesses: bool
-    saturation_safe_shift: bool
-    per_channel_both_stages: bool
-    quantize_across_reshape: bool
-    prime_outputs_limit: int
-    splits_odd_channels: bool
-    hybrid_moves: bool
-    cuts_reconvergence: bool
-    vector_product_cycles: float
-    absorbs_qdq_pads: bool
+    title: Timed[str]
+    default_optimization: Mapped[int]
+    requantize: Mapped[str]
+    deep_on_tie: Mapped[bool]
+    shrink_tile_for_pool: Mapped[bool]
+    joins_padded_pools: Mapped[bool]
+    depthwise: Mapped[str]
+    depthwise_odd_copy: Mapped[bool]
+    depthwise_joins: Mapped[bool]
+    software_columns: Mapped[bool]
+    free_uint8_input: Mapped[bool]
+    counts_accesses: Mapped[bool]
+    saturation_safe_shift: Mapped[bool]
+    per_channel_both_stages: Mapped[bool]
+    quantize_across_reshape: Mapped[bool]
+    prime_outputs_limit: Mapped[int]
+    splits_odd_channels: Mapped[bool]
+    hybrid_moves: Mapped[bool]
+    cuts_reconvergence: Mapped[bool]
+    vector_product_cycles: Timed[float]
+    absorbs_qdq_pads: Mapped[bool]
     control: Control
 
 
@@ -196,7 +199,7 @@ class Machine:
 
     name: str
     description: str
-    units: dict[str, int]
+    units: Mapped[dict[str, int]]
     stream: StreamLimits
     convacc: ConvaccLimits
     arith: ArithLimits
@@ -214,6 +217,11 @@ class Machine:
 
     def memory(self, name: str) -> MemoryPool:
         return next(pool for pool in self.pools if pool.name == name)
+
+    @property
+    def longest_pipe(self) -> int:
+        """Convolution units that may stand in series."""
+        return min(self.convacc.max_pipe, self.units["CONVACC"])
 
     def cycles_per_byte(self, path: str) -> float:
         """NPU cycles that one byte takes on a road at its peak."""

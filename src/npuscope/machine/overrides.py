@@ -1,4 +1,4 @@
-"""What-if values: `--set clocks.npu_mhz=800` replaces one value of the machine's table."""
+"""What-if values in plain tables, and how keys are spelt; set_keys.py sets those of records."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def apply_overrides(table: dict[str, Any], overrides: Mapping[str, object]) -> N
     """Replace single values of `table` in place; keys are dotted TOML paths."""
     for key, value in overrides.items():
         places = leaves(table)
-        name = _canonical(key)
+        name = canonical(key)
         if name not in places:
-            raise _unknown(key, name, places)
+            raise unknown_key(key, name, places)
         owner, last = places[name]
         owner[last] = _same_type(key, owner[last], value)
 
@@ -47,12 +47,14 @@ def leaves(table: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _canonical(key: str) -> str:
+def canonical(key: str) -> str:
+    """The TOML path of a key as a user wrote it."""
     name = key.removeprefix("machine.")
     return ALIASES.get(name, name)
 
 
-def _unknown(key: str, name: str, places: Mapping[str, object]) -> UsageError:
+def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
+    """The complaint about a key, with its nearest neighbours."""
     names = [*places, *ALIASES]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     last = name.rpartition(".")[2]
@@ -63,7 +65,7 @@ def _unknown(key: str, name: str, places: Mapping[str, object]) -> UsageError:
 
 def _same_type(key: str, old: object, new: object) -> object:
     if isinstance(old, list):
-        return _same_list(key, old, new)
+        return same_list(key, type(old[0]) if old else str, new)
     kind = type(old)
     # A whole number in the TOML may stand for a float, so the record decides about fractions.
     if kind is int and isinstance(new, float):
@@ -74,10 +76,10 @@ def _same_type(key: str, old: object, new: object) -> object:
         raise UsageError(error.message, where=f"--set {key}") from None
 
 
-def _same_list(key: str, old: list[object], new: object) -> object:
-    kind = type(old[0]) if old else str
-    if isinstance(new, list) and all(type(item) is kind for item in new):
-        return new
+def same_list(key: str, kind: type, new: object) -> list[object]:
+    """A list whose entries are all of one type."""
+    if isinstance(new, list | tuple) and all(type(item) is kind for item in new):
+        return list(new)
     raise UsageError(
         f"expected a list, each {describe(kind)}, found {show(new)}", where=f"--set {key}"
     )

@@ -33,8 +33,8 @@ def outside_outputs(
         return None
     with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
         given, made = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
-        rows = [[_as_given(sample[n], graph, n) for n in graph.inputs] for sample in samples]
-        np.savez(given, **_numbered(rows))  # type: ignore[arg-type]
+        rows = [[sample[n] for n in graph.inputs] for sample in samples]
+        np.savez(given, **_numbered(rows), **_scales(graph))  # type: ignore[arg-type]
         if not _run_child(name, model, given, made, len(samples)):
             return None
         results = _listed(made, len(samples), len(graph.outputs))
@@ -70,12 +70,13 @@ def _listed(path: Path, rows: int, columns: int) -> list[list[np.ndarray]]:
         return [[file[f"{row}_{column}"] for column in range(columns)] for row in range(rows)]
 
 
-def _as_given(values: np.ndarray, graph: Graph, name: str) -> np.ndarray:
-    """What the model wants: float where the graph's border is the integer behind a boundary Q."""
-    quant = graph.tensor(name).quant
-    if graph.numerics is Numerics.LITERT or quant is None:
-        return values
-    return np.asarray((values.astype(np.float32) - quant.zero_point) * np.float32(quant.scale))
+def _scales(graph: Graph) -> dict[str, np.ndarray]:
+    """By the place of an input: the graph's border may be the integer behind a boundary Q while
+    the file wants float."""
+    if graph.numerics is Numerics.LITERT:
+        return {}
+    quants = enumerate(graph.tensor(name).quant for name in graph.inputs)
+    return {f"scale_{n}": np.array([q.scale, q.zero_point], np.float64) for n, q in quants if q}
 
 
 def _quantized(values: np.ndarray, graph: Graph, name: str) -> np.ndarray:

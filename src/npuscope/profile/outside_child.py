@@ -1,10 +1,12 @@
 """The process that runs an outside runtime: python -m npuscope.profile.outside_child
-RUNTIME MODEL INPUTS.npz OUTPUTS.npz. Arrays are named sample_input and sample_output."""
+RUNTIME MODEL INPUTS.npz OUTPUTS.npz. Arrays are named sample_input and sample_output; scale_input
+holds scale and zero point of integers that stand for the reals of a float input."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +16,13 @@ Runtime = Callable[[Arrays], Arrays]
 
 def main() -> None:
     name, model, given, made = sys.argv[1:5]
-    runtime = _litert(model) if name == "litert" else _onnxruntime(model)
     results: dict[str, np.ndarray] = {}
     with np.load(given, allow_pickle=False) as file:
-        samples = 1 + max(int(key.split("_")[0]) for key in file.files)
-        inputs = 1 + max(int(key.split("_")[1]) for key in file.files)
+        scales = {key: file[key] for key in file.files if key.startswith("scale_")}
+        runtime = _litert(model) if name == "litert" else _onnxruntime(model, scales)
+        arrays = [key.split("_") for key in file.files if key not in scales]
+        samples = 1 + max(int(sample) for sample, _ in arrays)
+        inputs = 1 + max(int(number) for _, number in arrays)
         for sample in range(samples):
             outputs = runtime([file[f"{sample}_{number}"] for number in range(inputs)])
             results |= {f"{sample}_{number}": value for number, value in enumerate(outputs)}
@@ -43,7 +47,13 @@ def _litert(model: str) -> Runtime:
     return run
 
 
-def _onnxruntime(model: str) -> Runtime:
+def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+    if scale is None or node.type != "tensor(float)":
+        return value
+    return np.asarray((value.astype(np.float32) - scale[1]) * np.float32(scale[0]), np.float32)
+
+
+def _onnxruntime(model: str, scales: dict[str, np.ndarray]) -> Runtime:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -53,7 +63,8 @@ def _onnxruntime(model: str) -> Runtime:
     nodes = session.get_inputs()
 
     def run(inputs: Arrays) -> Arrays:
-        feeds = {node.name: value for node, value in zip(nodes, inputs, strict=True)}
+        rows = enumerate(zip(nodes, inputs, strict=True))
+        feeds = {node.name: _wanted(node, x, scales.get(f"scale_{n}")) for n, (node, x) in rows}
         return [np.asarray(result) for result in session.run(None, feeds)]
 
     return run

@@ -2,58 +2,60 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-
-import orjson
-
-from npuscope.graph.model import Graph, Tensor
+from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.profile.facts import ProgramFacts, program_facts
 from npuscope.profile.interval import error_text, half_width
-from npuscope.profile.memory import fit, memory_use
 from npuscope.profile.model import (
     EpochProfile,
     MachineInfo,
-    ModelInfo,
     Profile,
     Provenance,
     Run,
     RunClocks,
     Spread,
-    TensorInfo,
     TimeShares,
 )
-from npuscope.program.model import Buffer, Epoch, EpochKind, Program
+from npuscope.program.model import EpochKind, Program
 from npuscope.sim.counters import EpochCounters
-from npuscope.sim.epochs import count_epochs
+from npuscope.sim.epochs import count_epochs, count_work
+from npuscope.sim.program_work import program_work
 
 
 def estimate(program: Program, machine: Machine, graph: Graph | None = None) -> Profile:
     """Timing model alone: no data is run."""
-    return _profile(program, machine, graph, Provenance.ESTIMATE, 1)
+    counters = count_work(program_work(program, machine), machine)
+    facts = program_facts(program, machine, graph)
+    return profile_of(facts, counters, machine, Provenance.ESTIMATE)
 
 
 def profile(
     program: Program, machine: Machine, graph: Graph | None = None, batch: int = 1
 ) -> Profile:
     """Run on the simulated device; its counters are the same in every inference."""
-    return _profile(program, machine, graph, Provenance.SIMULATION, batch)
+    counters = count_epochs(program, machine)
+    facts = program_facts(program, machine, graph)
+    return profile_of(facts, counters, machine, Provenance.SIMULATION, batch)
 
 
-def _profile(
-    program: Program, machine: Machine, graph: Graph | None, source: Provenance, batch: int
+def profile_of(
+    facts: ProgramFacts,
+    counters: tuple[EpochCounters, ...],
+    machine: Machine,
+    source: Provenance,
+    batch: int = 1,
 ) -> Profile:
-    counters = count_epochs(program, machine, bus=source is not Provenance.ESTIMATE)
+    """What was counted, with what is known of the program and what follows from both."""
     epochs = tuple(
-        _epoch(index, epoch, counted, machine, source, batch)
-        for index, (epoch, counted) in enumerate(zip(program.executed, counters, strict=True))
+        _epoch(index, facts, counted, machine, source, batch)
+        for index, counted in enumerate(counters)
     )
     total_ms = sum(epoch.ms for epoch in epochs)
     time = _shares(epochs, machine)
     half = half_width(epochs, time, total_ms)
     return Profile(
-        program_hash=_hash(program),
-        model=_model(program, graph),
+        program_hash=facts.program_hash,
+        model=facts.model,
         machine=_machine(machine),
         runs=(Run(source, _clocks(machine), batch),),
         epochs=epochs,
@@ -61,38 +63,33 @@ def _profile(
         interval_ms=(total_ms * (1 - half), total_ms * (1 + half)),
         model_error=error_text(half),
         time=time,
-        memory=memory_use(program, machine),
-        fit=fit(program, machine),
-        counts=_counts(program),
-        notes=program.notes,
+        memory=facts.memory,
+        fit=facts.fit,
+        counts=dict(facts.counts),
+        notes=facts.notes,
     )
-
-
-def _hash(program: Program) -> str:
-    """Fingerprint of what is executed and where; names of files and models do not count."""
-    places = [(b.name, b.pool, b.offset, b.size_bytes) for b in program.buffers]
-    return hashlib.sha256(orjson.dumps((places, program.epochs))).hexdigest()
 
 
 def _epoch(
     index: int,
-    epoch: Epoch,
+    facts: ProgramFacts,
     counted: EpochCounters,
     machine: Machine,
     source: Provenance,
     batch: int,
 ) -> EpochProfile:
+    epoch = facts.epochs[index]
     ms = _milliseconds(counted, machine)
     return EpochProfile(
         index=index,
-        name=epoch.name,
+        name=facts.names[index],
         first=epoch.number,
         last=epoch.last_number,
         kind=epoch.kind,
         blob=epoch.blob,
         operators=epoch.operators,
         origin=epoch.origin,
-        units=dict(Counter(unit.unit for unit in epoch.units)),
+        units=dict(facts.units[index]),
         claims=epoch.claims,
         counters=counted,
         ms=ms,
@@ -125,44 +122,6 @@ def time_shares(
         control_ms=sum(epoch.ms for epoch in hardware) - core,
         software_ms=sum(epoch.ms for epoch in epochs if epoch.kind is EpochKind.SW),
         hybrid_ms=sum(epoch.ms for epoch in epochs if epoch.kind is EpochKind.HYBRID),
-    )
-
-
-def _counts(program: Program) -> dict[str, int]:
-    kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
-    return kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})}
-
-
-def _model(program: Program, graph: Graph | None) -> ModelInfo:
-    if graph is None:
-        buffers = program.buffer_map()
-        inputs = tuple(_buffer_info(buffers[name]) for name in program.inputs)
-        outputs = tuple(_buffer_info(buffers[name]) for name in program.outputs)
-        params = sum(b.size_bytes for b in program.buffers if b.is_param)
-        return ModelInfo(program.model_file, program.model_md5, inputs, outputs, 0, params)
-    return ModelInfo(
-        program.model_file,
-        program.model_md5,
-        tuple(_tensor_info(graph.tensor(name)) for name in graph.inputs),
-        tuple(_tensor_info(graph.tensor(name)) for name in graph.outputs),
-        graph.macs(),
-        graph.parameters(),
-    )
-
-
-def _tensor_info(tensor: Tensor) -> TensorInfo:
-    quant = tensor.quant
-    scale = quant.scale if quant and not quant.per_channel else None
-    zero = quant.zero_point if quant and not quant.per_channel else None
-    return TensorInfo(tensor.name, tensor.shape, tensor.dtype.value, scale, zero, tensor.size_bytes)
-
-
-def _buffer_info(buffer: Buffer) -> TensorInfo:
-    kind = "float" if buffer.is_float else "int" if buffer.signed else "uint"
-    scale = buffer.quant.scale if buffer.quant else None
-    zero = buffer.quant.zero_point if buffer.quant else None
-    return TensorInfo(
-        buffer.name, buffer.shape, f"{kind}{buffer.nbits}", scale, zero, buffer.size_bytes
     )
 
 

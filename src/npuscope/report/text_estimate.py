@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from npuscope.advice.sensitivity import Sensitivity
+from npuscope.advice.what_if import WhatIf
 from npuscope.profile.model import Fit, PoolUse, Profile
 from npuscope.report.header import answer, interval_line, machine_line, model_line, note_lines
 from npuscope.report.numbers import DASH, bar, ms, percent, shorten, size
 from npuscope.report.text_table import epoch_label, names
+from npuscope.report.what_if import sensitivity_lines, what_if_line
 from npuscope.text import safe_terminal
 
 _SLOWEST = 8
 
 
-def estimate_text(profile: Profile) -> str:
+def estimate_text(
+    profile: Profile,
+    changed: WhatIf | None = None,
+    sensitive: tuple[Sensitivity, ...] | None = None,
+) -> str:
     lines = [
         answer(profile),
+        *([what_if_line(changed)] if changed else []),
         model_line(profile),
         machine_line(profile),
         *interval_line(profile),
@@ -26,6 +34,7 @@ def estimate_text(profile: Profile) -> str:
         *_fit_lines(profile.fit),
         "",
         *_slowest_lines(profile),
+        *(["", *sensitivity_lines(sensitive, profile.total_ms)] if sensitive is not None else []),
     ]
     return "\n".join(lines) + "\n"
 

@@ -45,6 +45,10 @@ class Banks:
             self._known[name] = self._find(self._buffers[name])
         return self._known[name]
 
+    def by_name(self) -> dict[str, Bank]:
+        """All banks asked for so far."""
+        return {bank.name: bank for bank in self._known.values()}
+
     def _find(self, buffer: Buffer) -> Bank:
         pool = self._pools[buffer.pool]
         memory = self._memories.get(pool.name)
@@ -54,18 +58,30 @@ class Banks:
         if memory is None:
             # A pool that the machine does not know: go by the file's own figures.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
-        beta = self._machine.cycles_per_byte(memory.path)
-        timing = self._machine.timing
-        external_ram = memory.cacheable and memory.writable
-        access = (timing.external_read_cycles, timing.external_write_cycles)
-        return Bank(
-            memory.name,
-            beta,
-            memory.cacheable,
-            memory.writable,
-            access if external_ram else None,
-            self._machine.paths[memory.path].access,
-        )
+        return _bank(memory, self._machine)
+
+
+def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
+    """The same banks on a machine of other speeds; foreign ones keep their file's figures."""
+    memories = {memory.name: memory for memory in machine.pools}
+    return {
+        name: _bank(memories[name], machine) if name in memories else bank
+        for name, bank in banks.items()
+    }
+
+
+def _bank(memory: MemoryPool, machine: Machine) -> Bank:
+    timing = machine.timing
+    external_ram = memory.cacheable and memory.writable
+    access = (timing.external_read_cycles, timing.external_write_cycles)
+    return Bank(
+        memory.name,
+        machine.cycles_per_byte(memory.path),
+        memory.cacheable,
+        memory.writable,
+        access if external_ram else None,
+        machine.paths[memory.path].access,
+    )
 
 
 def _holds(memory: MemoryPool, address: int) -> bool:

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from npuscope.machine.model import Machine
-from npuscope.program.copies import copies_of
-from npuscope.program.links import Wiring
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
-from npuscope.program.units import Convacc, Streng
-from npuscope.sim.banks import Banks
+from npuscope.program.model import Epoch, Program
+from npuscope.program.units import Streng
+from npuscope.sim.banks import Banks, retimed
 from npuscope.sim.bursts import Bursts, Runs, count_bursts, engine_runs, lines_touched
 from npuscope.sim.control import controller_phases, cpu_phases
-from npuscope.sim.counters import (
-    Bound,
-    BusTraffic,
-    CacheCounts,
-    EngineActivity,
-    EpochCounters,
-    PoolTraffic,
+from npuscope.sim.counters import Bound, BusTraffic, CacheCounts, EngineActivity, EpochCounters
+from npuscope.sim.group_work import EngineWork
+from npuscope.sim.program_work import (
+    ClaimedWork,
+    EpochWork,
+    HardwareWork,
+    ProgramWork,
+    SoftwareWork,
+    program_work,
 )
-from npuscope.sim.timing import Span, group_span
+from npuscope.sim.timing import Span, Speeds, group_span, speeds_of
 
 _NO_BURSTS: Bursts = (0, 0, 0, 0)
 
 
-def count_epochs(program: Program, machine: Machine, bus: bool = True) -> tuple[EpochCounters, ...]:
-    """Counters of one inference, epoch by epoch; without `bus` no bursts and cache lines."""
+def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:
+    """Counters of one inference, epoch by epoch, with bursts and cache lines."""
     banks = Banks(program, machine)
-    buffers = program.buffer_map()
-    counted = (_count(epoch, program, machine, banks, buffers) for epoch in program.executed)
-    if not bus:
-        return tuple(counted)
+    counted = count_work(program_work(program, machine, banks), machine)
     pairs = zip(program.executed, counted, strict=True)
     return tuple(_with_bus(counters, epoch, banks, machine) for epoch, counters in pairs)
+
+
+def count_work(work: ProgramWork, machine: Machine) -> tuple[EpochCounters, ...]:
+    """Counters without the bus; the machine may differ in timing keys from the one prepared for."""
+    speeds = speeds_of(machine, retimed(work.banks, machine))
+    return tuple(_count(epoch, machine, speeds) for epoch in work.epochs)
 
 
 def _with_bus(
@@ -49,147 +51,85 @@ def _with_bus(
     )
 
 
-def _count(
-    epoch: Epoch, program: Program, machine: Machine, banks: Banks, buffers: dict[str, Buffer]
+def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
+    work = epoch.work
+    if isinstance(work, SoftwareWork):
+        return _software(epoch, work, machine)
+    if isinstance(work, ClaimedWork):
+        return _claimed(epoch, work, machine)
+    return _hardware(epoch, work, machine, speeds)
+
+
+def _hardware(
+    epoch: EpochWork, groups: HardwareWork, machine: Machine, speeds: Speeds
 ) -> EpochCounters:
-    if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
-        return _software(epoch, machine, banks, buffers)
-    if epoch.groups is None:
-        return _claimed(epoch, program, machine)
-    return _hardware(epoch, program, machine, banks)
-
-
-def _hardware(epoch: Epoch, program: Program, machine: Machine, banks: Banks) -> EpochCounters:
-    groups = epoch.groups or ()
-    spans = [group_span(group, banks, machine) for group in groups]
+    control = machine.generation.control
+    spans = [group_span(group, speeds) for group in groups]
     core = sum(span.cycles for span in spans)
     bound = max(spans, key=lambda span: span.cycles).bound
-    if epoch.blob is None:
-        pre, post = cpu_phases(epoch, program, machine)
+    if epoch.epoch.blob is None:
+        pre, post = cpu_phases(epoch.control, control)
     else:
-        pre, post = controller_phases(epoch, program, machine)
-        core += machine.generation.control.controller_cycles
-        bound = _control_bound(core, machine, bound)
-    engines = [engine for group in groups for engine in group.units if isinstance(engine, Streng)]
-    return EpochCounters(
-        epoch.number,
-        epoch.last_number,
-        pre,
-        core,
-        post,
-        bound,
-        _activity(groups, spans, banks, machine),
-        traffic=_traffic(engines, banks),
+        pre, post = controller_phases(epoch.control, control)
+        core += control.controller_cycles
+        # Programming the epoch may take longer than running it.
+        bound = Bound.CONTROL if control.controller_cycles > core / 2 else bound
+    activity = tuple(
+        _activity(engine, span, speeds)
+        for group, span in zip(groups, spans, strict=True)
+        for engine in group.engines
+    )
+    return _counters(epoch, pre, core, post, bound, activity)
+
+
+def _counters(
+    epoch: EpochWork,
+    pre: float,
+    core: float,
+    post: float,
+    bound: Bound,
+    engines: tuple[EngineActivity, ...] = (),
+) -> EpochCounters:
+    first, last = epoch.epoch.number, epoch.epoch.last_number
+    return EpochCounters(first, last, pre, core, post, bound, engines, traffic=epoch.traffic)
+
+
+def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
+    """Cycles until the engine's last beat: an engine that waits for others counts as active."""
+    cycles = span.cycles
+    if not (engine.dir or engine.feeds_kernels):
+        rate = speeds.banks[engine.bank].cycles_per_byte
+        cycles = min(max(engine.elements, engine.bytes * rate), cycles)
+    return EngineActivity(
+        engine.id,
+        "o" if engine.dir else "i",
+        speeds.stream.busif(engine.id),
+        round(cycles),
+        engine.bank,
+        engine.bytes,
     )
 
 
-def _control_bound(core: float, machine: Machine, bound: Bound) -> Bound:
-    """Programming the epoch takes longer than running it."""
-    return Bound.CONTROL if machine.generation.control.controller_cycles > core / 2 else bound
-
-
-def _claimed(epoch: Epoch, program: Program, machine: Machine) -> EpochCounters:
-    """No unit registers: the compiler's computation or the bytes by pool, plus the start."""
-    claims, pools = epoch.claims, program.pool_map()
-    spans = [Span(float(claims.compute_cycles), Bound.FEATURES)]
-    for access in claims.accesses:
-        pool = pools[access.pool]
-        memory = next((m for m in machine.pools if m.name == pool.name), None)
-        beta = machine.cycles_per_byte(memory.path) if memory else pool.freq_ratio / pool.byte_width
-        spans.append(Span((access.reads + access.writes) * beta, Bound.BANK))
+def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCounters:
+    """The compiler's computation or the bytes by pool, plus the start."""
+    roads = {memory.name: memory.path for memory in machine.pools}
+    spans = [Span(work.compute_cycles, Bound.FEATURES)]
+    for pool, own_rate, moved in work.moved:
+        rate = machine.cycles_per_byte(roads[pool]) if pool in roads else own_rate
+        spans.append(Span(moved * rate, Bound.BANK))
     slowest = max(spans, key=lambda span: span.cycles)
-    core, bound = slowest.cycles + machine.timing.epoch_start_cycles, slowest.bound
-    traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in claims.accesses)
-    pre, post = cpu_phases(epoch, program, machine)
-    return EpochCounters(epoch.number, epoch.last_number, pre, core, post, bound, traffic=traffic)
+    core = slowest.cycles + machine.timing.epoch_start_cycles
+    pre, post = cpu_phases(epoch.control, machine.generation.control)
+    return _counters(epoch, pre, core, post, slowest.bound)
 
 
-def _software(
-    epoch: Epoch, machine: Machine, banks: Banks, buffers: dict[str, Buffer]
-) -> EpochCounters:
+def _software(epoch: EpochWork, work: SoftwareWork, machine: Machine) -> EpochCounters:
     """The kernel's work sits in the post phase."""
     phases = machine.software_phases
     # The core phase is empty; what is counted there are MCU cycles seen as NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
-    return EpochCounters(
-        epoch.number,
-        epoch.last_number,
-        phases.pre_cycles,
-        core,
-        _kernel_cycles(epoch, machine, buffers),
-        Bound.CPU,
-        traffic=_call_traffic(epoch, banks, buffers),
-    )
-
-
-def _kernel_cycles(epoch: Epoch, machine: Machine, buffers: dict[str, Buffer]) -> float:
-    call = epoch.call
-    if call is None:
-        return machine.software_cost("default").fixed
-    copies = copies_of(call)
-    if copies:
-        return machine.software_cost(call.kernel).cycles(sum(copy.elements for copy in copies))
-    names = [name for name in (*call.inputs, *call.outputs) if name]
-    shapes = [buffers[name].shape for name in names if not buffers[name].is_param]
-    if not shapes:
-        return machine.software_cost(call.kernel).fixed
-    elements = max(prod(shape) for shape in shapes)
-    rows = elements // shapes[0][-1]
-    kernel = "SoftmaxRows" if call.kernel == "Softmax" and rows > 1 else call.kernel
-    return machine.software_cost(kernel).cycles(elements)
-
-
-def _call_traffic(
-    epoch: Epoch, banks: Banks, buffers: dict[str, Buffer]
-) -> tuple[PoolTraffic, ...]:
-    call = epoch.call
-    if call is None:
-        return ()
-    if copies_of(call):
-        return _copied(call, banks)
-    reads = [name for name in call.inputs if name]
-    found: dict[str, list[int]] = {}
-    for names, slot in ((reads, 0), (call.outputs, 1)):
-        for name in names:
-            found.setdefault(banks.of_buffer(name).name, [0, 0])[slot] += buffers[name].size_bytes
-    return tuple(PoolTraffic(pool, r, w) for pool, (r, w) in found.items())
-
-
-def _copied(call: Call, banks: Banks) -> tuple[PoolTraffic, ...]:
-    found: dict[str, list[int]] = {}
-    for copy in copies_of(call):
-        moved = copy.elements * copy.element_bytes
-        for name, slot in ((call.inputs[copy.source], 0), (call.outputs[0], 1)):
-            found.setdefault(banks.of_buffer(name).name, [0, 0])[slot] += moved
-    return tuple(PoolTraffic(pool, r, w) for pool, (r, w) in found.items())
-
-
-def _activity(
-    groups: tuple[Group, ...], spans: list[Span], banks: Banks, machine: Machine
-) -> tuple[EngineActivity, ...]:
-    return tuple(
-        _engine_activity(engine, wiring, span, banks, machine)
-        for wiring, span in zip(map(Wiring, groups), spans, strict=True)
-        for engine in wiring.engines
-    )
-
-
-def _engine_activity(
-    engine: Streng, wiring: Wiring, span: Span, banks: Banks, machine: Machine
-) -> EngineActivity:
-    """Cycles until the engine's last beat: an engine that waits for others counts as active."""
-    bank = banks.of(engine)
-    own = max(engine.total_elements, engine.total_bytes * bank.cycles_per_byte)
-    kernels = any(isinstance(u, Convacc) and port == 1 for u, port in wiring.readers(engine))
-    cycles = span.cycles if engine.dir or kernels else min(own, span.cycles)
-    return EngineActivity(
-        engine.id,
-        "o" if engine.dir else "i",
-        machine.stream.busif(engine.id),
-        round(cycles),
-        bank.name,
-        engine.total_bytes,
-    )
+    kernel = machine.software_cost(work.kernel).cycles(work.elements)
+    return _counters(epoch, phases.pre_cycles, core, kernel, Bound.CPU)
 
 
 def _bus(engines: list[Streng], runs: list[Runs], machine: Machine) -> tuple[BusTraffic, ...]:
@@ -227,10 +167,3 @@ def _cache(engines: list[Streng], runs: list[Runs], machine: Machine) -> CacheCo
 def _footprint(engine: Streng) -> int:
     """Different bytes that an engine reads."""
     return engine.frame_elements * engine.element_bytes * engine.distinct_frames
-
-
-def _traffic(engines: list[Streng], banks: Banks) -> tuple[PoolTraffic, ...]:
-    found: dict[str, list[int]] = {}
-    for engine in engines:
-        found.setdefault(banks.of(engine).name, [0, 0])[engine.dir] += engine.total_bytes
-    return tuple(PoolTraffic(pool, read, write) for pool, (read, write) in found.items())

@@ -12,109 +12,86 @@ ops, origins or compiler generations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
-from npuscope.machine.model import Machine
-from npuscope.program.links import Wiring
-from npuscope.program.model import Group
-from npuscope.program.modes import Bcast, Simd
-from npuscope.program.units import Arith, Convacc, Streng
-from npuscope.sim.banks import Bank, Banks
+from npuscope.machine.model import Machine, StreamLimits, Timing
+from npuscope.sim.banks import Bank
 from npuscope.sim.counters import Bound
+from npuscope.sim.group_work import (
+    ChainWork,
+    EngineWork,
+    FeatureWork,
+    GroupWork,
+    LoadWork,
+    PipeWork,
+    VectorWork,
+)
 
-_SHORT_BYTES = 2  # an access that fills only a part of a beat
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """How long something takes, and what makes it so long."""
 
     cycles: float
     bound: Bound
 
 
-def group_span(group: Group, banks: Banks, machine: Machine) -> Span:
+_cycles = itemgetter(0)
+_NOTHING = Span(0.0, Bound.WEIGHTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """What of a machine the timing law reads."""
+
+    banks: Mapping[str, Bank]
+    timing: Timing
+    stream: StreamLimits
+    vector_product_cycles: float
+
+
+def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
+    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_product_cycles)
+
+
+def group_span(work: GroupWork, speeds: Speeds) -> Span:
     """Units started together: the slowest chain, or the memory or bus they share."""
-    wiring = Wiring(group)
-    chains = [chain_span(chain, wiring, banks, machine) for chain in _chains(wiring)]
-    return max([*chains, *_shared(wiring, banks, machine)], key=lambda span: span.cycles)
+    chains = [_chain_span(chain, speeds) for chain in work.chains]
+    return max([*chains, *_shared(work.engines, speeds)], key=_cycles)
 
 
-def chain_span(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine) -> Span:
+def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
     """One connected chain of units."""
-    pipes = _pipes(chain, wiring)
-    if not pipes:
-        return _moving(chain, wiring, banks, machine)
-    spans = [_pipe_span(pipe, chain, wiring, banks, machine) for pipe in pipes]
-    spans += _held_vectors(chain, wiring, machine)
-    slowest = max(spans, key=lambda span: span.cycles)
-    return Span(slowest.cycles + machine.timing.epoch_start_cycles, slowest.bound)
+    if not chain.pipes:
+        return _moving(chain, speeds)
+    spans = [_pipe_span(pipe, chain.engines, speeds) for pipe in chain.pipes]
+    slowest = max([*spans, *_held_vectors(chain, speeds)], key=_cycles)
+    return Span(slowest.cycles + speeds.timing.epoch_start_cycles, slowest.bound)
 
 
-def _chains(wiring: Wiring) -> list[set[tuple[str, int]]]:
-    """Connected units; engines that share one kernel stream belong together."""
-    home: dict[tuple[str, int], set[tuple[str, int]]] = {
-        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.group.units
-    }
-    for link in wiring.group.links:
-        one = home[(link.source.unit, link.source.id)]
-        other = home[(link.destination.unit, link.destination.id)]
-        if one is not other:
-            one |= other
-            for key in other:
-                home[key] = one
-    return list({id(chain): chain for chain in home.values()}.values())
-
-
-def _pipes(chain: set[tuple[str, int]], wiring: Wiring) -> list[list[Convacc]]:
-    """Convolution units grouped by the kernel engine they share, first in the pipe first."""
-    found: dict[int, list[Convacc]] = {}
-    for unit in wiring.processors:
-        if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
-            kernels = wiring.source(unit, 1)
-            found.setdefault(kernels.id if kernels else -1, []).append(unit)
-    return list(found.values())
-
-
-def _pipe_span(
-    pipe: list[Convacc],
-    chain: set[tuple[str, int]],
-    wiring: Wiring,
-    banks: Banks,
-    machine: Machine,
-) -> Span:
-    frames = wiring.frames(pipe[0])
-    load = _load(pipe, wiring, banks)
-    stream = _stream(pipe, frames, chain, wiring, banks, machine)
-    ahead = _share_loaded_ahead(pipe[0], wiring, machine)
-    between = max(load, stream, key=lambda span: span.cycles)
-    step = max(load.cycles * ahead, stream.cycles) + load.cycles * (1 - ahead)
-    vectors = _vectors(pipe, chain, wiring, banks, machine)
-    total = load.cycles + (frames - 1) * step + stream.cycles + vectors
+def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
+    load = _load(pipe.load, speeds)
+    stream = _stream(pipe, engines, speeds)
+    step = max(load.cycles, stream.cycles)
+    if pipe.late_weights is not None and pipe.late_weights > speeds.timing.overlap_weights:
+        # One dense set takes more than half of the unit's buffer: nothing is loaded ahead.
+        step = stream.cycles + load.cycles
+    vectors = _vectors(pipe.vectors, speeds.timing) if pipe.vectors else 0.0
+    total = load.cycles + (pipe.frames - 1) * step + stream.cycles + vectors
     if vectors > total / 2:
         return Span(total, Bound.ARITH_VECTOR)
-    return Span(total, between.bound)
+    return Span(total, max(load, stream, key=_cycles).bound)
 
 
-def _share_loaded_ahead(conv: Convacc, wiring: Wiring, machine: Machine) -> float:
-    """How much of the next kernels is fetched while a frame streams: all, or nothing where one
-    dense set takes more than half of the unit's buffer."""
-    features = wiring.source(conv, 0)
-    repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
-    window = conv.kernelHeight * conv.kernelWidth > 1
-    if not (repeats and window and conv.simd == Simd.S8X8):
-        return 1.0
-    return 1.0 if conv.kernel_elements <= machine.timing.overlap_weights else 0.0
-
-
-def _load(pipe: list[Convacc], wiring: Wiring, banks: Banks) -> Span:
+def _load(load: LoadWork | None, speeds: Speeds) -> Span:
     """One set of kernels from memory: at the memory's rate, or one word a cycle."""
-    engine = wiring.source(pipe[0], 1)
-    if not isinstance(engine, Streng):
-        return Span(0.0, Bound.WEIGHTS)
-    bank = banks.of(engine)
-    fetch = engine.frame_elements * engine.element_bytes * bank.cycles_per_byte
-    link = float(engine.frame_elements)
+    if load is None:
+        return _NOTHING
+    bank = speeds.banks[load.bank]
+    fetch = load.bytes * bank.cycles_per_byte
+    link = float(load.elements)
     return Span(link, Bound.WEIGHTS) if link >= fetch else Span(fetch, _memory_bound(bank))
 
 
@@ -124,184 +101,91 @@ def _memory_bound(bank: Bank) -> Bound:
     return Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
 
 
-def _stream(
-    pipe: list[Convacc],
-    frames: int,
-    chain: set[tuple[str, int]],
-    wiring: Wiring,
-    banks: Banks,
-    machine: Machine,
-) -> Span:
+def _stream(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
     """One frame through the pipe."""
-    first = pipe[0]
-    features = max(_feature_cycles(u, frames, wiring, banks, machine) for u in pipe)
+    features = max([_feature_cycles(work, speeds) for work in pipe.features])
     spans = [
-        Span(features + _flush(first, machine), Bound.FEATURES),
-        Span(_output_cycles(pipe, frames, chain, wiring, banks), Bound.OUTPUT),
-        Span(_accumulator_words(first, frames, wiring), Bound.ACCUMULATOR),
-        *_bank_spans(chain, frames, wiring, banks),
+        Span(features + _flush(pipe, speeds.timing), Bound.FEATURES),
+        Span(_output_cycles(pipe, engines, speeds), Bound.OUTPUT),
+        Span(pipe.sums, Bound.ACCUMULATOR),
+        *_bank_spans(engines, pipe.frames, speeds),
     ]
-    slowest = max(spans, key=lambda span: span.cycles)
-    turn = machine.timing.accumulation_turn_cycles if spans[2].cycles else 0.0
+    slowest = max(spans, key=_cycles)
+    turn = speeds.timing.accumulation_turn_cycles if pipe.sums else 0.0
     return Span(slowest.cycles + turn, slowest.bound)
 
 
-def _feature_cycles(
-    conv: Convacc, frames: int, wiring: Wiring, banks: Banks, machine: Machine
-) -> float:
-    words = wiring.input_words(conv, 0) / frames
-    if conv.dss2mode:
-        words *= machine.timing.pair_cycles
-    source = wiring.source(conv, 0)
-    return words * _word_cycles(source, banks) if isinstance(source, Streng) else words
+def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:
+    words = work.words
+    if work.paired:
+        words *= speeds.timing.pair_cycles
+    return words * speeds.banks[work.apart_in].short_access_cycles if work.apart_in else words
 
 
-def _word_cycles(engine: Streng, banks: Banks) -> float:
-    """A word a cycle, unless each has to be fetched by an access of its own."""
-    short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
-    apart = not engine.raw and engine.batch_offset > engine.element_bytes
-    return banks.of(engine).short_access_cycles if short and apart else 1.0
-
-
-def _output_cycles(
-    pipe: list[Convacc], frames: int, chain: set[tuple[str, int]], wiring: Wiring, banks: Banks
-) -> float:
-    """Sums that leave the pipe, and what of them is stored one by one."""
-    stored = [
-        engine.total_elements * _word_cycles(engine, banks) / frames
-        for engine in wiring.engines
-        if engine.dir and (engine.unit, engine.id) in chain
-    ]
-    return max([float(pipe[-1].out_elements), *stored])
-
-
-def _accumulator_words(conv: Convacc, frames: int, wiring: Wiring) -> float:
-    source = wiring.source(conv, 2)
-    return source.total_elements / frames if isinstance(source, Streng) else 0.0
-
-
-def _flush(conv: Convacc, machine: Machine) -> float:
+def _flush(pipe: PipeWork, timing: Timing) -> float:
     """Lines that drain behind a padded kernel before the next frame may start."""
-    rows = conv.kernelHeight - 1
-    if rows == 0 or not (conv.top_padding or conv.bot_padding):
-        return 0.0
-    if conv.vstride > 1:
-        return machine.timing.flush_strided_cycles
-    return machine.timing.flush_lines * rows * conv.fWidth * conv.batchDepth
+    if pipe.flush_strided:
+        return timing.flush_strided_cycles
+    return timing.flush_lines * pipe.flush_words
 
 
-def _bank_spans(
-    chain: set[tuple[str, int]], frames: int, wiring: Wiring, banks: Banks
-) -> list[Span]:
+def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> float:
+    """Sums that leave the pipe, and what of them is stored one by one."""
+    slowest = float(pipe.out_elements)
+    for engine in engines:
+        if engine.dir:
+            rate = speeds.banks[engine.bank].short_access_cycles if engine.apart else 1.0
+            slowest = max(slowest, engine.elements * rate / pipe.frames)
+    return slowest
+
+
+def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
     """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
     loads: dict[tuple[str, int], float] = {}
-    outside = [Span(0.0, Bound.EXTERNAL_RAM)]
-    for engine in wiring.engines:
-        if (engine.unit, engine.id) not in chain or _is_constant_stream(engine, wiring, banks):
+    outside = 0.0
+    for engine in engines:
+        if engine.constant:
             continue
-        bank = banks.of(engine)
+        bank = speeds.banks[engine.bank]
         if bank.access_cycles:
             # External RAM is bound by accesses, not bytes; engines wait side by side.
-            cycles = engine.total_elements * bank.access_cycles[engine.dir] / frames
-            outside.append(Span(cycles, Bound.EXTERNAL_RAM))
-        key = (bank.name, engine.dir)
-        cycles = engine.total_bytes * bank.cycles_per_byte / frames
-        loads[key] = loads.get(key, 0.0) + cycles
-    slowest = max(outside, key=lambda span: span.cycles)
-    return [slowest, *(Span(cycles, Bound.BANK) for cycles in loads.values())]
+            outside = max(outside, engine.elements * bank.access_cycles[engine.dir] / frames)
+        key = (engine.bank, engine.dir)
+        loads[key] = loads.get(key, 0.0) + engine.bytes * bank.cycles_per_byte / frames
+    slowest = max(loads.values(), default=0.0)
+    return [Span(outside, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
 
 
-def _is_constant_stream(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
-    """Kernels, or coefficients for an arithmetic unit: they have their own terms."""
-    feeds_kernels = any(isinstance(u, Convacc) and port == 1 for u, port in wiring.readers(engine))
-    return feeds_kernels or _is_vector(engine, wiring, banks)
-
-
-def _is_vector(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
-    """A coefficient table in external memory, read again line by line into port Y."""
-    feeds_y = any(isinstance(u, Arith) and port == 1 for u, port in wiring.readers(engine))
-    return feeds_y and _reads_again(engine) and banks.of(engine).external
-
-
-def _reads_again(engine: Streng) -> bool:
-    return engine.distinct_frames < engine.frames
-
-
-def _vectors(
-    pipe: list[Convacc],
-    chain: set[tuple[str, int]],
-    wiring: Wiring,
-    banks: Banks,
-    machine: Machine,
-) -> float:
+def _vectors(work: VectorWork, timing: Timing) -> float:
     """Cycles that streamed coefficients add to the outputs of the chain."""
-    engines = [
-        e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
-    ]
-    if not engines:
-        return 0.0
-    timing = machine.timing
-    rate = timing.vector_cycles + timing.second_vector_cycles * (len(engines) - 1)
-    cycles = rate * max(engine.total_elements for engine in engines)
-    features = wiring.source(pipe[0], 0)
-    advances = isinstance(features, Streng) and features.frame_loop_cnt == 0
-    return cycles + (timing.vector_frame_cycles * wiring.frames(pipe[0]) if advances else 0.0)
+    rate = timing.vector_cycles + timing.second_vector_cycles * (work.engines - 1)
+    return rate * work.elements + timing.vector_frame_cycles * work.frames
 
 
-def _moving(chain: set[tuple[str, int]], wiring: Wiring, banks: Banks, machine: Machine) -> Span:
+def _moving(chain: ChainWork, speeds: Speeds) -> Span:
     """No convolution: the longest stream, or the bank."""
-    engines = [e for e in wiring.engines if (e.unit, e.id) in chain]
-    copies = all(unit == "STRENG" for unit, _ in chain)
-    spans = [_engine_span(e, copies, wiring, banks, machine) for e in engines]
-    spans += _held_vectors(chain, wiring, machine)
-    spans += _bank_spans(chain, 1, wiring, banks)
-    slowest = max(spans, key=lambda span: span.cycles)
-    return Span(slowest.cycles + machine.timing.move_start_cycles, slowest.bound)
+    timing = speeds.timing
+    spans = [Span(e.elements * getattr(timing, e.rate), e.bound) for e in chain.engines]
+    spans += _held_vectors(chain, speeds)
+    spans += _bank_spans(chain.engines, 1, speeds)
+    slowest = max(spans, key=_cycles)
+    return Span(slowest.cycles + timing.move_start_cycles, slowest.bound)
 
 
-def _held_vectors(chain: set[tuple[str, int]], wiring: Wiring, machine: Machine) -> list[Span]:
+def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
     """A unit that broadcasts a vector of its own needs longer for every element."""
-    rate = machine.generation.vector_product_cycles
-    return [
-        Span(wiring.output_words(unit) * rate, Bound.ARITH_VECTOR)
-        for unit in wiring.processors
-        if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
-        if (unit.unit, unit.id) in chain
-    ]
+    rate = speeds.vector_product_cycles
+    return [Span(words * rate, Bound.ARITH_VECTOR) for words in chain.held_words]
 
 
-def _engine_span(
-    engine: Streng, copies: bool, wiring: Wiring, banks: Banks, machine: Machine
-) -> Span:
-    timing = machine.timing
-    bound = Bound.OUTPUT if engine.dir else Bound.FEATURES
-    if copies and _single_elements(engine):
-        rate = timing.strided_write_cycles if engine.dir else timing.strided_read_cycles
-        return Span(engine.total_elements * rate, bound)
-    if _is_broadcast(engine, wiring):
-        external = _is_vector(engine, wiring, banks)
-        rate = timing.vector_cycles if external else timing.broadcast_cycles
-        return Span(engine.total_elements * rate, Bound.ARITH_VECTOR)
-    return Span(engine.total_elements * timing.elementwise_cycles, bound)
-
-
-def _single_elements(engine: Streng) -> bool:
-    """Every element lies apart from its neighbours."""
-    return not engine.raw and engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
-
-
-def _is_broadcast(engine: Streng, wiring: Wiring) -> bool:
-    """A short frame that an engine reads again for an arithmetic unit."""
-    return _reads_again(engine) and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
-
-
-def _shared(wiring: Wiring, banks: Banks, machine: Machine) -> list[Span]:
+def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
     """Lower bounds by bank and by bus interface over the whole group."""
-    everyone = {(unit.unit, unit.id) for unit in wiring.group.units}
-    spans = _bank_spans(everyone, 1, wiring, banks)
     bus: dict[tuple[int, int], int] = {}
-    for engine in wiring.engines:
-        key = (machine.stream.busif(engine.id), engine.dir)
-        bus[key] = bus.get(key, 0) + engine.total_bytes
-    rate = machine.stream.busif_bytes
-    return spans + [Span(moved / rate, Bound.BUSIF) for moved in bus.values()]
+    for engine in engines:
+        key = (speeds.stream.busif(engine.id), engine.dir)
+        bus[key] = bus.get(key, 0) + engine.bytes
+    busiest = max(bus.values(), default=0)
+    return [
+        *_bank_spans(engines, 1, speeds),
+        Span(busiest / speeds.stream.busif_bytes, Bound.BUSIF),
+    ]

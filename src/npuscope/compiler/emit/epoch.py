@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from npuscope.compiler.emit.buffers import BufferTable
 from npuscope.compiler.emit.engines import Walk
 from npuscope.compiler.stages import Value
-from npuscope.errors import InternalError
+from npuscope.errors import TargetError
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit
@@ -38,7 +38,10 @@ class EpochBuilder:
         """The next free unit of a type."""
         number = self.used[unit]
         if number >= self.machine.units[unit]:
-            raise InternalError(f"epoch {self.number} needs more {unit} units than there are")
+            raise TargetError(
+                f"epoch {self.number} needs more {unit} units than the machine has ({number})",
+                hint=f"the lowering counts on more of them: give it a larger units.{unit}",
+            )
         self.used[unit] += 1
         return number
 

@@ -1,0 +1,95 @@
+"""What if the machine were another: one Program timed again, or its model compiled again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from npuscope.building import Build, Options, Source, build, machine_for, needs_model
+from npuscope.graph.model import Graph
+from npuscope.machine.load import plain_overrides
+from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import Change, changes_of, with_overrides
+from npuscope.profile.model import Profile
+from npuscope.profile.retime import retimer
+from npuscope.profile.run import estimate
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The same network before and after the machine changed.
+
+    A vendor's program that had to be compiled again is not the baseline: both sides come from
+    our compiler then, and `vendor` holds the program that was given.
+    """
+
+    changes: tuple[Change, ...]
+    baseline: Profile
+    profile: Profile
+    recompiled: bool
+    build: Build
+    vendor: Profile | None = None
+
+    @property
+    def delta_ms(self) -> float:
+        return self.profile.total_ms - self.baseline.total_ms
+
+    @property
+    def mapping_changed(self) -> bool:
+        return self.profile.program_hash != self.baseline.program_hash
+
+
+def what_if(source: Source | Build, values: Mapping[str, object], options: Options) -> WhatIf:
+    """Timing keys re-time what was built; a mapping key needs the model and compiles it again."""
+    made = source if isinstance(source, Build) else _built(source, values, options)
+    plain = plain_overrides(values, made.machine.name, options.get("machine_file"))
+    changes = changes_of(made.machine, plain)
+    machine = with_overrides(made.machine, plain)
+    if any(change.remaps for change in changes):
+        again = _compiled_again(source, made, machine, plain, options)
+        return _compared(made, again, changes, options)
+    timer = retimer(made.program, made.machine, made.graph)
+    after = timer.estimate(machine)
+    return WhatIf(
+        changes, timer.estimate(made.machine), after, False, replace(made, machine=machine)
+    )
+
+
+def _built(source: Source, values: Mapping[str, object], options: Options) -> Build:
+    """Mistyped keys are found before the model is read; a vendor profile warns only once."""
+    if not options.get("art_profile"):
+        machine_for({**options, "overrides": {**(options.get("overrides") or {}), **values}})
+    return build(source, options)
+
+
+def _compiled_again(
+    source: Source | Build,
+    made: Build,
+    machine: Machine,
+    values: Mapping[str, object],
+    options: Options,
+) -> Build:
+    if not isinstance(source, Build):
+        merged = {**(options.get("overrides") or {}), **values}
+        return build(source, {**options, "overrides": merged})
+    if made.graph is None:
+        raise needs_model([c for c in changes_of(made.machine, values) if c.remaps])
+    again = _compile(made.graph, machine, options)
+    file, md5 = made.program.model_file, made.program.model_md5
+    return replace(again, program=replace(again.program, model_file=file, model_md5=md5))
+
+
+def _compile(graph: Graph, machine: Machine, options: Options) -> Build:
+    return build(graph, {"machine": machine, "optimization": options.get("optimization")})
+
+
+def _compared(made: Build, again: Build, changes: tuple[Change, ...], options: Options) -> WhatIf:
+    before, after = _estimate(made), _estimate(again)
+    if made.program.source == "npuscope" or again.graph is None:
+        return WhatIf(changes, before, after, True, again)
+    ours = _estimate(_compile(again.graph, made.machine, options))
+    return WhatIf(changes, ours, after, True, again, vendor=before)
+
+
+def _estimate(made: Build) -> Profile:
+    return estimate(made.program, made.machine, made.graph)

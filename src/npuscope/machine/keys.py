@@ -1,0 +1,108 @@
+"""The keys of a machine: every settable value by its path in the TOML, with its mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from npuscope.machine.marks import Effect
+from npuscope.machine.model import Machine, MemoryPool
+
+# Sizes of pools are KiB in the TOML and bytes in the record.
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One settable value: where it stands, what it is now, what changing it asks for."""
+
+    place: tuple[str, ...]
+    kind: Any  # its annotation
+    value: Any
+    effect: Effect
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.place)
+
+    @property
+    def in_kib(self) -> bool:
+        return self.place[0] == "pools" and self.place[-1] == "size_kib"
+
+
+def machine_keys(machine: Machine, table: str = "") -> dict[str, Key]:
+    """Keys by name, all or those of one table: `pools.npuRAM5.size_kib` is one of `pools`."""
+    return {key.name: key for key in _keys(machine, (), table)}
+
+
+def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
+    for name, kind, effect in _fields(record.__class__):
+        if only and name != only:
+            continue
+        value = getattr(record, name)
+        here = (*place, name)
+        if is_dataclass(value):
+            yield from _keys(value, here)
+        elif _holds_records(value):
+            for label, entry in _entries(value):
+                yield from _keys(entry, (*here, label))
+        elif isinstance(value, dict) and effect is not None:
+            item = get_args(kind)[1]
+            yield from (Key((*here, label), item, value[label], effect) for label in value)
+        elif effect is not None:
+            yield _sized(Key(here, kind, value, effect), record)
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: type) -> tuple[tuple[str, Any, Effect | None], ...]:
+    """(name, annotation, mark) of a record's fields; no mark where a user cannot set it."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((field.name, *_marked(hints[field.name])) for field in fields(kind))
+
+
+def _marked(hint: Any) -> tuple[Any, Effect | None]:
+    if get_origin(hint) is not Annotated:
+        return hint, None
+    kind, *notes = get_args(hint)
+    return kind, next((note for note in notes if isinstance(note, Effect)), None)
+
+
+def _holds_records(value: object) -> bool:
+    """A list or table whose entries are records themselves."""
+    if isinstance(value, dict):
+        return any(is_dataclass(entry) for entry in value.values())
+    return isinstance(value, tuple) and any(is_dataclass(entry) for entry in value)
+
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from value.items() if isinstance(value, dict) else ((pool.name, pool) for pool in value)
+
+
+def _sized(key: Key, record: object) -> Key:
+    if not (isinstance(record, MemoryPool) and key.place[-1] == "size_bytes"):
+        return key
+    whole, rest = divmod(key.value, _KIB)
+    kib = key.value / _KIB if rest else whole
+    return replace(key, place=(*key.place[:-1], "size_kib"), value=kib)
+
+
+def with_value(machine: Machine, key: Key, value: Any) -> Machine:
+    """The machine with another value at a key; the value is of the key's type already."""
+    place = key.place
+    if key.in_kib:
+        place, value = (*place[:-1], "size_bytes"), value * _KIB
+    changed: Machine = _replaced(machine, place, value)
+    return changed
+
+
+def _replaced(owner: Any, place: tuple[str, ...], value: Any) -> Any:
+    if not place:
+        return value
+    head, rest = place[0], place[1:]
+    if isinstance(owner, dict):
+        return owner | {head: _replaced(owner[head], rest, value)}
+    if isinstance(owner, tuple):
+        return tuple(_replaced(e, rest, value) if e.name == head else e for e in owner)
+    return replace(owner, **{head: _replaced(getattr(owner, head), rest, value)})

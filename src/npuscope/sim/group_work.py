@@ -1,0 +1,253 @@
+"""What units that are started together have to do: words, bytes and banks, but no rates.
+
+It follows from the unit configurations and from where buffers lie, so it stays the same when only
+the machine's timing changes; sim/timing.py says how long it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npuscope.program.links import Wiring
+from npuscope.program.model import Group
+from npuscope.program.modes import Bcast, Simd
+from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.sim.banks import Banks
+from npuscope.sim.counters import Bound
+
+_SHORT_BYTES = 2  # an access that fills only a part of a beat
+
+UnitKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineWork:
+    """A stream engine over the whole epoch."""
+
+    id: int
+    dir: int
+    bank: str
+    elements: int
+    bytes: int
+    apart: bool  # each word is an access of its own
+    feeds_kernels: bool
+    constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
+    rate: str  # the rate of the timing law that holds in a chain without convolutions
+    bound: Bound  # what such a chain waits for then
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWork:
+    """One set of kernels."""
+
+    bank: str
+    elements: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureWork:
+    """What one convolution unit reads a frame."""
+
+    words: float
+    paired: bool
+    apart_in: str  # the bank whose short accesses it waits for, if each word is one
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """Coefficients streamed from external memory into a chain."""
+
+    engines: int
+    elements: int
+    frames: int  # that start anew with the vectors
+
+
+@dataclass(frozen=True, slots=True)
+class PipeWork:
+    """Convolution units in series that share one kernel stream."""
+
+    frames: int
+    load: LoadWork | None
+    features: tuple[FeatureWork, ...]
+    flush_words: int  # drained behind a padded kernel of stride 1
+    flush_strided: bool
+    out_elements: int
+    sums: float  # partial sums read back a frame
+    late_weights: int | None  # of a dense set that may be too large to be loaded ahead
+    vectors: VectorWork | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainWork:
+    """Connected units. Without `pipes` they only move or combine."""
+
+    pipes: tuple[PipeWork, ...]
+    engines: tuple[EngineWork, ...]
+    held_words: tuple[int, ...]  # through units that broadcast a vector of their own
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWork:
+    chains: tuple[ChainWork, ...]
+    engines: tuple[EngineWork, ...]
+
+
+def group_work(group: Group, banks: Banks) -> GroupWork:
+    wiring = Wiring(group)
+    chains = _chains(wiring)
+    home = {key: chain for chain in map(frozenset, chains) for key in chain}
+    engines = [_engine(e, home[e.unit, e.id], wiring, banks) for e in wiring.engines]
+    parts = tuple(_chain(chain, engines, wiring, banks) for chain in chains)
+    return GroupWork(parts, tuple(engines))
+
+
+def _chains(wiring: Wiring) -> list[set[UnitKey]]:
+    """Connected units; engines that share one kernel stream belong together."""
+    home: dict[UnitKey, set[UnitKey]] = {
+        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.group.units
+    }
+    for link in wiring.group.links:
+        one = home[(link.source.unit, link.source.id)]
+        other = home[(link.destination.unit, link.destination.id)]
+        if one is not other:
+            one |= other
+            for key in other:
+                home[key] = one
+    return list({id(chain): chain for chain in home.values()}.values())
+
+
+def _chain(
+    chain: set[UnitKey], engines: list[EngineWork], wiring: Wiring, banks: Banks
+) -> ChainWork:
+    own = tuple(work for work in engines if (Streng.unit, work.id) in chain)
+    vectors = [
+        e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
+    ]
+    held = tuple(
+        wiring.output_words(unit)
+        for unit in wiring.processors
+        if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
+        if (unit.unit, unit.id) in chain
+    )
+    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in _pipes(chain, wiring))
+    return ChainWork(pipes, own, held)
+
+
+def _pipes(chain: set[UnitKey], wiring: Wiring) -> list[list[Convacc]]:
+    """Convolution units grouped by the kernel engine they share, first in the pipe first."""
+    found: dict[int, list[Convacc]] = {}
+    for unit in wiring.processors:
+        if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
+            kernels = wiring.source(unit, 1)
+            found.setdefault(kernels.id if kernels else -1, []).append(unit)
+    return list(found.values())
+
+
+def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Banks) -> PipeWork:
+    first, frames = pipe[0], wiring.frames(pipe[0])
+    padded = first.kernelHeight > 1 and bool(first.top_padding or first.bot_padding)
+    strided = first.vstride > 1
+    lines = (first.kernelHeight - 1) * first.fWidth * first.batchDepth
+    sums = wiring.source(first, 2)
+    return PipeWork(
+        frames,
+        _load(first, wiring, banks),
+        tuple(_features(conv, frames, wiring, banks) for conv in pipe),
+        lines if padded and not strided else 0,
+        padded and strided,
+        pipe[-1].out_elements,
+        sums.total_elements / frames if isinstance(sums, Streng) else 0.0,
+        _late_weights(first, wiring),
+        _vectors(first, vectors, frames, wiring),
+    )
+
+
+def _load(conv: Convacc, wiring: Wiring, banks: Banks) -> LoadWork | None:
+    engine = wiring.source(conv, 1)
+    if not isinstance(engine, Streng):
+        return None
+    elements = engine.frame_elements
+    return LoadWork(banks.of(engine).name, elements, elements * engine.element_bytes)
+
+
+def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> FeatureWork:
+    source = wiring.source(conv, 0)
+    apart = isinstance(source, Streng) and _words_apart(source)
+    bank = banks.of(source).name if isinstance(source, Streng) and apart else ""
+    return FeatureWork(wiring.input_words(conv, 0) / frames, bool(conv.dss2mode), bank)
+
+
+def _late_weights(conv: Convacc, wiring: Wiring) -> int | None:
+    """Only a dense set that is used for one turn of a repeated frame may come too late."""
+    features = wiring.source(conv, 0)
+    repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
+    window = conv.kernelHeight * conv.kernelWidth > 1
+    dense = repeats and window and conv.simd == Simd.S8X8
+    return conv.kernel_elements if dense else None
+
+
+def _vectors(
+    conv: Convacc, engines: list[Streng], frames: int, wiring: Wiring
+) -> VectorWork | None:
+    if not engines:
+        return None
+    features = wiring.source(conv, 0)
+    advances = isinstance(features, Streng) and features.frame_loop_cnt == 0
+    elements = max(engine.total_elements for engine in engines)
+    return VectorWork(len(engines), elements, frames if advances else 0)
+
+
+def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Banks) -> EngineWork:
+    readers = wiring.readers(engine)
+    kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
+    vector = _is_vector(engine, wiring, banks)
+    copies = all(unit == Streng.unit for unit, _ in chain)
+    rate, bound = _moving_rate(engine, copies, vector, wiring)
+    return EngineWork(
+        engine.id,
+        engine.dir,
+        banks.of(engine).name,
+        engine.total_elements,
+        engine.total_bytes,
+        _words_apart(engine),
+        kernels,
+        kernels or vector,
+        rate,
+        bound,
+    )
+
+
+def _moving_rate(engine: Streng, copies: bool, vector: bool, wiring: Wiring) -> tuple[str, Bound]:
+    bound = Bound.OUTPUT if engine.dir else Bound.FEATURES
+    if copies and _single_elements(engine):
+        return ("strided_write_cycles" if engine.dir else "strided_read_cycles"), bound
+    if _is_broadcast(engine, wiring):
+        return ("vector_cycles" if vector else "broadcast_cycles"), Bound.ARITH_VECTOR
+    return "elementwise_cycles", bound
+
+
+def _words_apart(engine: Streng) -> bool:
+    """Each word has to be fetched by an access of its own."""
+    short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
+    return short and not engine.raw and engine.batch_offset > engine.element_bytes
+
+
+def _single_elements(engine: Streng) -> bool:
+    """Every element lies apart from its neighbours."""
+    return not engine.raw and engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
+
+
+def _is_vector(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
+    """A coefficient table in external memory, read again line by line into port Y."""
+    feeds_y = any(isinstance(u, Arith) and port == 1 for u, port in wiring.readers(engine))
+    return feeds_y and _reads_again(engine) and banks.of(engine).external
+
+
+def _is_broadcast(engine: Streng, wiring: Wiring) -> bool:
+    """A short frame that an engine reads again for an arithmetic unit."""
+    return _reads_again(engine) and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
+
+
+def _reads_again(engine: Streng) -> bool:
+    return engine.distinct_frames < engine.frames

@@ -1,0 +1,120 @@
+"""Every key of a machine can be set, says what it asks for, and is found by its TOML path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from npuscope.machine.key_notes import key_notes
+from npuscope.machine.keys import Key, machine_keys, with_value
+from npuscope.machine.load import load_machine, packaged, read_table
+from npuscope.machine.marks import Effect
+from npuscope.machine.model import Machine
+from npuscope.machine.overrides import leaves
+from npuscope.machine.set_keys import Change, changes_of, with_overrides
+
+MACHINE = load_machine()
+KEYS = machine_keys(MACHINE)
+# What a machine and a generation are called, and an option of its own.
+NOT_SETTABLE = {"name", "description", "epoch_controller", "generation.name"}
+
+
+def unmarked(kind: Any, place: str = "") -> Iterator[str]:
+    """Leaves of the records that carry no mark."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        hint, here = hints[field.name], f"{place}{field.name}"
+        inner = [part for part in (hint, *get_args(hint)) if is_dataclass(part)]
+        if inner:
+            yield from unmarked(inner[0], f"{here}.")
+        elif get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], Effect):
+            yield here
+
+
+def test_every_field_is_marked() -> None:
+    assert set(unmarked(Machine)) == NOT_SETTABLE
+
+
+def test_every_value_of_the_toml_is_a_key() -> None:
+    table = read_table(packaged("stm32n6"))
+    for apart in ("generations", "clock_modes", "name", "description"):
+        table.pop(apart)
+    assert set(leaves(table)) <= set(KEYS)
+    assert {key for key in KEYS if key.startswith("generation.control.")}
+
+
+def another(key: Key) -> Any:
+    """A different value of the same type."""
+    if isinstance(key.value, bool):
+        return not key.value
+    if isinstance(key.value, tuple):
+        return key.value[:1]
+    return f"{key.value}x" if isinstance(key.value, str) else key.value + 1
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_a_new_value_changes_its_key_alone(key: Key) -> None:
+    changed = with_value(MACHINE, key, another(key))
+    after = machine_keys(changed)
+    if key.place[0] == "pools" and key.place[-1] == "name":
+        return  # the other keys of the pool go by its new name
+    assert after[key.name].value == another(key)
+    assert {n: k for n, k in after.items() if n != key.name} == {
+        n: k for n, k in KEYS.items() if n != key.name
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [
+        ("clocks.npu_mhz", Effect.TIMING),
+        ("paths.nic.bytes_per_cycle", Effect.TIMING),
+        ("pools.npuRAM3.path", Effect.TIMING),
+        ("software.Softmax.fixed", Effect.TIMING),
+        ("generation.control.controller_cycles", Effect.TIMING),
+        ("units.CONVACC", Effect.MAPPING),
+        ("convacc.tiles.deep1x1.depth", Effect.MAPPING),
+        ("pools.npuRAM3.size_kib", Effect.MAPPING),
+        ("placement.bank_order", Effect.MAPPING),
+        ("generation.depthwise", Effect.MAPPING),
+    ],
+)
+def test_marks(name: str, effect: Effect) -> None:
+    assert KEYS[name].effect is effect
+
+
+def test_a_pool_that_is_no_whole_number_of_kib() -> None:
+    pools = machine_keys(with_value(MACHINE, KEYS["pools.npuRAM3.size_kib"], 1.5))
+    assert pools["pools.npuRAM3.size_kib"].value == 1.5
+
+
+def test_changes_by_any_name() -> None:
+    found = changes_of(MACHINE, {"machine.npu.clock_mhz": 800, "units.ARITH": 4})
+    assert found == (
+        Change("clocks.npu_mhz", 1000.0, 800.0, Effect.TIMING),
+        Change("units.ARITH", 4, 4, Effect.MAPPING),
+    )
+    assert [change.remaps for change in found] == [False, False]
+    assert changes_of(MACHINE, {"units.ARITH": 2})[0].remaps
+
+
+def test_the_last_of_two_names_wins() -> None:
+    values = {"clocks.npu_mhz": 500, "npu.clock_mhz": 700}
+    assert with_overrides(MACHINE, values).clocks.npu_mhz == 700.0
+    assert changes_of(MACHINE, values) == (Change("clocks.npu_mhz", 1000.0, 700.0, Effect.TIMING),)
+
+
+def test_notes_are_the_comments_of_the_toml() -> None:
+    notes = key_notes(packaged("stm32n6"), MACHINE)
+    assert set(notes) == set(KEYS)
+    assert notes["stream.busif_bytes"] == "64-bit AXI masters [docs]"
+    assert notes["units.POOL"] == "counts [mdesc]"
+    assert notes["paths.xspi1.access"] == "16-bit DTR PSRAM [docs]"
+    assert notes["pools.octoFlash.size_kib"] == "112 MiB behind the application [docs]"
+    assert notes["pools.npuRAM3.score"] == ""
+    assert notes["generation.vector_product_cycles"] == "[fit, the same network]"
+    assert notes["generation.requantize"] == "one ARITH stage [code]"
+    assert notes["generation.default_optimization"].endswith("units stay in series until -O3 [fit]")
