@@ -67,8 +67,12 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if args.seeds < 1:
         raise UsageError(f"expected 1 or more, found {args.seeds}", where="--seeds")
-    source, target = Path(args.source), Path(args.output or "")
-    if args.output is not None and source.suffix.lower() != target.suffix.lower():
+    if args.output is None:
+        return
+    source, target = Path(args.source), Path(args.output)
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError("this is the file to read", where=f"-o {args.output}")
+    if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
             f"the model is a {source.suffix} file, so the fixed one is",
             where=f"-o {args.output}",

@@ -28,7 +28,7 @@ from npuscope.graph.quick_table import quick
 from npuscope.graph.tflite_options import Option, read_options
 from npuscope.text import safe_terminal
 
-_WILD_OFFSET = (
+WILD_OFFSET = (
     struct.error,
     IndexError,
     ValueError,
@@ -105,7 +105,7 @@ class _Parser:
     def run(self) -> Source:
         try:
             return self._source()
-        except _WILD_OFFSET:
+        except WILD_OFFSET:
             raise FileError(
                 f"the file is truncated or damaged: {self.place} points outside of it",
                 hint="copy or export the model again and compare the file sizes",

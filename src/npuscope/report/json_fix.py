@@ -27,13 +27,8 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
         "refused": [_step(step) for step in fixed.refused],
         "numeric": [_effect(effect) for effect in fixed.effects],
         "seeds": fixed.seeds,
-        "runtime": None
-        if runtime is None
-        else {
-            "name": runtime.name,
-            "max_lsb": runtime.max_lsb,
-            "equal_share": runtime.equal_share,
-        },
+        "runtime": runtime
+        and {"name": runtime.name, "numeric": [_effect(effect) for effect in runtime.effects]},
     }
 
 
@@ -58,6 +53,7 @@ def _step(step: Step) -> dict[str, Any]:
         "ops": sorted({op for place in candidate.places for op in place.ops}),
         "places": step.places,
         "misfits": list(step.misfits),
+        "notes": list(candidate.notes),
         "reason": step.outcome.reason,
         "before": _profile(step.before),
         "after": _profile(step.after) if step.after else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.profile.model import Profile
 from npuscope.report.header import machine_line, model_line
-from npuscope.report.numbers import ms
+from npuscope.report.numbers import ms, shorten
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import Effect
     from npuscope.advice.fix.step import Fixed, Step
+
+_NOTE = 160  # characters of a note
 
 
 def fix_text(fixed: Fixed, *, every: bool = False) -> str:
@@ -70,16 +72,27 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
         after = step.after or step.before
         lines += [
             f"  {number}. {_title(step)}",
-            f"     {change(step.before, after)}; {effect_words(step.effects)} "
-            f"({step.outcome.reason})",
+            f"     {change(step.before, after)}{_effect(step)} ({step.outcome.reason})",
+            *_notes(step, every),
             *_misfits(step, every),
         ]
     return lines
 
 
+def _notes(step: Step, every: bool) -> list[str]:
+    """What the application has to do; converters write names of several lines."""
+    notes = [safe_terminal(note) for note in step.candidate.notes]
+    return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
+
+
+def _effect(step: Step) -> str:
+    return f"; outputs {effect_words(step.effects)}" if step.effects else ""
+
+
 def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
-    lines = ["refused"] if steps else []
-    for step in steps:
+    shown = [step for step in steps if every or _tells(step)]
+    lines = ["refused"] if shown else []
+    for step in shown:
         times = f" ({change(step.before, step.after)})" if step.after else ""
         lines.append(f"  - {_title(step)}")
         lines.append(f"     {safe_terminal(step.outcome.reason)}{times}")
@@ -87,8 +100,13 @@ def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
     return lines
 
 
+def _tells(step: Step) -> bool:
+    """A wish for the whole network that found nothing to do is no news."""
+    return bool(step.candidate.rule or step.candidate.notes) or step.after is not None
+
+
 def _title(step: Step) -> str:
-    places = f" ({step.places} places)" if step.places > 1 else ""
+    places = f" (and {step.places - 1} alike)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 
@@ -122,5 +140,5 @@ def _runtime_line(fixed: Fixed) -> list[str]:
     found = fixed.runtime
     if found is None:
         return ["checked  in no outside runtime (pip install npuscope[reference])"]
-    apart = f"max {found.max_lsb:g} LSB from our reference, {found.equal_share:.1%} equal"
-    return [f"checked  opens and runs in {found.name}: {apart}"]
+    words = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
+    return [f"checked  opens and runs in {safe_terminal(found.name)}{words}"]

@@ -112,7 +112,7 @@ RULES = (
         Confidence.VERIFIED,
         "A short operand is repeated for an element-wise op: some 3 cycles an element where a unit "
         "holds it, 33 where an engine reads it again; a full operand takes one.",
-        FixTemplate("expand-operand", "store the operand in the full shape, or fold it in a layer"),
+        FixTemplate("full-operand", "store the operand in the full shape, or fold it in a layer"),
     ),
     advice(
         "ADV-COPIES",
@@ -145,6 +145,7 @@ RULES = (
         fixes.CHANGE_OUTPUTS,
         fixes.CHANGE_INPUTS,
         fixes.SPLIT_OUTPUTS,
+        fixes.PAD_CHANNELS,
         cases=("F01", "F02"),
     ),
     advice(

@@ -67,7 +67,7 @@ RULES = (
         Confidence.REPORTED,
         "Reshapes with allowzero and Shape subgraphs come from the dynamo exporter or from traced "
         "chunks; the vendor's import rejects them.",
-        FixTemplate("static-export", "export with fixed shapes (torchscript exporter, simplifier)"),
+        FixTemplate("static-export", "write the shapes as constants", automatic=True),
         cases=("C18", "C31"),
         until="4.0",
     ),

@@ -86,6 +86,7 @@ RULES = (
         fixes.CHANGE_OUTPUTS,
         fixes.CHANGE_INPUTS,
         fixes.SPLIT_OUTPUTS,
+        fixes.PAD_CHANNELS,
         cases=("F01", "F02"),
         twins=("NA-CONV-PRIME", "ADV-CHANNELS"),
     ),

@@ -35,7 +35,7 @@ RULES = (
         Severity.WARNING,
         Confidence.REPORTED,
         "The CPU picks every second element, and the full tensor is kept until then.",
-        FixTemplate("stride-instead", "put the step into the stride of a convolution"),
+        fixes.STRIDE_INSTEAD,
         cases=("F34",),
         twins=("NA-SLICE-STEP", "NA-OP-SOFTWARE"),
     ),
@@ -57,7 +57,7 @@ RULES = (
         "It is carried out as transpose, pad, transpose; eleven of them made 22 software epochs in "
         "one face detector.",
         FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut"),
-        FixTemplate("concat-zeros", "join zeros along the channels", automatic=True),
+        fixes.PAD_CONV,
         cases=("F15",),
         twins=("NA-PAD-CHANNEL", "NA-OP-SOFTWARE"),
     ),
@@ -79,6 +79,7 @@ RULES = (
         "Stream engines turn channel-first into channel-last data and back; other permutations, "
         "such as those between attention heads, run on the CPU.",
         FixTemplate("keep-layout", "keep the channels last all the way through"),
+        fixes.SHUFFLE_CONV,
         cases=("F14", "C17"),
         twins=("NA-TRANSPOSE", "NA-OP-SOFTWARE"),
     ),
@@ -90,6 +91,15 @@ RULES = (
         "Exporters leave pairs of Transposes around blocks that were converted one by one.",
         fixes.REMOVE_TRANSPOSES,
         cases=("F14",),
+    ),
+    risk(
+        "LINT-DEAD-RESHAPE",
+        "Reshapes that change nothing",
+        Severity.INFO,
+        Confidence.VERIFIED,
+        "A Reshape to the same shape, or one whose result is only reshaped again. They hide from "
+        "compilers that an op and its activation belong together.",
+        FixTemplate("remove-reshapes", "leave the Reshape out", automatic=True),
     ),
     risk(
         "LINT-DUPLICATE",
@@ -122,6 +132,17 @@ RULES = (
         twins=("NA-RESIZE-HYBRID", "NA-OP-SOFTWARE"),
     ),
     risk(
+        "LINT-RESIZE-FORM",
+        "Nearest resize in an unusual form",
+        Severity.INFO,
+        Confidence.DOCUMENTED,
+        "The vendor's operator table lists nearest resizing with asymmetric coordinates and floor. "
+        "Half-pixel forms pick the same pixels where the factor is whole.",
+        FixTemplate("plain-nearest", "state it as asymmetric and floor", automatic=True),
+        cases=("F07",),
+        until="4.0",
+    ),
+    risk(
         "LINT-SOFTWARE-OP",
         "An op without a unit",
         Severity.WARNING,
@@ -141,7 +162,11 @@ RULES = (
         Confidence.REPORTED,
         "The vendor's compiler leaves a Sub with a constant on its left to the CPU. Adding the "
         "constant to a Neg maps, but gave 127 for every input.",
-        FixTemplate("fold-sign", "fold the sign into the layer in front; gates: n + z * (h - n)"),
+        FixTemplate(
+            "gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)", automatic=True
+        ),
+        fixes.NEGATE_BY_PRODUCT,
+        FixTemplate("fold-sign", "fold the sign into the layer in front"),
         cases=("F19", "F21"),
         until="4.0",
     ),
@@ -151,6 +176,7 @@ RULES = (
         Severity.WARNING,
         Confidence.REPORTED,
         "Its lowering was seen to give the constant 127.",
+        fixes.NEGATE_BY_PRODUCT,
         FixTemplate("fold-sign", "fold the sign into the layer in front"),
         cases=("W02",),
         until="4.0",
@@ -184,7 +210,7 @@ RULES = (
         Confidence.VERIFIED,
         "A scalar or one value per channel is free. Other operands are read again by an engine, 33 "
         "cycles an element, or the op leaves the NPU.",
-        FixTemplate("expand-operand", "store the smaller operand in the full shape"),
+        fixes.EXPAND_OPERAND,
         twins=("NA-BROADCAST", "NA-BROADCAST-VECTOR", "ADV-BROADCAST"),
     ),
     risk(

@@ -58,6 +58,7 @@ RULES = (
         "vendor's log calls it 'scale-offset format'.",
         fixes.CHANGE_OUTPUTS,
         fixes.SPLIT_OUTPUTS,
+        fixes.PAD_CHANNELS,
         confidence=Confidence.VERIFIED,
         cases=("F01", "F02"),
         since="2.2",
@@ -70,7 +71,10 @@ RULES = (
         "beyond them in float on the CPU: three pieces of a 7x7 kernel, each with a conversion "
         "before and after. Seen in one public build.",
         FixTemplate(
-            "narrower-kernel", "use a depthwise kernel of at most six columns, or 3x3 ones"
+            "narrower-kernel",
+            "use two kernels of at most six columns and an Add, or stride 2 for a single column",
+            automatic=True,
+            effect=Effect.MAPS,
         ),
         confidence=Confidence.VERIFIED,
         since="2.2",
@@ -120,9 +124,7 @@ RULES = (
         "Operands that broadcast both ways",
         "The arithmetic unit repeats one operand (a scalar or one value per channel) against a "
         "full one; both at once, or other axes, are beyond it.",
-        FixTemplate(
-            "expand-operand", "store the smaller operand in the full shape", effect=Effect.MAPS
-        ),
+        fixes.EXPAND_OPERAND,
     ),
     refusal(
         "NA-BROADCAST-VECTOR",
@@ -136,7 +138,12 @@ RULES = (
         "NA-DIV",
         "Division by a computed value",
         "The arithmetic unit has no division; only a constant divisor becomes a multiplication.",
-        FixTemplate("multiply-instead", "multiply by the reciprocal", effect=Effect.MAPS),
+        FixTemplate(
+            "multiply-instead",
+            "multiply by the reciprocal",
+            automatic=True,
+            effect=Effect.MAPS,
+        ),
         cases=("F25",),
     ),
     refusal(
@@ -216,7 +223,12 @@ RULES = (
         "A reduction other than mean",
         "Only a mean (or a maximum) over whole maps becomes a pool; sums, products and minima "
         "run on the CPU.",
-        FixTemplate("mean-times-n", "use a mean and multiply by the count", effect=Effect.MAPS),
+        FixTemplate(
+            "mean-times-n",
+            "use a mean and multiply by the count",
+            automatic=True,
+            effect=Effect.MAPS,
+        ),
         confidence=Confidence.REPORTED,
         cases=("F25",),
     ),

@@ -47,7 +47,7 @@ RULES = (
         "NA-SLICE-STEP",
         "Slice with a step",
         "Stream engines read neighbours; every second element is picked by the CPU.",
-        FixTemplate("stride-instead", "put the step into the stride of a convolution"),
+        fixes.STRIDE_INSTEAD,
         confidence=Confidence.REPORTED,
         cases=("F34",),
     ),
@@ -68,6 +68,7 @@ RULES = (
         FixTemplate(
             "keep-layout", "keep the channels last all the way through", effect=Effect.REMOVES
         ),
+        fixes.SHUFFLE_CONV,
         confidence=Confidence.REPORTED,
         cases=("F14", "F35"),
     ),
@@ -77,9 +78,7 @@ RULES = (
         "It is carried out as transpose, pad, transpose; the vendor's compiler leaves the "
         "transposes to the CPU.",
         FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut"),
-        FixTemplate(
-            "concat-zeros", "join zeros along the channels", automatic=True, effect=Effect.MAPS
-        ),
+        fixes.PAD_CONV,
         confidence=Confidence.REPORTED,
         cases=("F15",),
     ),

@@ -11,6 +11,17 @@ SPLIT_OUTPUTS = FixTemplate(
     automatic=True,
     effect=Effect.RESHAPES,
 )
+PAD_CHANNELS = FixTemplate(
+    "pad-channels",
+    "pad the {channels} channels to {padded} with zeros",
+    automatic=True,
+    effect=Effect.RESHAPES,
+)
+SHUFFLE_CONV = FixTemplate(
+    "shuffle-conv",
+    "shuffle the {channels} channels with a 1x1 convolution",
+    automatic=True,
+)
 REMOVE_TRANSPOSES = FixTemplate(
     "remove-transposes", "remove the pair of Transposes", automatic=True, effect=Effect.REMOVES
 )
@@ -21,7 +32,9 @@ QUANTIZE_SLOPE = FixTemplate(
     effect=Effect.MAPS,
 )
 SYMMETRIC_WEIGHTS = FixTemplate(
-    "symmetric-weights", "quantize weights symmetrically (zero point 0), per output channel"
+    "symmetric-weights",
+    "quantize weights symmetrically (zero point 0), per output channel",
+    automatic=True,
 )
 SIGNED_ACTIVATIONS = FixTemplate(
     "signed-activations",
@@ -37,7 +50,25 @@ MOVE_STRIDE = FixTemplate(
 EXPLICIT_PAD = FixTemplate(
     "explicit-pad", "pad before the pool, or use a strided depthwise convolution", automatic=True
 )
-BATCH_ONE = FixTemplate("batch-one", "export the model with batch 1")
+PAD_CONV = FixTemplate(
+    "pad-conv",
+    "copy the channels with a 1x1 convolution whose other kernels are zero",
+    automatic=True,
+    effect=Effect.MAPS,
+)
+STRIDE_INSTEAD = FixTemplate(
+    "stride-instead", "put the step into the stride of a convolution", automatic=True
+)
+NEGATE_BY_PRODUCT = FixTemplate(
+    "negate-by-product", "multiply by -1, then add the constant if there is one", automatic=True
+)
+EXPAND_OPERAND = FixTemplate(
+    "expand-operand",
+    "bring the smaller operand to the full shape",
+    automatic=True,
+    effect=Effect.MAPS,
+)
+BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", automatic=True)
 
 # Edits at the border of the network.
 INTEGER_INPUT = FixTemplate(
@@ -69,6 +100,7 @@ CHANGE_INPUTS = FixTemplate(
 QUANTIZE_OP = FixTemplate(
     "quantize-op",
     "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
+    automatic=True,
     effect=Effect.MAPS,
 )
 QUANTIZE_NEIGHBOURS = FixTemplate(
@@ -80,7 +112,9 @@ CHANNEL_AXIS = FixTemplate(
     "channel-axis", "lay the data out so that the op works along the channels", effect=Effect.MAPS
 )
 NEAREST_RESIZE = FixTemplate(
-    "nearest-resize", "use nearest resizing (asymmetric, floor) and a convolution behind it"
+    "nearest-resize",
+    "use nearest resizing (asymmetric, floor) and a convolution behind it",
+    automatic=True,
 )
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"

@@ -25,6 +25,7 @@ _MODULES = (
     "lint_pools",
     "lint_moves",
     "lint_layout",
+    "lint_idle_moves",
     "lint_operands",
     "lint_tail",
 )

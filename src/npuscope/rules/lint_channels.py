@@ -9,8 +9,8 @@ from npuscope.machine.model import Machine
 from npuscope.rules.finding import Hit, Value
 from npuscope.rules.lint import lint
 from npuscope.rules.queries import convolutions, hit, is_dense, layers, source
+from npuscope.rules.shared_channels import padding
 from npuscope.rules.streams import (
-    LayerShape,
     best_split,
     better_count,
     layer_shape,
@@ -38,17 +38,20 @@ def counts_have_no_good_divisors(graph: Graph, machine: Machine) -> Iterator[Hit
         macs = shape.inputs * shape.outputs * shape.out_positions * shape.window[0]
         factor = slowdown(shape, machine)
         if factor >= _SLOW and macs * shape.window[1] >= _SMALL_SHARE * total:
-            yield _bad_counts(op, shape, factor, machine)
+            yield _bad_counts(graph, op, factor, machine)
 
 
-def _bad_counts(op: Op, shape: LayerShape, factor: float, machine: Machine) -> Hit:
+def _bad_counts(graph: Graph, op: Op, factor: float, machine: Machine) -> Hit:
+    shape = layer_shape(graph, op)
     text = f"{shape.inputs} -> {shape.outputs} channels"
     evidence: dict[str, Value] = {"slowdown": round(factor, 1)}
-    return Hit(source(op), text, f"slowdown {_SLOW:g}", evidence, channel_fixes(shape, machine))
+    fixes = channel_fixes(graph, op, machine)
+    return Hit(source(op), text, f"slowdown {_SLOW:g}", evidence, fixes)
 
 
-def channel_fixes(shape: LayerShape, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
-    """Better counts on the side that hurts, and a split of the outputs."""
+def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
+    """Better counts on the side that hurts, a split of the outputs, and zeros beside them."""
+    shape = layer_shape(graph, op)
     now = stream_cycles(shape, machine)
     found: dict[str, Mapping[str, Value]] = {}
     for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
@@ -58,6 +61,9 @@ def channel_fixes(shape: LayerShape, machine: Machine) -> Mapping[str, Mapping[s
     if "change-outputs" in found:
         parts = best_split(shape.outputs, parallel_kernels(shape, machine))
         found["split-outputs"] = {"parts": "+".join(map(str, parts))}
+    padded = padding(graph, op, machine)
+    if padded is not None:
+        found["pad-channels"] = padded
     return found
 
 

@@ -102,9 +102,21 @@ def transposed_convolution(graph: Graph, machine: Machine) -> Iterator[Hit]:
 def bias_is_an_activation(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A layer's bias is computed at run time."""
     for op in of_kind(graph, *LAYERS):
-        if _has_computed_bias(graph, op):
-            yield hit(op, f"bias '{op.inputs[2]}' is computed", "constant")
+        bias = _computed_bias(graph, op)
+        if bias is not None:
+            yield hit(op, f"bias '{bias}' is computed", "constant")
 
 
-def _has_computed_bias(graph: Graph, op: Op) -> bool:
-    return len(op.inputs) > 2 and bool(op.inputs[2]) and not graph.tensor(op.inputs[2]).is_constant
+def _computed_bias(graph: Graph, op: Op) -> str | None:
+    if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
+        return op.inputs[2]
+    return _added_by_the_same_source(graph, op)
+
+
+def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
+    """The ONNX reader makes a layer and an Add of a Gemm with a computed bias."""
+    readers = graph.consumers()[op.outputs[0]]
+    adds = [other for other in readers if other.kind == "Add" and other.origin == op.origin]
+    if not op.origin or not adds:
+        return None
+    return next((name for name in adds[0].inputs if name != op.outputs[0]), None)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from npuscope.graph.attrs import TransposeAttrs
-from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
+from npuscope.graph.attrs_moves import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rules.finding import Hit
 from npuscope.rules.lint import lint
+from npuscope.rules.moves import repeats_pixels
 from npuscope.rules.queries import hit, live_ops, of_kind, shape_text, source
+from npuscope.rules.shuffles import shuffle_fix
 
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
@@ -24,18 +27,8 @@ def axes_are_permuted(graph: Graph, machine: Machine) -> Iterator[Hit]:
         permutation = op.attrs_as(TransposeAttrs).permutation
         inside = not border & {op.inputs[0], op.outputs[0]}
         if inside and permutation not in _BY_ENGINES and _moves(graph, op):
-            yield hit(op, f"permutation {permutation}", "channel-first to channel-last or back")
-
-
-@lint("LINT-CANCELLING-TRANSPOSES")
-def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """Two Transposes in a row that undo each other."""
-    makers = graph.producers()
-    for op in of_kind(graph, "Transpose"):
-        first = makers.get(op.inputs[0])
-        if first is not None and first.kind == "Transpose" and _cancel(first, op):
-            elements = graph.output_tensor(op).elements
-            yield Hit((*source(first), *source(op)), f"{elements} elements moved twice", 0)
+            found = hit(op, f"permutation {permutation}", "channel-first to channel-last or back")
+            yield replace(found, fixes=shuffle_fix(graph, op))
 
 
 @lint("LINT-DUPLICATE")
@@ -78,9 +71,16 @@ def _moves(graph: Graph, op: Op) -> bool:
     return kept != sorted(kept)
 
 
-def _cancel(first: Op, second: Op) -> bool:
-    one, other = (op.attrs_as(TransposeAttrs).permutation for op in (first, second))
-    return [one[axis] for axis in other] == list(range(len(one)))
+@lint("LINT-RESIZE-FORM")
+def resize_has_another_form(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A nearest Resize that is not stated as asymmetric and floor, but picks the same pixels."""
+    for op in of_kind(graph, "Resize"):
+        attrs = op.attrs_as(ResizeAttrs)
+        plain = attrs.coordinates is Coordinates.ASYMMETRIC
+        plain = plain and attrs.rounding is NearestRounding.FLOOR
+        if attrs.mode is ResizeMode.NEAREST and not plain and repeats_pixels(graph, op):
+            form = f"{attrs.coordinates.value}, {attrs.rounding.value}"
+            yield hit(op, form, "asymmetric, floor")
 
 
 def _grows(graph: Graph, op: Op) -> bool:

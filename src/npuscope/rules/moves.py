@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from npuscope.graph.attrs import PadAttrs, TransposeAttrs
 from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode, SliceAttrs
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.kernels.resize import litert_nearest_of, nearest_of
+from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
 from npuscope.rules.operands import is_npu_tensor
 from npuscope.rules.registry import Refusal, refuse
@@ -91,4 +94,18 @@ def resize_factor(graph: Graph, op: Op) -> int | None:
     rows, columns = attrs.sizes
     factor = rows // height
     whole = rows == factor * height and columns == factor * width
-    return factor if attrs.mode is ResizeMode.NEAREST and whole and factor > 1 else None
+    if attrs.mode is not ResizeMode.NEAREST or not whole or factor < 2:
+        return None
+    return factor if repeats_pixels(graph, op) else None
+
+
+def repeats_pixels(graph: Graph, op: Op) -> bool:
+    """Does a nearest resize pick what asymmetric coordinates and floor would?"""
+    attrs = op.attrs_as(ResizeAttrs)
+    picks = litert_nearest_of if graph.numerics is Numerics.LITERT else nearest_of
+    for axis, (size, count) in enumerate(
+        zip(graph.first_input(op).shape[1:3], attrs.sizes, strict=True)
+    ):
+        if not np.array_equal(picks(attrs, axis, size), np.arange(count) * size // count):
+            return False
+    return True

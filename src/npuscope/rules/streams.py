@@ -7,7 +7,7 @@ frame whose sums go through memory takes a turn more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -18,6 +18,9 @@ from npuscope.rules.queries import zero_point
 _NEAR = 0.125  # how far a better channel count may lie from the present one
 _ALIKE = 2.0  # costs a channel within this factor count as good
 _STEP = 8
+_MORE = 0.25  # how many channels of zeros may be added, as a share
+_EVEN = 4
+_WORTH = 0.8  # of the cycles: a change that saves less is none
 _DEEP_PACK = 3  # channels a word in Deep1x1 mode
 
 
@@ -69,6 +72,20 @@ def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
     return min(alike, key=lambda n: (abs(n - count), costs[n]))
 
 
+def padded_count(layers: Sequence[tuple[LayerShape, str]], machine: Machine) -> int:
+    """The larger count that is worth its zeros, for layers that share one, each with the side on
+    which it has it; the present count where there is none."""
+    shape, side = layers[0]
+    count = shape.inputs if side == "inputs" else shape.outputs
+    last = int(count * (1 + _MORE)) + _STEP
+    counts = (count, *(n for n in range(count + 1, last + 1) if n % _EVEN == 0))
+    costs = {
+        n: sum(stream_cycles(with_count(s, at, n), machine) for s, at in layers) for n in counts
+    }
+    best = min(costs, key=lambda n: (costs[n], n))
+    return best if costs[best] < _WORTH * costs[count] else count
+
+
 def with_count(shape: LayerShape, side: str, count: int) -> LayerShape:
     return replace(shape, inputs=count) if side == "inputs" else replace(shape, outputs=count)
 
@@ -103,10 +120,10 @@ def _cycles(
 ) -> float:
     """Features once a tile, kernels once, partial sums once a pass."""
     tiles = ceil(shape.outputs / limit.kernels)
-    passes, pipe = _whole_parts(shape.inputs, limit.depth, machine.convacc.max_pipe)
+    passes, pipe = _whole_parts(shape.inputs, limit.depth, machine.longest_pipe)
     if exact:
         tiles = shape.outputs // largest_divisor(shape.outputs, limit.kernels)
-        passes, pipe = _equal_parts(shape.inputs, limit.depth, machine.convacc.max_pipe)
+        passes, pipe = _equal_parts(shape.inputs, limit.depth, machine.longest_pipe)
     features = shape.inputs * shape.in_positions * tiles / pipe / pack
     kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
     words = max(features, kernels, shape.outputs * passes * shape.out_positions)

@@ -52,7 +52,8 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     done = len(candidate.places) - len(misfits)
     refused = Step(candidate, Outcome(False, ""), done, tuple(misfits), look.profile)
     if not done:
-        return replace(refused, outcome=Outcome(False, misfits[0])), look
+        reasons = (*misfits, *candidate.notes)
+        return replace(refused, outcome=Outcome(False, reasons[0])), look
     try:
         after = bench.look(document)
     except NpuscopeError as error:

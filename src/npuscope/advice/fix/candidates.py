@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from math import inf
 
 from npuscope.advice.explain import Explanation
-from npuscope.advice.fix.choice import CUT, INTEGER_IO, Choice
+from npuscope.advice.fix.choice import CUT, Choice
 from npuscope.advice.fix.edits import has_edit
+from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.rules.finding import Finding, Fix, Severity
-from npuscope.rules.fixes import CUT_TAIL, INTEGER_INPUT, INTEGER_OUTPUT
+from npuscope.rules.fixes import INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rules.lint_file import file_lints
-
-_REQUESTS = {template.id: template for template in (INTEGER_INPUT, INTEGER_OUTPUT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class Candidate:
     places: tuple[Place, ...]
     severity: Severity = Severity.INFO
     forced: bool = False
+    notes: tuple[str, ...] = ()  # what the application has to do then
 
     @property
     def key(self) -> object:
@@ -48,10 +48,10 @@ class Candidate:
 
 
 def candidates(look: Look, found: Explanation, choice: Choice) -> list[Candidate]:
-    """In the order in which they should be tried."""
+    """In the order in which they should be tried: what shortens the network, what pays most, and
+    at last the border, which other fixes may have brought to integers."""
     offered = _offered(found.findings, look.document.format, choice)
-    asked = _asked(look, choice)
-    return [*asked, *sorted(offered, key=_order)]
+    return [*_cut(look, choice), *sorted(offered, key=_order), *_border(look, choice)]
 
 
 def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iterator[Candidate]:
@@ -65,7 +65,7 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iter
                 severity[key] = finding.severity
     for (name, _), found in places.items():
         fix = found[0].fix
-        yield Candidate(name, fix, tuple(found), severity[name, fix.id], choice.names(name, fix))
+        yield Candidate(name, fix, tuple(found), severity[name, fix.id], choice.forces(name, fix))
 
 
 def _may_pay(fix: Fix) -> bool:
@@ -73,20 +73,33 @@ def _may_pay(fix: Fix) -> bool:
     return fix.gain_ms is None or fix.gain_ms > 0
 
 
-def _asked(look: Look, choice: Choice) -> Iterator[Candidate]:
-    """Requests that need no finding."""
-    format = look.document.format
-    for name in INTEGER_IO:
-        if choice.asked(name) and has_edit(name, format):
-            fix = _REQUESTS[name].fix({})
-            yield Candidate("", fix, (Place((), fix),), forced=True)
-    if choice.asked(CUT) and has_edit(CUT, format):
-        from npuscope.advice.fix.frontier import frontier
+def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
+    if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
+        return
+    end = frontier(look.build, look.profile)
+    title = "end the network with the NPU's last work; the rest in the application"
+    fix = Fix(CUT, title, {"tensors": [tensor.name for tensor in end.tensors]})
+    places = (Place(end.removed, fix),) if end.tensors else ()
+    yield Candidate("", fix, places, forced=True, notes=_told(end))
 
-        end = frontier(look.build, look.profile)
-        if end is not None and end.tensors:
-            fix = CUT_TAIL.fix({"tensors": [tensor.name for tensor in end.tensors]})
-            yield Candidate("", fix, (Place(end.removed, fix),), forced=True)
+
+def _told(end: Frontier) -> tuple[str, ...]:
+    """What the application finds, and what it has to do with it."""
+    tensors = (
+        f"output {t.name}: {t.dtype}{list(t.shape)}"
+        + (f", scale {t.scale:.6g}, zero point {t.zero_point}" if t.scale is not None else "")
+        for t in end.tensors
+    )
+    rest = [f"in the application: {', '.join(end.removed)}"] if end.removed else []
+    return end.sentence, *tensors, *rest
+
+
+def _border(look: Look, choice: Choice) -> Iterator[Candidate]:
+    """Integers at the border need no finding."""
+    for template in (INTEGER_INPUT, INTEGER_OUTPUT):
+        if choice.asked(template.id) and has_edit(template.id, look.document.format):
+            fix = template.fix({})
+            yield Candidate("", fix, (Place((), fix),), forced=True)
 
 
 def _order(candidate: Candidate) -> tuple[int, float, int]:

@@ -27,20 +27,30 @@ class Choice:
     everything: bool = False
 
     def allows(self, rule: str, fix: Fix) -> bool:
-        if self.asked(fix.id) or self.names(rule, fix):
+        if self.asked(fix.id) or self._named(rule, fix):
             return True
         if self.only or fix.id in (CUT, DROP_SOFTMAX, *INTEGER_IO):
             return False
         return fix.automatic
 
-    def asked(self, fix: str) -> bool:
-        """By an option of its own."""
-        flags = {CUT: self.cut, DROP_SOFTMAX: self.drop_softmax}
-        flags |= dict.fromkeys(INTEGER_IO, self.integer_io)
-        return self.everything or flags.get(fix, False)
+    @property
+    def integer_border(self) -> bool:
+        return self.integer_io or self.everything
 
-    def names(self, rule: str, fix: Fix) -> bool:
-        """Then a fix is applied whatever it costs."""
+    def asked(self, fix: str) -> bool:
+        """By an option of its own, or with all."""
+        return self.everything or self._flagged(fix)
+
+    def forces(self, rule: str, fix: Fix) -> bool:
+        """Asked for by name: applied whatever it costs."""
+        return self._named(rule, fix) or self._flagged(fix.id)
+
+    def _flagged(self, fix: str) -> bool:
+        flags = {CUT: self.cut, DROP_SOFTMAX: self.drop_softmax}
+        flags |= dict.fromkeys(INTEGER_IO, self.integer_border)
+        return flags.get(fix, False)
+
+    def _named(self, rule: str, fix: Fix) -> bool:
         return bool(self.only & {rule, fix.id})
 
 

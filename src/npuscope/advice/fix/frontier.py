@@ -176,9 +176,7 @@ def _exposed(graph: Graph, removed: set[_Unit]) -> Iterator[str]:
             yield name
 
 
-def _told(
-    graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]
-) -> Frontier:
+def _told(graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]) -> Frontier:
     tensors = tuple(_info(graph, name) for name in names)
     cpu_ms, npu_ms = sum(u.cpu_ms for u in removed), sum(u.npu_ms for u in removed)
     ops = tuple(_source_ops(graph, removed))

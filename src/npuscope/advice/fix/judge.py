@@ -46,10 +46,19 @@ def _by_time(
         return Outcome(True, "faster")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Outcome(True, "fewer epochs on the CPU")
-    gone = _count(risks[0], candidate.rule) > _count(risks[1], candidate.rule)
-    if gone and is_hazard(candidate) and change <= _HAZARD_PRICE:
-        return Outcome(True, "the hazard is gone")
+    if _count(risks[0], candidate.rule) > _count(risks[1], candidate.rule):
+        if is_hazard(candidate) and change <= _HAZARD_PRICE:
+            return Outcome(True, "the hazard is gone")
+        if change <= 0 and _is_free(before, after):
+            return Outcome(True, "simpler at no cost")
     return Outcome(False, "it does not help" if change <= _NOISE else "it is slower")
+
+
+def _is_free(before: Look, after: Look) -> bool:
+    """Neither more weights nor more epochs."""
+    old, new = before.profile, after.profile
+    grows = new.memory.weights_bytes > old.memory.weights_bytes
+    return not grows and len(new.epochs) <= len(old.epochs)
 
 
 def is_hazard(candidate: Candidate) -> bool:

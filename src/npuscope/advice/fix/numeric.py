@@ -8,10 +8,12 @@ from math import inf, log10
 
 import numpy as np
 
+from npuscope.advice.fix.pairs import Pair, pairs
 from npuscope.advice.fix.seeded import real_outputs, seeded_inputs
 from npuscope.graph.model import Graph, Tensor
 
-_EQUAL = 1e-3  # of a step: float outputs are no exact multiples of one
+_EQUAL = 1e-3  # of a step: dequantized outputs are no exact multiples of one
+_STEPS = 255  # of a float output that no quantization tells of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,8 @@ class Effect:
     """Of one output: the largest difference in steps (LSB), and signal to noise in dB.
 
     `reference` is the tensor of the original network that stands for it; None where there is
-    none to compare with. Steps are those of the original, real units where it is float.
+    none to compare with. Steps are those of the original's quantization, and 1/255 of the range
+    that it takes where it is float.
     """
 
     output: str
@@ -35,55 +38,46 @@ class Effect:
 
 def effects(before: Graph, after: Graph, seeds: int) -> tuple[Effect, ...]:
     """One for each output of the edited network."""
-    pairs = [(name, _counterpart(before, after, n, name)) for n, name in enumerate(after.outputs)]
-    keep = [found for _, found in pairs if found is not None]
-    rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name, _ in pairs}
+    matched = pairs(before, after)
+    known = [(pair, pair.before) for pair in matched if pair.before is not None]
+    rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {p.output: [] for p in matched}
     for seed in range(seeds):
         reals = seeded_inputs(before, seed)
-        old, new = real_outputs(before, reals, keep), real_outputs(after, reals, [])
-        for name, found in pairs:
-            if found is not None:
-                rows[name].append((old[found].reshape(-1), new[name].reshape(-1)))
-    return tuple(_effect(name, found, before, rows[name]) for name, found in pairs)
+        old = real_outputs(before, reals, [found for _, found in known])
+        new = real_outputs(after, reals, [pair.after for pair, _ in known])
+        for pair, found in known:
+            rows[pair.output].append((old[found].reshape(-1), new[pair.after].reshape(-1)))
+    return tuple(effect(pair, before, rows[pair.output]) for pair in matched)
 
 
-def _counterpart(before: Graph, after: Graph, place: int, name: str) -> str | None:
-    """The same output; where the network was cut, the tensor that is an output now."""
-    elements = after.tensor(name).elements
-    if name in before.tensors and before.tensor(name).elements == elements:
-        return name
-    same_count = len(before.outputs) == len(after.outputs)
-    other = before.outputs[place] if same_count else ""
-    return other if other and before.tensor(other).elements == elements else None
-
-
-def _effect(
-    name: str,
-    found: str | None,
-    before: Graph,
-    rows: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> Effect:
-    if found is None:
-        return Effect(name, None, inf, 0.0, -inf)
+def effect(pair: Pair, before: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Effect:
+    """From real values (before, after), sample by sample."""
+    if pair.before is None:
+        return Effect(pair.output, None, inf, 0.0, -inf)
     old = np.concatenate([row for row, _ in rows])
     new = np.concatenate([row for _, row in rows])
-    steps = np.abs(old - new) / step(before, before.tensor(found))
+    steps = np.abs(old - new) / (step(before, before.tensor(pair.before)) or _float_step(old))
     return Effect(
-        name,
-        found,
+        pair.output,
+        pair.before,
         round(float(steps.max(initial=0.0)), 3),
         float(np.mean(steps < _EQUAL)),
         _decibels(old, new),
     )
 
 
+def _float_step(values: np.ndarray) -> float:
+    return float(np.ptp(values)) / _STEPS or 1.0
+
+
 def step(graph: Graph, tensor: Tensor) -> float:
-    """One step of a tensor; a dequantized one counts in steps of what was dequantized."""
+    """One step of a tensor; a dequantized one counts in steps of what was dequantized. 0 where
+    no quantization tells."""
     if tensor.quant is not None and not tensor.dtype.is_float:
         return tensor.quant.scale
     maker = graph.producers().get(tensor.name)
     source = graph.first_input(maker) if maker and maker.kind == "Dequantize" else None
-    return source.quant.scale if source and source.quant else 1.0
+    return source.quant.scale if source and source.quant else 0.0
 
 
 def _decibels(old: np.ndarray, new: np.ndarray) -> float:

@@ -7,33 +7,49 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope.advice.fix.numeric import step
+from npuscope.advice.fix.numeric import Effect, effect
+from npuscope.advice.fix.pairs import pairs
 from npuscope.advice.fix.seeded import given, real, seeded_inputs
 from npuscope.advice.fix.step import Opened
 from npuscope.advice.fix.workbench import Look
-from npuscope.graph.run import run
+from npuscope.graph.model import Graph
 from npuscope.profile.outside import outside_outputs
 
 
-def opened(path: Path, look: Look, seeds: int) -> Opened | None:
-    """How far the runtime's results are from ours; None where there is no runtime or it fails."""
+def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
+    """Both files in the runtime, on the same data; None where there is none or it fails."""
+    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
+    new = _run(path, after, reals)
+    if new is None:
+        return None
+    old = _run(path, before, reals)
+    found = _effects(before.network.graph, after.network.graph, old[1], new[1]) if old else ()
+    return Opened(new[0], found)
+
+
+def _run(
+    path: Path, look: Look, reals: list[list[np.ndarray]]
+) -> tuple[str, dict[str, np.ndarray]] | None:
+    """(the runtime's name, real values of each output, all samples in a row)."""
     graph = look.network.graph
-    samples = [given(graph, seeded_inputs(graph, seed)) for seed in range(seeds)]
+    samples = [given(graph, values) for values in reals]
     with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
         file = Path(folder) / f"model{path.suffix}"
         file.write_bytes(look.data)
         found = outside_outputs(file, graph, samples)
     if found is None:
         return None
-    name, rows = found
-    largest, equal, count = 0.0, 0, 0
-    for sample, row in zip(samples, rows, strict=True):
-        ours = run(graph, sample)
-        for output, values in zip(graph.outputs, row, strict=True):
-            tensor = graph.tensor(output)
-            apart = np.abs(real(tensor, values) - real(tensor, ours[output]).reshape(values.shape))
-            steps = apart / step(graph, tensor)
-            largest = max(largest, float(steps.max(initial=0.0)))
-            equal += int((steps < 1e-3).sum())
-            count += steps.size
-    return Opened(name, round(largest, 3), equal / max(count, 1))
+    columns = zip(graph.outputs, zip(*found[1], strict=True), strict=True)
+    return found[0], {name: _joined(graph, name, rows) for name, rows in columns}
+
+
+def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray:
+    return np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
+
+
+def _effects(
+    before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
+) -> tuple[Effect, ...]:
+    """Of the outputs that both networks have."""
+    kept = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
+    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in kept)

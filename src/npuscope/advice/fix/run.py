@@ -11,10 +11,10 @@ from npuscope.advice.fix.candidates import Candidate, candidates
 from npuscope.advice.fix.choice import Choice
 from npuscope.advice.fix.numeric import effects
 from npuscope.advice.fix.opened import opened
-from npuscope.advice.fix.step import Fixed, Step
+from npuscope.advice.fix.step import Fixed, Outcome, Step
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.building import Options
-from npuscope.graph.edit import open_document
+from npuscope.rules.finding import Fix
 
 _MOST_STEPS = 100  # each kept step helps, but no file may keep us for ever
 
@@ -30,8 +30,12 @@ def fix(
 ) -> Fixed:
     """All fixes that may be applied and help; the file itself is not touched."""
     bench = Workbench(Path(path), options)
-    first = look = bench.look(open_document(path))
+    first = look = bench.look(bench.open())
     steps: list[Step] = []
+    if choice.integer_border and bench.has_float_border:
+        bench = bench.with_integer_border()
+        look = bench.look(look.document)
+        steps.append(_integer_border(first, look))
     tried: set[object] = set()
     offered = _offered(bench, look, choice)
     while len(steps) < _MOST_STEPS:
@@ -51,8 +55,15 @@ def fix(
         tuple(steps),
         effects(first.network.graph, look.network.graph, seeds),
         seeds,
-        opened(bench.path, look, seeds),
+        opened(bench.path, first, look, seeds),
     )
+
+
+def _integer_border(before: Look, after: Look) -> Step:
+    """Float was asked for by an option: that is undone by not asking."""
+    fix = Fix("integer-input", "compile without float32 at the border", {})
+    candidate = Candidate("", fix, (), forced=True)
+    return Step(candidate, Outcome(True, "asked for"), 1, (), before.profile, after.profile)
 
 
 def _offered(bench: Workbench, look: Look, choice: Choice) -> list[Candidate]:

@@ -58,13 +58,19 @@ class Fixed:
 
     @property
     def refused(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if not step.outcome.kept)
+        """Without wishes for the whole network that came true in another step."""
+        done = {step.candidate.fix.id for step in self.applied}
+        return tuple(
+            step
+            for step in self.steps
+            if not step.outcome.kept and (step.candidate.rule or step.candidate.fix.id not in done)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An outside runtime ran the fixed file; steps that its results are off our reference's."""
+    """An outside runtime ran the fixed file; what it makes of the outputs that the original has
+    too, against the original in the same runtime."""
 
     name: str
-    max_lsb: float
-    equal_share: float
+    effects: tuple[Effect, ...]

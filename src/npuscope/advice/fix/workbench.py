@@ -8,8 +8,8 @@ from pathlib import Path
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.request import Network
 from npuscope.building import Build, Options, build, read_graph
-from npuscope.graph.edit import Document
-from npuscope.graph.load import read_model
+from npuscope.graph.edit import Document, open_document
+from npuscope.graph.load import model_bytes, read_model
 from npuscope.profile.model import Profile
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind
@@ -45,6 +45,21 @@ class Workbench:
 
     path: Path
     options: Options
+
+    @property
+    def has_float_border(self) -> bool:
+        """Because an option asks for it."""
+        asked = (self.options.get("input_data_type"), self.options.get("output_data_type"))
+        return "float32" in asked
+
+    def with_integer_border(self) -> Workbench:
+        return replace(self, options=_without_border(self.options))
+
+    def open(self) -> Document:
+        """The file as a document, once the reader has found nothing wrong with it."""
+        data = model_bytes(self.path)
+        read_model(self.path, data, self.options.get("shapes"))
+        return open_document(self.path, data)
 
     def look(self, document: Document) -> Look:
         data = document.to_bytes()

@@ -78,6 +78,10 @@ class OnnxDocument:
         found = self._origins.get(origin)
         return found if found is not None and any(node is found for node in self.nodes) else None
 
+    def origin(self, node: Node) -> str | None:
+        """The name that findings use; None for nodes that an edit added."""
+        return next((origin for origin, other in self._origins.items() if other is node), None)
+
     def producer(self, tensor: str) -> Node | None:
         return next((node for node in self.nodes if tensor in node.output), None)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from npuscope.graph.edit.order import in_order
-from npuscope.graph.edit.tflite_records import Record, read_record, write_record
+from npuscope.graph.edit.tflite_records import Record, read_model_record, write_record
 from npuscope.graph.model import Quant
 
 _IDENTIFIER = b"TFL3"
@@ -88,9 +88,7 @@ class TfliteDocument:
     @classmethod
     def parse(cls, data: bytes) -> TfliteDocument:
         """`data` must be a file that the reader accepts."""
-        import tflite
-
-        return cls(read_record(tflite.Model.GetRootAs(data, 0), "Model"), _attached(data))
+        return cls(read_model_record(data), _attached(data))
 
     def copy(self) -> TfliteDocument:
         return TfliteDocument.parse(self.to_bytes())
@@ -362,5 +360,5 @@ def _border_names(
             names[name] = now[place]
     for tensor in now:
         if tensor not in names.values():
-            names[tensor.name.encode(errors="surrogateescape")] = tensor
+            names.setdefault(tensor.name.encode(errors="surrogateescape"), tensor)
     return names

@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.errors import FileError
+from npuscope.graph.limits import Budget
+from npuscope.graph.tflite_file import WILD_OFFSET
+
 # Tables that a union field holds, by the field and the number in its type.
 _UNIONS = {
     "BuiltinOptions": "BuiltinOptions",
@@ -22,6 +26,7 @@ _UNIONS = {
     "ArraySegments": "SparseIndexVector",
     "ArrayIndices": "SparseIndexVector",
 }
+_RECORD_BYTES = 16  # what a table takes in a file at least, about
 _ALIGNED_BYTES = 16  # of the data of buffers, by the schema
 
 
@@ -74,47 +79,69 @@ def _fields(table: str) -> tuple[_Field, ...]:
 # reading
 
 
-def read_record(accessor: Any, table: str) -> Record:
-    """A table with all that hangs on it; fields that are absent are left out."""
-    record = Record(table)
-    for known in _fields(table):
-        value = _vector(accessor, known) if known.is_vector else _single(accessor, known.name)
-        if value is not None:
-            record.fields[known.name] = value
-    return record
+def read_model_record(data: bytes) -> Record:
+    """The whole file. What the network's reader does not look at is foreign too, so wild offsets
+    and tables that hang on many others are refused here."""
+    import tflite
+
+    try:
+        return _Reader(Budget(len(data))).record(tflite.Model.GetRootAs(data, 0), "Model")
+    except WILD_OFFSET:
+        raise FileError(
+            "the file is damaged: a table outside of the network cannot be read",
+            hint="copy or export the model again",
+        ) from None
 
 
-def _vector(accessor: Any, known: _Field) -> Any:
-    if getattr(accessor, f"{known.name}IsNone")():
-        return None
-    as_array = getattr(accessor, f"{known.name}AsNumpy", None)
-    if as_array is not None:
-        values = as_array()
-        return values if isinstance(values, np.ndarray) else np.zeros(0, np.uint8)
-    item = getattr(accessor, known.name)
-    return [_value(item(n)) for n in range(getattr(accessor, f"{known.name}Length")())]
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    budget: Budget
 
+    def record(self, accessor: Any, table: str) -> Record:
+        """A table with all that hangs on it; fields that are absent are left out."""
+        self.budget.take(_RECORD_BYTES)
+        record = Record(table)
+        for known in _fields(table):
+            vector = known.is_vector
+            value = self._vector(accessor, known) if vector else self._single(accessor, known.name)
+            if value is not None:
+                record.fields[known.name] = value
+        return record
 
-def _single(accessor: Any, name: str) -> Any:
-    value = getattr(accessor, name)()
-    if value is not None and name in _UNIONS and type(value).__name__.endswith("Table"):
-        return _union(accessor, name, value)
-    return _value(value)
+    def _vector(self, accessor: Any, known: _Field) -> Any:
+        if getattr(accessor, f"{known.name}IsNone")():
+            return None
+        as_array = getattr(accessor, f"{known.name}AsNumpy", None)
+        if as_array is not None:
+            values = as_array()
+            return values if isinstance(values, np.ndarray) else np.zeros(0, np.uint8)
+        item = getattr(accessor, known.name)
+        count = getattr(accessor, f"{known.name}Length")()
+        self.budget.take(count)
+        return [self._value(item(n)) for n in range(count)]
 
+    def _single(self, accessor: Any, name: str) -> Any:
+        value = getattr(accessor, name)()
+        if value is not None and name in _UNIONS and type(value).__name__.endswith("Table"):
+            return self._union(accessor, name, value)
+        return self._value(value)
 
-def _union(accessor: Any, name: str, table: Any) -> Record | None:
-    number = getattr(accessor, f"{name}Type")()
-    kinds = vars(getattr(import_module(f"tflite.{_UNIONS[name]}"), _UNIONS[name]))
-    kind = next((k for k, value in kinds.items() if value == number and k != "NONE"), None)
-    if kind is None:
-        return None
-    inner = getattr(import_module(f"tflite.{kind}"), kind)()
-    inner.Init(table.Bytes, table.Pos)
-    return read_record(inner, kind)
+    def _union(self, accessor: Any, name: str, table: Any) -> Record | None:
+        number = getattr(accessor, f"{name}Type")()
+        kinds = vars(getattr(import_module(f"tflite.{_UNIONS[name]}"), _UNIONS[name]))
+        kind = next((k for k, value in kinds.items() if value == number and k != "NONE"), None)
+        if kind is None:
+            return None
+        inner = getattr(import_module(f"tflite.{kind}"), kind)()
+        inner.Init(table.Bytes, table.Pos)
+        return self.record(inner, kind)
 
-
-def _value(value: Any) -> Any:
-    return read_record(value, type(value).__name__) if hasattr(value, "_tab") else value
+    def _value(self, value: Any) -> Any:
+        if hasattr(value, "_tab"):
+            return self.record(value, type(value).__name__)
+        if isinstance(value, bytes):
+            self.budget.take(len(value))
+        return value
 
 
 # writing

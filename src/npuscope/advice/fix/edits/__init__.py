@@ -14,6 +14,16 @@ TfliteEdit = Callable[[TfliteDocument, Request], None]
 
 # Files of this folder; each names its fixes with the decorators below.
 _FILES: tuple[str, ...] = (
+    "onnx_file_versions",
+    "onnx_file_bounds",
+    "onnx_file_constants",
+    "batch_one",
+    "drop_input",
+    "cut_tail",
+    "drop_softmax",
+    "separate_outputs",
+    "integer_io",
+    "narrower_kernel",
     "split_outputs",
     "pad_channels",
     "dense_groups",
@@ -21,6 +31,26 @@ _FILES: tuple[str, ...] = (
     "quantize_op_onnx",
     "quantize_op_tflite",
     "quantize_slope",
+    "signed_activations",
+    "symmetric_weights",
+    "zero_point",
+    "remove_transposes",
+    "remove_reshapes",
+    "share_result",
+    "pad_conv",
+    "stride_instead",
+    "gate_form",
+    "negate_by_product",
+    "move_stride",
+    "nearest_resize_onnx",
+    "nearest_resize_tflite",
+    "plain_nearest",
+    "explicit_pad",
+    "add_behind",
+    "mean_times_n",
+    "multiply_instead",
+    "constant_slice",
+    "expand_operand",
 )
 
 _ONNX: dict[str, OnnxEdit] = {}

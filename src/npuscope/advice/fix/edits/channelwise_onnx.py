@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from npuscope.advice.fix.edits.weights_onnx import Stored, store, stored
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 
@@ -26,7 +28,8 @@ _DATA: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "PRelu", "Max", "Min"), (0, 1)),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), (0, 3)),
     **dict.fromkeys(("QLinearSigmoid", "QLinearLeakyRelu", "QLinearAveragePool"), (0,)),
-    **dict.fromkeys(("QLinearGlobalAveragePool", "Resize", "ReduceMean", "Flatten"), (0,)),
+    **dict.fromkeys(("QLinearGlobalAveragePool", "Resize", "ReduceMean"), (0,)),
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), (0,)),
 }
 _INTEGER = ("QLinearAdd", "QLinearMul")  # constants of theirs have scales beside them
 POINTWISE = (*_ACTIVATIONS, "Add", "Sub", "Mul", "PRelu", "Max", "Min")
@@ -44,10 +47,8 @@ def is_channelwise(document: OnnxDocument, node: Node, axis: int) -> bool:
         return len(node.input) < 4 or document.constant(node.input[3]) is not None
     if kind == "ReduceMean":
         return _keeps(document, node, axis)
-    if kind == "Flatten":
-        shape = document.shape(node.input[0])
-        plain = axis == 1 and int(document.attribute(node, "axis", 1)) == 1
-        return plain and shape is not None and prod(shape[2:]) == 1
+    if kind in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+        return _keeps_place(document, node, axis)
     if kind == "QLinearGlobalAveragePool" or kind == "QLinearAveragePool":
         return not document.attribute(node, "channels_last", 0)
     return all(_follows(document, node, place, axis) for place in _DATA[kind])
@@ -65,6 +66,17 @@ def _keeps(document: OnnxDocument, node: Node, axis: int) -> bool:
     return min(reduced) > axis
 
 
+def _keeps_place(document: OnnxDocument, node: Node, axis: int) -> bool:
+    """Other axes change, but not how many elements stand before and behind the channels."""
+    before, after = document.shape(node.input[0]), document.shape(node.output[0])
+    if before is None or after is None or min(len(before), len(after)) <= axis:
+        return False
+    if node.op_type == "Reshape" and document.constant(node.input[1]) is None:
+        return False
+    same = before[axis] == after[axis] and prod(before[:axis]) == prod(after[:axis])
+    return same and prod(before) == prod(after)
+
+
 def _follows(document: OnnxDocument, node: Node, place: int, axis: int) -> bool:
     """A constant operand must be one that can be cut or padded by channel."""
     constant = stored(document, node.input[place])
@@ -80,23 +92,32 @@ def data_inputs(document: OnnxDocument, node: Node) -> list[str]:
 
 
 def follow(
-    document: OnnxDocument, node: Node, axis: int, count: int, index: Sequence[int]
+    document: OnnxDocument, node: Node, axis: int, rank: int, count: int, index: Sequence[int]
 ) -> list[str]:
-    """Inputs of a node for other channels: constants that differ by channel are picked."""
+    """Inputs of a node for other channels: constants that differ by channel are picked.
+
+    `axis` and `rank` are those of its result.
+    """
     inputs = [*node.input]
-    shape = document.shape(node.output[0]) or ()
     for place in _DATA[node.op_type] if node.op_type in POINTWISE else ():
         constant = stored(document, inputs[place])
-        along = None if constant is None else _axis_in(constant, axis - len(shape), count)
+        along = None if constant is None else _axis_in(constant, axis - rank, count)
         if constant is not None and along is not None:
             inputs[place] = store(document, constant.picked(index, along))
-    if node.op_type == "Resize" and len(inputs) > 3:
-        sizes = document.constant(inputs[3])
-        assert sizes is not None
-        changed = sizes.copy()
-        changed[axis] = len(index)
-        inputs[3] = document.add_constant(inputs[3], changed)
+    sizes = {"Resize": 3, "Reshape": 1}.get(node.op_type, len(inputs))
+    if sizes < len(inputs):
+        values = document.constant(inputs[sizes])
+        assert values is not None
+        inputs[sizes] = document.add_constant(inputs[sizes], _resized(values, axis, len(index)))
     return inputs
+
+
+def _resized(sizes: np.ndarray, axis: int, count: int) -> np.ndarray:
+    """A shape with other channels; 0 and -1 stand for what fits."""
+    changed = sizes.copy()
+    if changed[axis] > 0:
+        changed[axis] = count
+    return changed
 
 
 def _axis_in(constant: Stored, from_end: int, count: int) -> int | None:

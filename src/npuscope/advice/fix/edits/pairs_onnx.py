@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from npuscope.advice.fix.edits.opset import can_raise, raise_opset
+from npuscope.advice.fix.edits.steps import HIGHEST, symmetric_steps
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument, OnnxQuant
 from npuscope.graph.model import Quant
@@ -69,13 +73,36 @@ def insert_pair(document: OnnxDocument, tensor: str, quant: OnnxQuant) -> None:
 
 
 def store_steps(
-    document: OnnxDocument, node: Node, place: int, steps: np.ndarray, scale: float
+    document: OnnxDocument,
+    node: Node,
+    place: int,
+    steps: np.ndarray,
+    scales: np.ndarray,
+    axis: int | None = None,
 ) -> None:
     """A constant operand becomes these int8 steps about zero behind a DequantizeLinear."""
     stem = str(node.input[place])
-    quant = OnnxQuant(np.array(scale, np.float32), np.zeros((), np.int8))
+    quant = OnnxQuant(scales, np.zeros(scales.shape, np.int8))
     integers = document.add_constant(f"{stem}_quantized", steps)
     constants = add_pair_constants(document, stem, quant)
     output = document.fresh(f"{stem}_dequantized")
-    document.add_node(DEQUANTIZE, (integers, *constants), output)
+    along: dict[str, Any] = {} if axis is None else {"axis": axis}
+    document.add_node(DEQUANTIZE, (integers, *constants), output, **along)
     document.set_input(node, place, output)
+
+
+def store_slopes(document: OnnxDocument, node: Node, slopes: np.ndarray) -> None:
+    """Of a PReLU: a scale per channel keeps each as it is; a single one rounds most of them."""
+    axes = [axis for axis, size in enumerate(slopes.shape) if size > 1]
+    if len(axes) > 1 or (axes and not can_raise(document)):
+        steps, scale = symmetric_steps(slopes)
+        store_steps(document, node, 1, steps, np.array(scale))
+        return
+    scales = np.abs(slopes.astype(np.float64)) / HIGHEST
+    scales = np.where(scales > 0, scales, 1.0)
+    steps = np.rint(slopes / scales).astype(np.int8)
+    if not axes:
+        store_steps(document, node, 1, steps, scales.reshape(()))
+        return
+    raise_opset(document)
+    store_steps(document, node, 1, steps, scales.reshape(-1), axes[0])

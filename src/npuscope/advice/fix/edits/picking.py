@@ -18,7 +18,7 @@ def picked(
     taken = np.take(values, np.maximum(places, 0), axis)
     shape = [1] * values.ndim
     shape[axis] = len(places)
-    return np.where((places == NEW).reshape(shape), new, taken).astype(values.dtype)
+    return np.asarray(np.where((places == NEW).reshape(shape), new, taken), values.dtype)
 
 
 def repeated(values: np.ndarray, index: Sequence[int], axis: int = 0) -> np.ndarray:

@@ -14,6 +14,7 @@ from npuscope.advice.fix.edits.pairs_onnx import (
     dequantizer,
     insert_pair,
     quantizers,
+    store_slopes,
     store_steps,
 )
 from npuscope.advice.fix.edits.steps import (
@@ -21,6 +22,7 @@ from npuscope.advice.fix.edits.steps import (
     Interval,
     common,
     covered,
+    ends,
     int8_quant,
     reached,
     seen,
@@ -30,14 +32,14 @@ from npuscope.advice.fix.request import Network, Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import QUANTIZE, Node, OnnxDocument, OnnxQuant
 
-_MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")
+_MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Slice", "Pad")
 _POOLS = ("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean")
 _CLAMPS = ("Relu", "Clip")
 # The result lies on the steps of the input: nothing but the mean of a pool is rounded.
 _KEEPS = (*_MOVES, *_POOLS, *_CLAMPS)
 _BINARY = ("Add", "Sub", "Mul")
 _FUNCTIONS = (*FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
-_KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization")
+_KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
 _TWO_OPERANDS = (*_BINARY, "PRelu")
 
 
@@ -75,6 +77,7 @@ class _Plan:
 
     def add(self, node: Node) -> None:
         count = 2 if node.op_type in _TWO_OPERANDS else 1
+        count = len(node.input) if node.op_type == "Concat" else count
         operands = [self._operand(node, place) for place in range(count)]
         output = node.output[0]
         if self._clamp_follows(output):
@@ -88,7 +91,7 @@ class _Plan:
         values = self.document.constant(name)
         if values is not None:
             self.constants.append((node, place, values))
-            return float(values.min()), float(values.max())
+            return ends(name, values)
         if name in self.reach:
             return self.reach[name]
         quant = self._quant(name)
@@ -152,7 +155,11 @@ class _Plan:
 
     def apply(self) -> None:
         for node, place, values in self.constants:
-            store_steps(self.document, node, place, *symmetric_steps(values))
+            if node.op_type == "PRelu":
+                store_slopes(self.document, node, values)
+                continue
+            steps, scale = symmetric_steps(values)
+            store_steps(self.document, node, place, steps, np.array(scale))
         for tensor, quant in self.pairs.items():
             insert_pair(self.document, tensor, quant)
 

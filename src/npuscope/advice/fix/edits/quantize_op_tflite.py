@@ -12,6 +12,7 @@ from npuscope.advice.fix.edits.steps import (
     Interval,
     common,
     covered,
+    ends,
     int8_quant,
     reached,
     seen,
@@ -25,7 +26,17 @@ from npuscope.graph.model import Quant
 _FLOAT, _INT8 = "FLOAT32", "INT8"
 _RELU6 = Quant((6 / 255,), (-128,))
 # LiteRT's integer kernels of these copy or average steps: both sides must have the same.
-_KEEPS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+_KEEPS = (
+    "RESHAPE",
+    "SQUEEZE",
+    "EXPAND_DIMS",
+    "TRANSPOSE",
+    "PAD",
+    "SLICE",
+    "STRIDED_SLICE",
+    "MAX_POOL_2D",
+    "AVERAGE_POOL_2D",
+)
 _LIKE_INPUT = (*_KEEPS, "MEAN", "RELU")
 _FUNCTIONS = {
     "LOGISTIC": "Sigmoid",
@@ -39,7 +50,8 @@ _FUNCTIONS = {
 }
 _KNOWN = (*_LIKE_INPUT, "RELU6", *_FUNCTIONS)
 _BINARY = ("ADD", "SUB", "MUL")
-_VERSIONS = {"RESHAPE": 1, "MEAN": 2, "PRELU": 1}  # of the kernel that takes int8; others: 2
+# Of kernels that take int8 from the first version on; the others do from 2.
+_FIRST = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PRELU", "HARD_SWISH")
 
 
 @tflite_edit("quantize-op")
@@ -93,7 +105,7 @@ class _Plan:
         assert tensor is not None
         if tensor.data is not None:
             self.constants.append((op, place))
-            return float(tensor.data.min()), float(tensor.data.max())
+            return ends(tensor.name, tensor.data)
         return covered(self._quant(tensor))
 
     def _quant(self, tensor: EditTensor) -> Quant:
@@ -140,7 +152,7 @@ class _Plan:
         if op.kind not in _BINARY:
             return found
         pairs = zip(op.inputs, operands, strict=True)
-        computed = {t.name: ends for t, ends in pairs if t is not None and t.data is None}
+        computed = {t.name: span for t, span in pairs if t is not None and t.data is None}
         return common(found, seen(self.network, op.outputs[0].name, computed))
 
     def apply(self) -> None:
@@ -161,7 +173,7 @@ class _Plan:
     def _make_integer(self, op: EditOp) -> None:
         document, result = self.document, op.outputs[0]
         op.inputs = [self._integer(tensor) for tensor in op.inputs]
-        op.version = max(op.version, _VERSIONS.get(op.kind, 2))
+        op.version = max(op.version, 1 if op.kind in _FIRST else 2)
         quant = self.results[result]
         made = document.add_tensor(f"{result.name}_int8", _INT8, result.shape, quant)
         op.outputs = [made]

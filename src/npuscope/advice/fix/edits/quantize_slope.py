@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.pairs_onnx import dequantizer, store_steps
+from npuscope.advice.fix.edits.pairs_onnx import dequantizer
 from npuscope.advice.fix.edits.quantize_op_onnx import quantize_nodes
 from npuscope.advice.fix.edits.quantize_op_tflite import quantize_ops
-from npuscope.advice.fix.edits.steps import symmetric_steps
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument
@@ -17,26 +14,21 @@ from npuscope.graph.edit.tflite_document import TfliteDocument
 
 @onnx_edit("quantize-slope")
 def quantize_slope(document: OnnxDocument, request: Request) -> None:
-    """The slopes go behind a DequantizeLinear; input and output stay as they are."""
+    """The slopes go behind a DequantizeLinear, and the PReLU between a pair of conversions."""
     found = [document.op(name) for name in request.ops]
     nodes = [node for node in found if node is not None and node.op_type == "PRelu"]
     if not nodes:
         raise NotFitting("there is no PRelu here")
-    slopes = [_slopes(document, node) for node in nodes]
-    if all(dequantizer(document, node.input[0]) is not None for node in nodes):
-        for node, values in zip(nodes, slopes, strict=True):
-            store_steps(document, node, 1, *symmetric_steps(values))
-        return
+    for node in nodes:
+        _check_slopes(document, node)
     quantize_nodes(document, nodes, request.network)
 
 
-def _slopes(document: OnnxDocument, node: Node) -> np.ndarray:
+def _check_slopes(document: OnnxDocument, node: Node) -> None:
     if dequantizer(document, node.input[1]) is not None:
         raise NotFitting(f"the slopes '{node.input[1]}' are quantized already")
-    values = document.constant(node.input[1])
-    if values is None:
+    if document.constant(node.input[1]) is None:
         raise NotFitting(f"the slopes '{node.input[1]}' are computed")
-    return values
 
 
 @tflite_edit("quantize-slope")

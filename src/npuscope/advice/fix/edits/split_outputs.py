@@ -53,7 +53,8 @@ def split_onnx(document: OnnxDocument, request: Request) -> None:
     assert layer is not None
     chain = [] if layer.is_integer else _to_quantize(document, layer)
     last = chain[-2] if len(chain) > 1 else node  # what the Quantize reads
-    made = [_part(document, layer, chain, part) for part in parts]
+    rank = len(document.shape(node.output[0]) or ()) or layer.channel_axis + 1
+    made = [_part(document, layer, rank, chain, part) for part in parts]
     joined = document.fresh(f"{last.output[0]}_joined")
     document.add_node("Concat", made, joined, axis=layer.channel_axis)
     _take_place(document, last, joined)
@@ -83,12 +84,14 @@ def _to_quantize(document: OnnxDocument, layer: OnnxLayer) -> list[Node]:
     return []
 
 
-def _part(document: OnnxDocument, layer: OnnxLayer, chain: list[Node], part: range) -> str:
+def _part(
+    document: OnnxDocument, layer: OnnxLayer, rank: int, chain: list[Node], part: range
+) -> str:
     """The layer and what is behind it for some channels; gives its last tensor."""
     piece = layer.with_outputs(part)
     tensor = _copy(document, layer.node, piece.inputs_now(document))
     for before, node in pairwise([layer.node, *chain]):
-        inputs = follow(document, node, layer.channel_axis, layer.outputs, part)
+        inputs = follow(document, node, layer.channel_axis, rank, layer.outputs, part)
         inputs = [tensor if name == before.output[0] else name for name in inputs]
         tensor = _copy(document, node, inputs)
     if not chain:

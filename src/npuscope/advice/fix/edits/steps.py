@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from npuscope.advice.fix.request import Network
+from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.model import Quant
 
 Interval = tuple[float, float]
@@ -27,9 +28,18 @@ FIXED = {
 
 def int8_quant(low: float, high: float) -> Quant:
     """Steps that cover a range and hold zero exactly."""
+    if not np.isfinite([low, high]).all():
+        raise NotFitting("its range has no end")
     low, high = min(low, 0.0), max(high, 0.0)
     scale = float(np.float32((high - low) / (HIGHEST - LOWEST))) or 1.0
     return Quant((scale,), (int(np.clip(LOWEST - round(low / scale), LOWEST, HIGHEST)),))
+
+
+def ends(name: str, values: np.ndarray) -> Interval:
+    """The least and the largest of some constants."""
+    if not values.size or not np.isfinite(values).all():
+        raise NotFitting(f"'{name}' holds no plain numbers")
+    return float(values.min()), float(values.max())
 
 
 def symmetric_steps(values: np.ndarray) -> tuple[np.ndarray, float]:

@@ -76,7 +76,7 @@ def store(document: OnnxDocument, constant: Stored) -> str:
     inputs = [name, document.add_constant(f"{name}_scale", constant.scale)]
     if constant.zero_point is not None:
         inputs.append(document.add_constant(f"{name}_zero_point", constant.zero_point))
-    attributes = {"axis": constant.axis} if constant.scale.size > 1 else {}
+    attributes: dict[str, Any] = {"axis": constant.axis} if constant.scale.size > 1 else {}
     result = document.fresh(f"{name}_dequantized")
     document.add_node(DEQUANTIZE, inputs, result, **attributes)
     return result

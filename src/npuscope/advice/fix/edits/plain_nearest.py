@@ -1,0 +1,38 @@
+"""plain-nearest: a nearest resize stated as asymmetric and floor, where it picks the same."""
+
+from __future__ import annotations
+
+from npuscope.advice.fix.edits import onnx_edit, tflite_edit
+from npuscope.advice.fix.edits.copying_tflite import attrs_of
+from npuscope.advice.fix.edits.weights_onnx import onnx_place
+from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.request import Request
+from npuscope.graph.attrs_moves import ResizeAttrs
+from npuscope.graph.edit import NotFitting
+from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.graph.edit.tflite_document import TfliteDocument
+from npuscope.graph.edit.tflite_records import Record
+from npuscope.rules.moves import repeats_pixels
+
+
+@onnx_edit("plain-nearest")
+def in_onnx(document: OnnxDocument, request: Request) -> None:
+    node = onnx_place(document, request, ("Resize",))
+    _check(request)
+    document.set_attribute(node, "coordinate_transformation_mode", "asymmetric")
+    document.set_attribute(node, "nearest_mode", "floor")
+
+
+@tflite_edit("plain-nearest")
+def in_tflite(document: TfliteDocument, request: Request) -> None:
+    op = tflite_place(document, request, ("RESIZE_NEAREST_NEIGHBOR",))
+    _check(request)
+    op.options = Record("ResizeNearestNeighborOptions")
+
+
+def _check(request: Request) -> None:
+    graph = request.network.graph
+    ops = [op for op in graph.ops if op.kind == "Resize" and set(op.origin) & set(request.ops)]
+    if not ops or not repeats_pixels(graph, ops[0]):
+        attrs = attrs_of(request, "Resize", ResizeAttrs)
+        raise NotFitting(f"'{attrs.coordinates.value}' picks other pixels than 'asymmetric' here")

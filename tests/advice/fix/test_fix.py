@@ -1,0 +1,240 @@
+"""The verb as a whole: what is tried, kept and refused, and what the result is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npuscope
+from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
+from npuscope.advice.fix.candidates import Candidate, Place
+from npuscope.advice.fix.choice import Choice, only
+from npuscope.advice.fix.judge import judge
+from npuscope.advice.fix.numeric import Effect, effects
+from npuscope.advice.fix.step import Fixed, Step
+from npuscope.advice.fix.workbench import Look, Workbench
+from npuscope.errors import ModelError, UsageError
+from npuscope.graph.edit import open_document
+from npuscope.graph.load import load_model, read_model
+from npuscope.rules.finding import Fix, Severity
+
+EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
+
+
+def prelu_net(folder: Path) -> Path:
+    """A layer, a PReLU with float slopes, a layer."""
+    w = OnnxWriter()
+    x = w.qdq(w.input("x", (1, 8, 16, 16)), 1 / 64, 0)
+    rng = np.random.default_rng(1)
+    for name, outputs in (("first", 16), ("second", 16)):
+        inputs = 8 if name == "first" else 16
+        values = rng.integers(-127, 128, (outputs, inputs, 1, 1)).astype(np.int8)
+        weights = w.dequantized_constant(values, np.full(outputs, 0.002))
+        x = w.qdq(w.node("Conv", x, weights, name=name), 0.03, 0)
+        if name == "first":
+            slopes = w.constant(rng.uniform(0.05, 0.3, (outputs, 1, 1)).astype(np.float32))
+            x = w.qdq(w.node("PRelu", x, slopes, name="act"), 0.03, 0)
+    return save(folder, "prelu.onnx", w.finish({x: (1, 16, 16, 16)}))
+
+
+def scores_net(folder: Path) -> Path:
+    net = Net((1, 12, 12, 8), input_zero_point=0)
+    net.conv(16)
+    net.mean()
+    net.dense(10)
+    net.softmax()
+    return save(folder, "scores.tflite", to_tflite(net))
+
+
+def step(fixed: Fixed, fix: str) -> Step:
+    return next(found for found in fixed.steps if found.candidate.fix.id == fix)
+
+
+def test_slopes_are_quantized_and_the_prelu_comes_to_the_npu(tmp_path: Path) -> None:
+    path = prelu_net(tmp_path)
+    fixed = npuscope.fix(path)
+    found = step(fixed, "quantize-slope")
+    assert found.outcome.kept and found.outcome.reason == "faster"
+    assert fixed.before.counts["SW"] == 3
+    assert fixed.after.counts["SW"] == 0
+    assert fixed.after.total_ms < fixed.before.total_ms
+    assert sum(s.saved_ms for s in fixed.applied) == pytest.approx(
+        fixed.before.total_ms - fixed.after.total_ms
+    )
+    assert min(e.sqnr_db for e in fixed.effects) > 30
+    assert fixed.runtime is not None and fixed.runtime.name == "onnxruntime"
+    assert all(effect.sqnr_db > 30 for effect in fixed.runtime.effects)
+
+
+def test_the_file_itself_is_not_touched(tmp_path: Path) -> None:
+    path = prelu_net(tmp_path)
+    data = path.read_bytes()
+    fixed = npuscope.fix(path)
+    assert path.read_bytes() == data
+    assert fixed.data != data
+    assert len(load_model(path).ops) > len(read_model(path, fixed.data).ops)
+
+
+def test_where_nothing_helps_the_network_stays(tmp_path: Path) -> None:
+    net = Net((1, 32, 32, 3), input_scale=1 / 128, input_zero_point=0)
+    net.conv(16, stride=2)
+    path = save(tmp_path, "clean.tflite", to_tflite(net))
+    fixed = npuscope.fix(path)
+    assert fixed.applied == ()
+    assert read_model(path, fixed.data) == load_model(path)
+    assert all(effect.exact for effect in fixed.effects)
+
+
+def test_the_border_changes_only_when_asked(tmp_path: Path) -> None:
+    path = scores_net(tmp_path)
+    usual = npuscope.fix(path)
+    assert not {"drop-softmax", "cut-tail"} & {s.candidate.fix.id for s in usual.steps}
+    assert step(npuscope.fix(path, drop_softmax=True), "drop-softmax").outcome.kept
+    cut = step(npuscope.fix(path, cut=True), "cut-tail")
+    assert cut.outcome.reason == "asked for"
+    assert cut.candidate.notes[-1] == "in the application: SOFTMAX:#3"
+
+
+def test_a_cut_network_gives_what_the_original_had_inside(tmp_path: Path) -> None:
+    fixed = npuscope.fix(scores_net(tmp_path), cut=True)
+    (effect,) = fixed.effects
+    assert effect.exact
+    assert effect.reference == effect.output
+
+
+def test_a_float_border_by_option_is_undone(tmp_path: Path) -> None:
+    path = save(tmp_path, "net.onnx", to_onnx(mobilenet_like()))
+    fixed = npuscope.fix(path, integer_io=True, input_data_type="float32")
+    assert fixed.steps[0].candidate.fix.title == "compile without float32 at the border"
+    assert fixed.after.counts["SW"] < fixed.before.counts["SW"]
+
+
+def test_only_what_is_named_is_tried(tmp_path: Path) -> None:
+    path = prelu_net(tmp_path)
+    assert npuscope.fix(path, only=["LINT-DUPLICATE"]).steps == ()
+    named = npuscope.fix(path, only=["quantize-slope"])
+    assert {s.candidate.fix.id for s in named.steps} == {"quantize-slope"}
+    assert step(named, "quantize-slope").outcome.reason == "asked for"
+
+
+def test_an_unknown_name_is_told_with_the_nearest() -> None:
+    with pytest.raises(UsageError) as error:
+        only(["quantise-slope"])
+    assert error.value.message == "there is no rule and no fix 'quantise-slope'"
+    assert "quantize-slope" in error.value.hint
+
+
+def test_what_the_reader_refuses_is_not_edited(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    data = w.finish({w.node("NonZero", w.input("x", (1, 3))): None})
+    with pytest.raises(ModelError):
+        npuscope.fix(save(tmp_path, "odd.onnx", data))
+
+
+# what helps
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Look:
+    path = scores_net(tmp_path)
+    return Workbench(path, {}).look(open_document(path))
+
+
+def changed(look: Look, share: float, **memory: int) -> Look:
+    profile = look.profile
+    return replace(
+        look,
+        profile=replace(
+            profile,
+            total_ms=profile.total_ms * (1 + share),
+            memory=replace(profile.memory, **memory),
+        ),
+    )
+
+
+def candidate(**changes: object) -> Candidate:
+    fix = Fix("some-fix", "do something")
+    made = Candidate("LINT-DUPLICATE", fix, (Place(("a",), fix),))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_faster_is_kept_slower_is_not(look: Look) -> None:
+    for share, kept, reason in ((-0.01, True, "faster"), (0.01, False, "it is slower")):
+        outcome = judge(candidate(), look, changed(look, share), EXACT, ((), ()))
+        assert (outcome.kept, outcome.reason) == (kept, reason)
+    still = judge(candidate(), look, changed(look, 0.0), EXACT, ((), ()))
+    assert (still.kept, still.reason) == (False, "it does not help")
+
+
+def test_results_that_differ_too_much_are_refused(look: Look) -> None:
+    noisy = (Effect("y", "y", 90.0, 0.1, 11.4),)
+    outcome = judge(candidate(), look, changed(look, -0.5), noisy, ((), ()))
+    assert outcome.reason == "the results differ too much (SQNR 11 dB)"
+    assert judge(candidate(forced=True), look, changed(look, 0.5), noisy, ((), ())).kept
+
+
+def test_more_external_ram_is_refused(look: Look) -> None:
+    spilled = changed(look, -0.5, external_ram_bytes=1)
+    outcome = judge(candidate(), look, spilled, EXACT, ((), ()))
+    assert outcome.reason == "it needs more external RAM"
+
+
+def test_a_hazard_may_cost_a_little(look: Look) -> None:
+    bench = Workbench(Path("net.tflite"), {})
+    finding = replace(
+        bench.risks(look)[0], rule="LINT-DUPLICATE", severity=Severity.WARNING, ops=("a",)
+    )
+    risky = candidate(severity=Severity.WARNING)
+    for share, kept in ((0.05, True), (0.2, False)):
+        outcome = judge(risky, look, changed(look, share), EXACT, ((finding,), ()))
+        assert outcome.kept is kept
+    note = judge(candidate(), look, changed(look, 0.05), EXACT, ((finding,), ()))
+    assert not note.kept
+
+
+def test_choice_of_fixes() -> None:
+    kept = Fix("share-result", "", automatic=True)
+    other = Fix("change-outputs", "")
+    assert Choice().allows("R", kept)
+    assert not Choice().allows("R", other)
+    assert Choice(everything=True).allows("R", other)
+    assert not Choice(only=frozenset({"X"})).allows("R", kept)
+    assert Choice(only=frozenset({"R"})).allows("R", other)
+    assert not Choice().allows("R", Fix("drop-softmax", "", automatic=True))
+
+
+# what is measured
+
+
+def test_effects_count_in_steps_of_the_original(tmp_path: Path) -> None:
+    path = scores_net(tmp_path)
+    graph = load_model(path)
+    document = open_document(path)
+    dense = next(op for op in document.ops if op.kind == "FULLY_CONNECTED")
+    bias = dense.inputs[2]
+    assert bias is not None and bias.data is not None and bias.quant is not None
+    output = dense.outputs[0]
+    assert output.quant is not None
+    one_step = round(output.quant.scale / bias.quant.scale)
+    bias.data = bias.data + np.int32(3 * one_step)
+    document.outputs = [output]
+    (effect,) = effects(graph, read_model(path, document.to_bytes()), 2)
+    assert 2 <= effect.max_lsb <= 4
+    assert not effect.exact
+    assert effect.exact_share == 0.0
+    assert 0 < effect.sqnr_db < 60
+
+
+def test_an_output_without_counterpart_is_said(tmp_path: Path) -> None:
+    one, other = Net((1, 4, 4, 3)), Net((1, 4, 4, 3))
+    one.conv(8)
+    other.conv(9)
+    first = read_model(tmp_path / "a.tflite", to_tflite(one))
+    second = read_model(tmp_path / "b.tflite", to_tflite(other))
+    (effect,) = effects(first, second, 1)
+    assert effect.reference is None
+    assert not effect.exact

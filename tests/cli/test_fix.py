@@ -1,0 +1,91 @@
+"""fix on the command line: text, JSON, the file that is written, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advice.fix.test_fix import prelu_net, scores_net
+from npuscope.cli.main import main
+from npuscope.graph.load import load_model
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "fixed.onnx"
+    code, out, _ = run(capsys, "fix", prelu_net(tmp_path), "-o", target)
+    assert code == 0
+    lines = out.splitlines()
+    assert " ms (-" in lines[0] and "SW epochs 3 -> 0; outputs" in lines[0]
+    assert lines[1] == "applied"
+    assert lines[2] == "  1. store the slopes as int8 behind a DequantizeLinear [NA-PRELU-SLOPE]"
+    assert any(line.startswith("checked  opens and runs in onnxruntime") for line in lines)
+    assert lines[-1].startswith("times    predicted, known error: ")
+    assert load_model(target).outputs == load_model(tmp_path / "prelu.onnx").outputs
+
+
+def test_json_has_the_keys_of_the_contract(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "fixed.onnx"
+    code, out, _ = run(capsys, "fix", prelu_net(tmp_path), "-o", target, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["schema"] == "npuscope/fix/1"
+    assert {"applied", "refused", "before", "after", "numeric"} <= found.keys()
+    (step,) = found["applied"]
+    assert (step["rule"], step["fix"]) == ("NA-PRELU-SLOPE", "quantize-slope")
+    assert step["saved_ms"] == pytest.approx(
+        found["before"]["total_ms"] - found["after"]["total_ms"]
+    )
+    assert found["output"] == str(target)
+    assert found["runtime"]["name"] == "onnxruntime"
+
+
+def test_without_a_name_nothing_is_written(tmp_path: Path, capsys: Capture) -> None:
+    path = prelu_net(tmp_path)
+    assert run(capsys, "fix", path)[0] == 0
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_nothing_to_fix(tmp_path: Path, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "fix", scores_net(tmp_path), "--only", "LINT-DUPLICATE", "-q")
+    assert code == 0
+    assert out.startswith("nothing to fix: no edit applies; ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "nobody"], "there is no rule and no fix 'nobody'"),
+        (["--seeds", "0"], "--seeds: expected 1 or more, found 0"),
+        (["-o", "fixed.onnx"], "the model is a .tflite file, so the fixed one is"),
+    ],
+)
+def test_usage(arguments: list[str], said: str, tmp_path: Path, capsys: Capture) -> None:
+    code, _, err = run(capsys, "fix", scores_net(tmp_path), *arguments)
+    assert code == 2
+    assert said in err
+
+
+def test_the_model_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
+    path = scores_net(tmp_path)
+    code, _, err = run(capsys, "fix", path, "-o", path)
+    assert code == 2
+    assert "this is the file to read" in err
+
+
+def test_a_damaged_model_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+    path = scores_net(tmp_path)
+    path.write_bytes(path.read_bytes()[:200])
+    code, _, err = run(capsys, "fix", path, "-o", tmp_path / "fixed.tflite")
+    assert code == 3
+    assert "Traceback" not in err
+    assert not (tmp_path / "fixed.tflite").exists()
