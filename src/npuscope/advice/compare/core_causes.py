@@ -1,0 +1,259 @@
+"""Why the NPU's own work in a row takes another time: what is set differently and streams more.
+
+A difference of settings is a cause only if an amount that it governs moved the same way as the
+time, and far enough. What fails that test is not named, and the time stays unexplained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npuscope.advice.compare.amounts import Amounts, Tile, words
+from npuscope.advice.compare.habits import fusion_habit
+from npuscope.advice.compare.half import Half, touched
+from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
+from npuscope.machine.model import Machine
+from npuscope.program.model import Buffer
+
+# Of the time's change, what an amount has to account for.
+_LEAST_SHARE = 0.5
+_SHOWN = 2
+_PAIR = 2
+_DEPTHWISE = {"inflated": "dense groups of channels", "single": "one channel at a time"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What is set differently, and by how many cycles the streams it governs grew."""
+
+    kind: CauseKind
+    text: str
+    grown: tuple[float, ...]
+
+
+def core_causes(a: Half, b: Half) -> Iterator[Cause]:
+    """Waiting for memory apart from the units' work, where it has a cause of its own."""
+    work = b.times.work_ms - a.times.work_ms
+    wait = b.times.wait_ms - a.times.wait_ms
+    reason = _supported(list(_waits(a, b)), wait, _mhz(b))
+    if reason is None:
+        # A shorter stream uncovers the same wait: one change, one part.
+        work, wait = work + wait, 0.0
+    if reason is not None and abs(wait) >= LEAST_MS:
+        yield Cause(reason.kind, reason.text, wait)
+    if abs(work) >= LEAST_MS:
+        found = _supported(list(_settings(a, b)), work, _mhz(b))
+        if found is None:
+            yield Cause(CauseKind.UNEXPLAINED, "the NPU's work, no setting accounts for it", work)
+        else:
+            yield Cause(found.kind, found.text, work)
+
+
+def _mhz(part: Half) -> float:
+    return part.side.profile.machine.npu_mhz
+
+
+def _supported(found: list[_Difference], ms: float, npu_mhz: float) -> _Difference | None:
+    """The first difference whose streams explain the change."""
+    cycles = ms * npu_mhz * 1000
+    for difference in found:
+        along = [grown for grown in difference.grown if grown * cycles > 0]
+        if along and max(map(abs, along)) >= _LEAST_SHARE * abs(cycles):
+            return difference
+    return None
+
+
+def _settings(a: Half, b: Half) -> Iterator[_Difference]:
+    """Differences of settings, the more telling first."""
+    x, y = a.amounts, b.amounts
+    if x is None or y is None:
+        yield from _stated(a, b)
+        return
+    grown = {name: float(words(y)[name] - words(x)[name]) for name in words(x)}
+    dense = tuple(grown[f"{n}_words"] for n in ("longest", "feature", "kernel", "output"))
+    if a.side.profile.model.md5 != b.side.profile.model.md5 and _ops(a) != _ops(b):
+        text = f"{_ops(a):,} -> {_ops(b):,} operations for the same op"
+        yield _Difference(CauseKind.SHAPE, text, dense)
+    if _formats(x) and _formats(y) and _formats(x) != _formats(y):
+        text = f"{_formats(x)} -> {_formats(y)}"
+        yield _Difference(CauseKind.FORMAT, text, dense)
+    if a.pieces != b.pieces or x.epochs != y.epochs:
+        # Epochs that become one run side by side: all but the longest is hidden.
+        serial = (b.after_another_ms - a.after_another_ms) * _mhz(b) * 1000
+        streams = (grown["longest_words"], grown["moved_words"])
+        joined = (*streams, serial, _starts(b, y.epochs - x.epochs))
+        yield _Difference(CauseKind.FUSION, fusion_text(a, b), joined)
+    if x.tiles != y.tiles or x.modes != y.modes or x.convolutions != y.convolutions:
+        sums = (grown["sum_words"], grown["drained_words"])
+        yield _Difference(CauseKind.TILE, _tile_text(x, y), (*dense, *sums))
+    if b.side.machine is not None:
+        yield from _vectors(x, y, b.side.machine)
+    if x.strided_words != y.strided_words:
+        text = f"{x.strided_words:,} -> {y.strided_words:,} elements moved one by one"
+        yield _Difference(CauseKind.LAYOUT, text, (grown["strided_words"],))
+
+
+def _starts(b: Half, more: int) -> float:
+    """Cycles that more epochs take to fill and drain, at least."""
+    machine = b.side.machine
+    return more * machine.timing.epoch_start_cycles if machine else 0.0
+
+
+def _ops(part: Half) -> int:
+    return sum(epoch.claims.ops for epoch in part.hardware)
+
+
+def _formats(amounts: Amounts) -> str:
+    return " + ".join(sorted({mode.partition(" ")[0] for mode in amounts.modes}))
+
+
+def fusion_text(a: Half, b: Half) -> str:
+    before, after = len(a.hardware), len(b.hardware)
+    habit = fusion_habit(a, b)
+    count = f"{before} -> {after} epochs" if before != after else "other ops share an epoch"
+    text = f"{count}: {_listed(a.pieces)} -> {_listed(b.pieces)}"
+    return f"{text} ({habit})" if habit else text
+
+
+def _listed(pieces: Counter[tuple[str, ...]]) -> str:
+    """Epochs by their operators, the most frequent first."""
+    shown = [
+        "+".join(piece) + (f" x{number}" if number > 1 else "")
+        for piece, number in pieces.most_common(_SHOWN + 1)
+    ]
+    return " | ".join([*shown, *(["..."] if len(pieces) > len(shown) else [])])
+
+
+def _tile_text(x: Amounts, y: Amounts) -> str:
+    gone, new = x.tiles - y.tiles, y.tiles - x.tiles
+    parts = [f"tile {_tiles(gone)} -> {_tiles(new)}"] if gone or new else []
+    modes, others = x.modes - y.modes, y.modes - x.modes
+    if modes.keys() != others.keys():
+        parts.append(f"mode {_names(modes)} -> {_names(others)}")
+    if x.kernel_words != y.kernel_words:
+        parts.append(f"{x.kernel_words:,} -> {y.kernel_words:,} weights streamed")
+    return ", ".join(parts)
+
+
+def _names(modes: Counter[str]) -> str:
+    return " + ".join(sorted(modes)) or "none"
+
+
+def _tiles(tiles: Counter[Tile]) -> str:
+    """Kernels x channels, times frames; units in series are counted."""
+    shown = [
+        f"{kernels}x{depth} in {frames} frames" + (f" on {units} units" if units > 1 else "")
+        for (kernels, depth, frames), units in tiles.most_common(_SHOWN)
+    ]
+    return " + ".join(shown) or "none"
+
+
+def _stated(a: Half, b: Half) -> Iterator[_Difference]:
+    """Without unit registers: what the compiler states, and how many epochs there are."""
+    before = sum(epoch.claims.compute_cycles for epoch in a.hardware)
+    after = sum(epoch.claims.compute_cycles for epoch in b.hardware)
+    if a.pieces != b.pieces:
+        yield _Difference(CauseKind.FUSION, fusion_text(a, b), (float(after - before),))
+    if before != after:
+        text = f"{before:,} -> {after:,} cycles of computation, as the compiler states"
+        yield _Difference(CauseKind.TILE, text, (float(after - before),))
+    machine = b.side.machine or a.side.machine
+    if machine is not None and a.traffic_bytes != b.traffic_bytes:
+        busier = b.bank_cycles(machine) - a.bank_cycles(machine)
+        yield _Difference(_traffic_kind(a, b, machine), _traffic_text(a, b), (busier,))
+
+
+def _traffic_kind(a: Half, b: Half, machine: Machine) -> CauseKind:
+    """Another memory; or more from the same one, which of a read-only one are weights."""
+    x, y = a.traffic_bytes, b.traffic_bytes
+    if set(x) != set(y):
+        return CauseKind.POOL
+    most = max(x, key=lambda name: abs(y[name] - x[name]))
+    fixed = {pool.name for pool in machine.pools if not pool.writable}
+    return CauseKind.WEIGHTS if most in fixed else CauseKind.TILE
+
+
+def _waits(a: Half, b: Half) -> Iterator[_Difference]:
+    """What makes units wait: the memory, how much they fetch from it, and in which order."""
+    x, y, machine = a.amounts, b.amounts, b.side.machine
+    if x is None or y is None or machine is None:
+        return
+    byte_cycles, access_cycles = _slowest({*a.traffic_bytes, *b.traffic_bytes}, machine)
+    if set(a.traffic_bytes) != set(b.traffic_bytes):
+        busier = b.bank_cycles(machine) - a.bank_cycles(machine)
+        outside = (_outside(b, machine) - _outside(a, machine)) * _access(machine)
+        yield _Difference(CauseKind.POOL, _pool_text(a, b), (busier, outside))
+    yield from _vectors(x, y, machine)
+    if x.kernel_words != y.kernel_words:
+        grown = (y.kernel_words - x.kernel_words) * byte_cycles
+        yield _Difference(CauseKind.WEIGHTS, _weights_text(a, b, x, y), (grown,))
+    if x.strided_words != y.strided_words:
+        text = f"{x.strided_words:,} -> {y.strided_words:,} elements moved one by one"
+        grown = (y.strided_words - x.strided_words) * access_cycles
+        yield _Difference(CauseKind.LAYOUT, text, (grown,))
+
+
+def _vectors(x: Amounts, y: Amounts, machine: Machine) -> Iterator[_Difference]:
+    """Coefficients that come again for every line, and their turn at every frame."""
+    if (x.vector_words, x.vector_frames) == (y.vector_words, y.vector_frames):
+        return
+    timing = machine.timing
+    grown = (y.vector_words - x.vector_words) * timing.vector_cycles
+    turns = (y.vector_frames - x.vector_frames) * timing.vector_frame_cycles
+    text = (
+        f"{x.vector_words:,} -> {y.vector_words:,} coefficients streamed, "
+        f"{x.vector_frames:,} -> {y.vector_frames:,} frames"
+    )
+    yield _Difference(CauseKind.REQUANTIZE, text, (grown, turns, grown + turns))
+
+
+def _slowest(names: set[str], machine: Machine) -> tuple[float, float]:
+    """NPU cycles of a byte and of a short access, in the slowest of these pools."""
+    pools = [pool for pool in machine.pools if pool.name in names]
+    rates = [machine.cycles_per_byte(pool.path) for pool in pools]
+    accesses = [machine.paths[pool.path].access for pool in pools]
+    return max(rates, default=0.0), max(accesses, default=0.0)
+
+
+def _access(machine: Machine) -> float:
+    return max(machine.timing.external_read_cycles, machine.timing.external_write_cycles)
+
+
+def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
+    text = f"{x.kernel_words:,} -> {y.kernel_words:,} weights streamed"
+    habits = [part.side.machine.generation.depthwise for part in (a, b) if part.side.machine]
+    named = [_DEPTHWISE.get(habit, habit) for habit in habits]
+    single = y if named[-1:] == [_DEPTHWISE["single"]] else x
+    by_habit = len(set(named)) == 2 and any(_is_single(tile) for tile in single.tiles)
+    return f"{text}: depthwise in {named[0]} -> {named[1]}" if by_habit else text
+
+
+def _is_single(tile: Tile) -> bool:
+    """One channel a frame, or a pair of them."""
+    kernels, depth, _ = tile
+    return kernels == depth <= _PAIR
+
+
+def _outside(part: Half, machine: Machine) -> int:
+    pools = {pool.name for pool in machine.pools if pool.cacheable}
+    return sum(moved for name, moved in part.traffic_bytes.items() if name in pools)
+
+
+def _pool_text(a: Half, b: Half) -> str:
+    """By buffer where both sides have it, else by pool."""
+    x, y = touched(a), touched(b)
+    moved = [f"{x[name].pool} -> {y[name].pool}: {name}" for name in x if _is_moved(name, x, y)]
+    return ", ".join(moved[:_SHOWN]) or _traffic_text(a, b)
+
+
+def _is_moved(name: str, x: dict[str, Buffer], y: dict[str, Buffer]) -> bool:
+    return name in y and x[name].pool != y[name].pool
+
+
+def _traffic_text(a: Half, b: Half) -> str:
+    x, y = a.traffic_bytes, b.traffic_bytes
+    pools = sorted({*x, *y}, key=lambda name: -abs(y[name] - x[name]))
+    changed = [f"{name} {x[name]:,} -> {y[name]:,} bytes" for name in pools if x[name] != y[name]]
+    return ", ".join(changed[:_SHOWN])

@@ -1,0 +1,192 @@
+"""A comparison: rows by source op, what each row's difference is made of, and the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from npuscope.machine.model import Machine
+from npuscope.profile.model import EpochProfile, PoolUse, Profile, Provenance
+from npuscope.program.model import EpochKind, Program
+
+_MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
+# Below a nanosecond nothing has changed: floats were added in another order.
+LEAST_MS = 1e-6
+
+
+class CauseKind(StrEnum):
+    MOVED = "moved"  # between NPU, library call and CPU
+    ADDED = "added"  # only B has epochs for it
+    REMOVED = "removed"  # only A has
+    CLOCK = "clock"
+    START_COST = "start cost"  # what the generation's control costs an epoch
+    TIMING = "timing constants"  # other rates of the same machine, e.g. by --set
+    CONTROL = "control"  # who starts epochs, how many blobs, how much there is to program
+    KERNEL = "kernel"  # another software kernel, or other calls of it
+    POOL = "pool"
+    WEIGHTS = "weights"  # how they are stored, how often they are read
+    TILE = "tile"  # kernels, channels and frames of a convolution; units in series
+    FORMAT = "number format"
+    REQUANTIZE = "requantize"  # coefficient streams of arithmetic units
+    FUSION = "fusion"  # ops that share epochs, or no longer do
+    LAYOUT = "layout"  # order of channels in memory
+    SHAPE = "shape"  # another amount of work for the same op
+    PREDICTION = "prediction"  # measured against predicted, within the known error
+    NOISE = "noise"  # within the spread of a measured run
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One part of a difference: B minus A, in milliseconds."""
+
+    kind: CauseKind
+    text: str
+    ms: float
+
+    @property
+    def is_known(self) -> bool:
+        return self.kind is not CauseKind.UNEXPLAINED
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: a run, and what was run if that is known."""
+
+    name: str
+    profile: Profile
+    program: Program | None = None
+    machine: Machine | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        return any(run.source in _MEASURED for run in self.profile.runs)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its epochs can be timed again: those of the program, one by one."""
+        if self.program is None or self.machine is None or self.is_measured:
+            return False
+        numbers = [(epoch.number, epoch.last_number) for epoch in self.program.executed]
+        return numbers == [(epoch.first, epoch.last) for epoch in self.profile.epochs]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Epochs of both sides that come from the same source ops.
+
+    `causes` add up to the difference, the largest first; `noise_ms` is the band in which a
+    measured difference says nothing.
+    """
+
+    ops: tuple[str, ...]
+    operators: tuple[str, ...]
+    a: tuple[EpochProfile, ...]
+    b: tuple[EpochProfile, ...]
+    causes: tuple[Cause, ...] = ()
+    noise_ms: float = 0.0
+
+    @property
+    def a_ms(self) -> float:
+        return sum(epoch.ms for epoch in self.a)
+
+    @property
+    def b_ms(self) -> float:
+        return sum(epoch.ms for epoch in self.b)
+
+    @property
+    def delta_ms(self) -> float:
+        return self.b_ms - self.a_ms
+
+    @property
+    def is_changed(self) -> bool:
+        """By more than a nanosecond an epoch: kept results are rounded to whole cycles."""
+        return abs(self.delta_ms) >= LEAST_MS * max(1, len(self.a) + len(self.b))
+
+    @property
+    def cause(self) -> Cause | None:
+        """The largest part; None where nothing changed."""
+        return self.causes[0] if self.causes else None
+
+    @property
+    def unexplained_ms(self) -> float:
+        return sum(abs(cause.ms) for cause in self.causes if not cause.is_known)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A source op that runs elsewhere on B. `rule` and `reason` tell why it left the NPU."""
+
+    op: str
+    a: EpochKind
+    b: EpochKind
+    rule: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """`a` or `b` is None where that side has no such pool."""
+
+    name: str
+    a: PoolUse | None
+    b: PoolUse | None
+
+    @property
+    def a_bytes(self) -> int:
+        return self.a.used_bytes if self.a else 0
+
+    @property
+    def b_bytes(self) -> int:
+        return self.b.used_bytes if self.b else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    a: Side
+    b: Side
+    rows: tuple[Row, ...]  # the largest difference first
+    moves: tuple[Move, ...]
+    pools: tuple[PoolChange, ...]
+    notes: tuple[str, ...] = ()
+    has_common_names: bool = True  # else ops cannot be followed by name, only rows by their work
+
+    @property
+    def delta_ms(self) -> float:
+        return self.b.profile.total_ms - self.a.profile.total_ms
+
+    @property
+    def changed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.is_changed)
+
+    @property
+    def changed_ms(self) -> float:
+        """Sum of all differences, whatever their sign."""
+        return sum(abs(row.delta_ms) for row in self.rows)
+
+    @property
+    def unexplained_ms(self) -> float:
+        """Sum over rows of what has no cause, but of no row more than its difference."""
+        return sum(min(row.unexplained_ms, abs(row.delta_ms)) for row in self.rows)
+
+    @property
+    def explained_share(self) -> float:
+        return 1.0 - self.unexplained_ms / self.changed_ms if self.changed else 1.0
+
+    @property
+    def by_cause(self) -> tuple[tuple[CauseKind, float, int], ...]:
+        """(kind, sum of milliseconds, rows), the largest sum first."""
+        return sums_by_cause(self.rows)
+
+
+def sums_by_cause(rows: Iterable[Row]) -> tuple[tuple[CauseKind, float, int], ...]:
+    found: dict[CauseKind, list[float]] = {}
+    for row in rows:
+        of_row: dict[CauseKind, float] = {}
+        for cause in row.causes:
+            of_row[cause.kind] = of_row.get(cause.kind, 0.0) + cause.ms
+        for kind, ms in of_row.items():
+            found.setdefault(kind, []).append(ms)
+    sums = [(kind, sum(parts), len(parts)) for kind, parts in found.items()]
+    return tuple(sorted(sums, key=lambda entry: -abs(entry[1])))

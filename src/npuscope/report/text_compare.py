@@ -1,0 +1,158 @@
+"""A comparison as text: the answer, both sides, where the time went, then row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import floor
+
+from npuscope.advice.compare.causes import PLACES
+from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
+from npuscope.report.figures import label, source_of
+from npuscope.report.header import machine_line
+from npuscope.report.numbers import ms, percent, shorten, size
+from npuscope.report.text_table import names
+from npuscope.text import safe_terminal
+
+_SHOWN = 15
+_MOVES = 8
+_FROM = 40
+_WHY = 96
+_NOT_FOLLOWED = "not known: the sides have no op name in common"
+_LEAST_PART = 0.1  # of a row: smaller parts are in the JSON
+_LEAST_ROW = 0.005  # of all differences: smaller rows are left to --verbose
+
+
+def compare_text(found: Comparison, *, every: bool = False) -> str:
+    lines = [
+        answer(found),
+        _side_line("A", found.a),
+        _side_line("B", found.b),
+        *(f"note     {safe_terminal(note)}" for note in found.notes),
+        "",
+        *_cause_lines(found),
+        "",
+        *_count_lines(found),
+        *_memory_lines(found),
+        *_move_lines(found, every),
+        "",
+        *_row_lines(found, every),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def answer(found: Comparison) -> str:
+    """The line a reader may stop at."""
+    before, after = found.a.profile.total_ms, found.b.profile.total_ms
+    if not found.changed:
+        moved = f", though {len(found.moves)} ops moved" if found.moves else ""
+        return f"no difference: both take {ms(after)} ms{moved}"
+    way = "faster" if found.delta_ms < 0 else "slower"
+    share = f" ({100 * found.delta_ms / before:+.1f}%)" if before else ""
+    told = f"B is {ms(abs(found.delta_ms))} ms {way}: {ms(before)} -> {ms(after)} ms{share}"
+    if abs(found.delta_ms) < LEAST_MS:
+        told = f"B takes as long as A, {ms(after)} ms, but spends it otherwise"
+    return f"{told}; {_explained(found)}"
+
+
+def _explained(found: Comparison) -> str:
+    if found.unexplained_ms < LEAST_MS:
+        return "every difference has a cause"
+    # Rounded down: 100 % is said only where it is so.
+    return f"{floor(1000 * found.explained_share) / 10:g}% of the differences have a cause"
+
+
+def _side_line(letter: str, side: Side) -> str:
+    machine = machine_line(side.profile).removeprefix("machine").strip()
+    return (
+        f"{letter}        {safe_terminal(side.name)}: {machine} ({label(source_of(side.profile))})"
+    )
+
+
+def _cause_lines(found: Comparison) -> list[str]:
+    if not found.changed:
+        return ["No row changed its time."]
+    lines = [f"{'Where the time went':<22} {'ms':>9} {'rows':>6}"]
+    for kind, spent, rows in found.by_cause:
+        lines.append(f"  {kind.value:<20} {_signed(spent):>9} {rows:>6}")
+    return [*lines, f"  {'B - A':<20} {_signed(found.delta_ms):>9} {len(found.rows):>6}"]
+
+
+def _signed(value: float) -> str:
+    return f"{'-' if value < 0 else '+'}{ms(abs(value))}"
+
+
+def _count_lines(found: Comparison) -> list[str]:
+    a, b = found.a.profile, found.b.profile
+    kinds = [*a.counts, *(name for name in b.counts if name not in a.counts)]
+    counts = [f"{name} {_change(a.counts.get(name, 0), b.counts.get(name, 0))}" for name in kinds]
+    return [f"Epochs   {_change(len(a.epochs), len(b.epochs))}: {', '.join(counts)}"]
+
+
+def _change(before: int, after: int) -> str:
+    return str(before) if before == after else f"{before} -> {after}"
+
+
+def _memory_lines(found: Comparison) -> list[str]:
+    """Pools whose use changed; unknown memory of a measured run is no change."""
+    if not (found.a.profile.memory.pools and found.b.profile.memory.pools):
+        return []
+    changed = [pool for pool in found.pools if pool.a_bytes != pool.b_bytes]
+    if not changed:
+        return ["Memory   the same in every pool"]
+    parts = (
+        f"{safe_terminal(pool.name)} {size(pool.a_bytes)} -> {size(pool.b_bytes)}"
+        for pool in changed
+    )
+    return [f"Memory   {', '.join(parts)}"]
+
+
+def _move_lines(found: Comparison, every: bool) -> Iterator[str]:
+    moves = found.moves
+    if not moves:
+        known = "nothing between NPU and CPU" if found.has_common_names else _NOT_FOLLOWED
+        yield f"Moved    {known}"
+        return
+    yield f"Moved    {len(moves)} ops between NPU, library calls and CPU:"
+    for move in moves if every else moves[:_MOVES]:
+        why = f"  {move.rule}: {move.reason}" if move.rule else ""
+        way = f"{PLACES[move.a]} -> {PLACES[move.b]}"
+        told = shorten(safe_terminal(f"{way}{why}"), _WHY)
+        yield f"  {shorten(safe_terminal(move.op), _FROM):<{_FROM}}  {told}"
+    if len(moves) > _MOVES and not every:
+        yield f"  and {len(moves) - _MOVES} more (--verbose)"
+
+
+def _row_lines(found: Comparison, every: bool) -> Iterator[str]:
+    rows = found.changed
+    if not rows:
+        return
+    yield f"Differences by source op: {len(rows)} of {len(found.rows)} rows, the largest first"
+    heading = f"{'delta':>8} {'A ms':>8} {'B ms':>8} {'share':>6}  {'cause':<16} {'from':<{_FROM}}"
+    yield f"{heading}  why"
+    least = 0.0 if every else _LEAST_ROW * found.changed_ms
+    large = [row for row in rows if abs(row.delta_ms) >= least]
+    shown = large if every else large[:_SHOWN]
+    for row in shown:
+        yield from row_lines(row, found.changed_ms)
+    rest = rows[len(shown) :]
+    if rest:
+        left = sum(row.delta_ms for row in rest)
+        yield f"and {len(rest)} more rows, {_signed(left)} ms together (--verbose)"
+
+
+def row_lines(row: Row, changed_ms: float) -> Iterator[str]:
+    """One line a row; its other large causes follow, indented."""
+    first, *others = row.causes or (Cause(CauseKind.UNEXPLAINED, "", row.delta_ms),)
+    share = percent(abs(row.delta_ms), changed_ms)
+    source = shorten(names(row.ops or row.operators), _FROM)
+    yield (
+        f"{_signed(row.delta_ms):>8} {ms(row.a_ms):>8} {ms(row.b_ms):>8} {share:>6}  "
+        f"{first.kind.value:<16} {source:<{_FROM}}  {_why(first)}"
+    ).rstrip()
+    for cause in others:
+        if abs(cause.ms) >= _LEAST_PART * abs(row.delta_ms):
+            yield f"{_signed(cause.ms):>8} {'of it':>24}  {cause.kind.value:<16} {_why(cause)}"
+
+
+def _why(cause: Cause) -> str:
+    return shorten(safe_terminal(cause.text), _WHY)
