@@ -32,6 +32,8 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "MUL": ("MulOptions", {}),
     "SOFTMAX": ("SoftmaxOptions", {"beta": 1.0}),
     "MEAN": ("ReducerOptions", {}),
+    "SUM": ("ReducerOptions", {}),
+    "GATHER": ("GatherOptions", {}),
     "CONCATENATION": ("ConcatenationOptions", {}),
     "BATCH_MATMUL": ("BatchMatMulOptions", {}),
     "RESHAPE": ("ReshapeOptions", {}),

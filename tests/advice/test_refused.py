@@ -92,6 +92,7 @@ def test_a_prime_channel_count_is_named_with_its_remedies(kind: str) -> None:
     assert {fix.id: dict(fix.parameters) for fix in found.fixes} == {
         "change-outputs": {"channels": 256},
         "split-outputs": {"parts": "240+17"},
+        "pad-channels": {"channels": 257, "padded": 264, "side": "outputs"},
     }
     # What a layer costs on the CPU is not known, so neither is the gain.
     assert found.evidence["ms_known"] is False

@@ -268,8 +268,12 @@ def test_channels_propose_good_counts() -> None:
     assert found("LINT-CHANNELS", pointwise(64, 257)) == [
         ("change-outputs", {"channels": 256}),
         ("split-outputs", {"parts": "240+17"}),
+        ("pad-channels", {"channels": 257, "padded": 260, "side": "outputs"}),
     ]
-    assert found("LINT-CHANNELS", pointwise(257, 64)) == [("change-inputs", {"channels": 256})]
+    assert found("LINT-CHANNELS", pointwise(257, 64)) == [
+        ("change-inputs", {"channels": 256}),
+        ("pad-channels", {"channels": 257, "padded": 260, "side": "inputs"}),
+    ]
 
 
 def test_small_layers_do_not_matter() -> None:

@@ -15,6 +15,7 @@ from npuscope.graph.attrs import (
     ReduceAttrs,
 )
 from npuscope.graph.attrs_moves import (
+    Coordinates,
     GatherAttrs,
     ResizeAttrs,
     ResizeMode,
@@ -71,6 +72,32 @@ def permuted(*permutations: tuple[int, ...], shape: tuple[int, ...] = IMAGE) -> 
     for permutation in permutations:
         x = net.transpose(x, permutation)
     net.sigmoid(x)
+    return net.graph()
+
+
+def around_functions(*permutations: tuple[int, ...]) -> Graph:
+    """A function between each two Transposes."""
+    net, x = image_net()
+    x = net.sigmoid(x)
+    for permutation in permutations:
+        x = net.sigmoid(net.transpose(x, permutation))
+    return net.graph()
+
+
+def reshaped(*shapes: tuple[int, ...], functions: bool = False) -> Graph:
+    net, x = image_net()
+    x = net.sigmoid(x)
+    for shape in shapes:
+        x = net.reshape(x, shape)
+        x = net.sigmoid(x) if functions else x
+    net.sigmoid(x)
+    return net.graph()
+
+
+def nearest(coordinates: Coordinates, size: int = 16) -> Graph:
+    net, x = image_net()
+    attrs = ResizeAttrs((size, size), (size / 8, size / 8), NEAREST, coordinates)
+    net.op("Resize", (x,), attrs, (1, size, size, 4), net.quant(x))
     return net.graph()
 
 
@@ -219,6 +246,48 @@ CASES = [
         "256 elements moved twice",
         lambda: permuted((0, 3, 1, 2), (0, 2, 3, 1)),
         lambda: permuted((0, 3, 1, 2), (0, 3, 1, 2)),
+    ),
+    Case(
+        "LINT-CANCELLING-TRANSPOSES",
+        "256 elements moved twice",
+        lambda: around_functions((0, 3, 1, 2), (0, 2, 3, 1)),
+        lambda: around_functions((0, 3, 1, 2), (0, 3, 1, 2)),
+    ),
+    Case(
+        "LINT-CANCELLING-TRANSPOSES",
+        "256 elements stay in order",
+        lambda: permuted((0, 1, 2, 3)),
+        lambda: permuted((0, 2, 1, 3)),
+    ),
+    Case(
+        "LINT-DEAD-RESHAPE",
+        "1x8x8x4 stays",
+        lambda: reshaped(IMAGE),
+        lambda: reshaped((1, 256)),
+    ),
+    Case(
+        "LINT-DEAD-RESHAPE",
+        "1x8x8x4 -> 1x256 -> 1x64x4",
+        lambda: reshaped((1, 256), (1, 64, 4)),
+        lambda: reshaped((1, 256), (1, 64, 4), functions=True),
+    ),
+    Case(
+        "LINT-DEAD-RESHAPE",
+        "1x8x8x4 -> 1x256 -> 1x8x8x4",
+        lambda: reshaped((1, 256), IMAGE, functions=True),
+        lambda: reshaped((1, 256), functions=True),
+    ),
+    Case(
+        "LINT-RESIZE-FORM",
+        "tf_half_pixel_for_nn, floor",
+        lambda: nearest(Coordinates.TF_HALF_PIXEL_FOR_NN),
+        lambda: nearest(Coordinates.ASYMMETRIC),
+    ),
+    Case(
+        "LINT-RESIZE-FORM",
+        "tf_half_pixel_for_nn, floor",
+        lambda: nearest(Coordinates.TF_HALF_PIXEL_FOR_NN),
+        lambda: nearest(Coordinates.ALIGN_CORNERS, 24),
     ),
     Case("LINT-RESIZE-LINEAR", "8x8x4 -> 16x16x4", lambda: resize(LINEAR), lambda: resize(NEAREST)),
     Case(

@@ -15,6 +15,7 @@ from npuscope.program.modes import Simd
 from npuscope.rules.finding import Hit, Value
 from npuscope.rules.lint_channels import channel_fixes
 from npuscope.rules.queries import is_dense, source
+from npuscope.rules.shared_channels import shared_count
 from npuscope.rules.streams import layer_shape, slowdown
 from npuscope.sim.counters import Bound
 
@@ -92,7 +93,7 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
         factor = slowdown(shape, subject.machine)
         if factor < _SLOW:
             continue
-        fixes = channel_fixes(shape, subject.machine)
+        fixes = channel_fixes(subject.graph, op, subject.machine)
         gains = {fix: _count_gain(subject, op, fix, given) for fix, given in fixes.items()}
         if max((gain or 0.0 for gain in gains.values()), default=0.0) >= _WORTH * run.ms:
             text = f"{shape.inputs} -> {shape.outputs} channels"
@@ -103,11 +104,37 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
 def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
     if fix == "split-outputs":
         return _split_gain(subject, op, [int(part) for part in str(given["parts"]).split("+")])
+    if fix == "pad-channels":
+        return _pad_gain(subject, op, str(given["side"]), int(str(given["padded"])))
     assert subject.graph is not None
     count = int(str(given["channels"]))
     change = Change(inputs=count) if fix == "change-inputs" else Change(outputs=count)
     gain = subject.bench.gain_ms(subject.graph, op, change)
     return None if gain is None else max(0.0, gain)
+
+
+def _pad_gain(subject: Subject, op: Op, side: str, padded: int) -> float | None:
+    """All layers that share the count."""
+    assert subject.graph is not None
+    shared = shared_count(subject.graph, op, side)
+    if shared is None:
+        return None
+    gains = []
+    for layer, place in shared.layers():
+        change = Change(inputs=padded) if place == "inputs" else Change(outputs=padded)
+        gains.append(subject.bench.gain_ms(subject.graph, layer, change))
+    if None in gains:
+        return None
+    copies = _copies_ms(subject, op, padded - shared.count) if shared.repeats else 0.0
+    return max(0.0, sum(gain or 0.0 for gain in gains) - copies)
+
+
+def _copies_ms(subject: Subject, op: Op, new: int) -> float:
+    """Some channels of the layer's data a second time, behind the others."""
+    assert subject.graph is not None
+    data = subject.graph.first_input(op)
+    positions = prod(data.shape[:-1])
+    return 2 * subject.bench.pass_ms(positions * new) + subject.bench.pass_ms(data.elements)
 
 
 def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:

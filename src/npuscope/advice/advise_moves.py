@@ -54,7 +54,7 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
         rate = f"{run.counters.core_cycles / elements:.3g} cycles an element"
         limit = f"{subject.machine.timing.elementwise_cycles:g}"
         evidence = {"ms": round(run.ms, 6)}
-        gains = {"expand-operand": gain}
+        gains = {"full-operand": gain}
         yield Hit(epoch.origin, rate, limit, evidence, gains=gains, epoch=epoch.number)
 
 

@@ -9,13 +9,20 @@ from math import prod
 from npuscope.advice.bench import Change
 from npuscope.advice.fallen import Fallen, fallen_ops
 from npuscope.advice.fitting import is_fitting
-from npuscope.advice.subject import LAYERS, Subject
+from npuscope.advice.subject import LAYERS, UNCOSTED, Subject
 from npuscope.graph.model import Op
 from npuscope.program.model import Buffer, Epoch, Refused
 from npuscope.rules import RULES
 from npuscope.rules.catalogue import Effect, FixTemplate, Kind, RuleInfo, make_finding, rule
 from npuscope.rules.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rules.streams import best_split, layer_shape, parallel_kernels
+from npuscope.rules.shuffles import shuffle_fix
+from npuscope.rules.streams import (
+    LayerShape,
+    best_split,
+    layer_shape,
+    padded_count,
+    parallel_kernels,
+)
 
 _STEP = 8  # channel counts that every mode can cut
 
@@ -97,11 +104,13 @@ def _tensor(buffer: Buffer) -> Value:
 def _time_is_known(epoch: Epoch, subject: Subject) -> bool:
     """Layers on the CPU have no calibrated cost: their time is a lower bound."""
     kernel = epoch.call.kernel if epoch.call else ""
-    return kernel in subject.machine.software or kernel not in (*LAYERS, "MatMul", "TransposeConv")
+    return kernel in subject.machine.software or kernel not in UNCOSTED
 
 
 def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
     """Channel counts that a layer should have, for the fixes that name them."""
+    if epoch.call is not None and epoch.call.kernel == "Transpose":
+        return _shuffle(subject, epoch)
     op = _layer(subject, epoch)
     if op is None or subject.graph is None:
         return {}
@@ -112,7 +121,23 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     return {
         "change-outputs": {"channels": max(1, round(shape.outputs / _STEP)) * _STEP},
         "split-outputs": {"parts": "+".join(map(str, parts))},
+        "pad-channels": _padding(shape, subject),
     }
+
+
+def _shuffle(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
+    ops = subject.graph.ops if subject.graph else ()
+    found = (op for op in ops if op.kind == "Transpose" and set(op.origin) & set(epoch.origin))
+    op = next(found, None)
+    return {} if op is None or subject.graph is None else {**shuffle_fix(subject.graph, op)}
+
+
+def _padding(shape: LayerShape, subject: Subject) -> Mapping[str, Value]:
+    """Outputs of a layer that is off the NPU: any count that can be cut will do."""
+    padded = padded_count([(shape, "outputs")], subject.machine)
+    if padded == shape.outputs:
+        padded = (shape.outputs // _STEP + 1) * _STEP
+    return {"channels": shape.outputs, "padded": padded, "side": "outputs"}
 
 
 def _layer(subject: Subject, epoch: Epoch) -> Op | None:
@@ -143,7 +168,7 @@ def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> f
     op = _layer(subject, fallen.main)
     if op is None or subject.graph is None:
         return None
-    counts = str(given.get("parts") or given.get("channels")).split("+")
+    counts = str(given.get("parts") or given.get("padded") or given.get("channels")).split("+")
     changes = [Change(outputs=int(count)) for count in counts]
     times = [subject.bench.layer_ms(subject.graph, op, change) for change in changes]
     if None in times:

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from npuscope.advice.fix.edits import formats
 from npuscope.advice.sentences import sentences
 from npuscope.rules.catalogue import FixTemplate, Kind, RuleInfo, catalogue
 
@@ -27,7 +28,7 @@ def rule_pages() -> dict[str, str]:
     told = sentences()
     rules = list(catalogue().values())
     pages = {f"{info.id}.md": _page(info, told.get(info.id, "")) for info in rules}
-    return {"index.md": _index(rules), **pages}
+    return {"index.md": _index(rules), "fixes.md": _edits(rules), **pages}
 
 
 def _page(info: RuleInfo, sentence: str) -> str:
@@ -68,8 +69,31 @@ def _fixes(info: RuleInfo) -> Iterator[str]:
 
 def _fix(fix: FixTemplate) -> str:
     kept = "; the network computes the same" if fix.automatic else ""
-    title = re.sub(r"\{(\w+)\}", r"*\1*", fix.title)
-    return f"* `{fix.id}`: {title}{kept}"
+    made = formats(fix.id)
+    by_us = f" ([`npuscope fix`](../fix.md): {' and '.join(made)})" if made else ""
+    return f"* `{fix.id}`: {_title(fix)}{kept}{by_us}"
+
+
+def _title(fix: FixTemplate) -> str:
+    return re.sub(r"\{(\w+)\}", r"*\1*", fix.title)
+
+
+def _edits(rules: list[RuleInfo]) -> str:
+    """Fixes that `npuscope fix` can make."""
+    known = {fix.id: fix for info in rules for fix in info.fixes if formats(fix.id)}
+    lines = ["# Fixes that npuscope makes", ""]
+    lines += _wrapped(
+        "What [`npuscope fix`](../fix.md) can edit, and which rules offer it. Those marked with "
+        "*kept* leave the network's function as it is, up to rounding, and are tried by default; "
+        "the others wait until they are asked for."
+    )
+    lines += ["", "| fix | does | kept | files | offered by |", "|---|---|---|---|---|"]
+    for fix in sorted(known.values(), key=lambda fix: fix.id):
+        offered = ", ".join(_link(i.id) for i in rules if fix.id in {f.id for f in i.fixes})
+        kept = "kept" if fix.automatic else ""
+        made = ", ".join(formats(fix.id))
+        lines.append(f"| `{fix.id}` | {_title(fix)} | {kept} | {made} | {offered} |")
+    return "\n".join([*lines, "", "[All rules](index.md)", ""])
 
 
 def _wrapped(text: str) -> list[str]:

@@ -13,6 +13,8 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 
 LAYERS = ("Conv2D", "FullyConnected")
+# Kernels whose time on the CPU is only bounded from below, unless the machine's file tells it.
+UNCOSTED = (*LAYERS, "MatMul", "TransposeConv")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 def outside_outputs(
-    model: Path | None, graph: Graph, samples: Sequence[Arrays]
+    model: Path | None, graph: Graph, samples: Sequence[Arrays], any_kernels: bool = False
 ) -> tuple[str, list[list[np.ndarray]]] | None:
-    """(runtime's name, outputs in graph order a sample), or None where there is none."""
+    """(runtime's name, outputs in graph order a sample), or None where there is none.
+
+    `any_kernels` lets LiteRT use its optimised ones where it has no reference kernel.
+    """
     name, package = _PACKAGES[graph.numerics]
     if model is None or find_spec(package) is None:
         return None
@@ -35,19 +38,21 @@ def outside_outputs(
         given, made = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
         rows = [[sample[n] for n in graph.inputs] for sample in samples]
         np.savez(given, **_numbered(rows), **_scales(graph))  # type: ignore[arg-type]
-        if not _run_child(name, model, given, made, len(samples)):
+        kernels = "any" if any_kernels else "reference"
+        if not _run_child((name, kernels, str(model), str(given), str(made)), len(samples)):
             return None
         results = _listed(made, len(samples), len(graph.outputs))
     pairs = [zip(row, graph.outputs, strict=True) for row in results]
     return name, [[_quantized(value, graph, output) for value, output in row] for row in pairs]
 
 
-def _run_child(name: str, model: Path, given: Path, made: Path, samples: int) -> bool:
+def _run_child(arguments: tuple[str, ...], samples: int) -> bool:
     # -P: with -m alone, modules that lie in the working directory would be run.
-    command = [sys.executable, "-P", "-m", "npuscope.profile.outside_child", name, str(model)]
+    name = arguments[0]
+    command = [sys.executable, "-P", "-m", "npuscope.profile.outside_child", *arguments]
     try:
         done = subprocess.run(
-            [*command, str(given), str(made)],
+            command,
             capture_output=True,
             timeout=_SECONDS_A_SAMPLE * (samples + 1),
             check=False,

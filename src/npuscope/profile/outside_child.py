@@ -1,6 +1,6 @@
 """The process that runs an outside runtime: python -m npuscope.profile.outside_child
-RUNTIME MODEL INPUTS.npz OUTPUTS.npz. Arrays are named sample_input and sample_output; scale_input
-holds scale and zero point of integers that stand for the reals of a float input."""
+RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz. Arrays are named sample_input and sample_output;
+scale_input holds scale and zero point of integers that stand for the reals of a float input."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Runtime = Callable[[Arrays], Arrays]
 
 
 def main() -> None:
-    name, model, given, made = sys.argv[1:5]
+    name, kernels, model, given, made = sys.argv[1:6]
     results: dict[str, np.ndarray] = {}
     with np.load(given, allow_pickle=False) as file:
         scales = {key: file[key] for key in file.files if key.startswith("scale_")}
-        runtime = _litert(model) if name == "litert" else _onnxruntime(model, scales)
+        runtime = _litert(model, kernels) if name == "litert" else _onnxruntime(model, scales)
         arrays = [key.split("_") for key in file.files if key not in scales]
         samples = 1 + max(int(sample) for sample, _ in arrays)
         inputs = 1 + max(int(number) for _, number in arrays)
@@ -29,13 +29,8 @@ def main() -> None:
     np.savez(made, **results)  # type: ignore[arg-type]
 
 
-def _litert(model: str) -> Runtime:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter = Interpreter(
-        model_path=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
+def _litert(model: str, kernels: str) -> Runtime:
+    interpreter = _interpreter(model, kernels)
     details = interpreter.get_input_details()
 
     def run(inputs: Arrays) -> Arrays:
@@ -45,6 +40,23 @@ def _litert(model: str) -> Runtime:
         return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
     return run
+
+
+def _interpreter(model: str, kernels: str) -> Any:
+    """Some operators have no reference kernel in the version that a file asks for."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    def made(kind: Any) -> Any:
+        interpreter = Interpreter(model_path=model, experimental_op_resolver_type=kind)
+        interpreter.allocate_tensors()
+        return interpreter
+
+    try:
+        return made(OpResolverType.BUILTIN_REF)
+    except (ValueError, RuntimeError):
+        if kernels != "any":
+            raise
+        return made(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

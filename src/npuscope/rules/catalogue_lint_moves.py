@@ -127,6 +127,7 @@ RULES = (
         Confidence.REPORTED,
         "It becomes a convolution that repeats channels and a depth-to-space, which the CPU "
         "drives: about five cycles an output element.",
+        fixes.REPEAT_BY_JOINING,
         FixTemplate("fold-resize", "resize a tensor with fewer channels, or later in the network"),
         cases=("F07",),
         twins=("NA-RESIZE-HYBRID", "NA-OP-SOFTWARE"),
@@ -162,10 +163,8 @@ RULES = (
         Confidence.REPORTED,
         "The vendor's compiler leaves a Sub with a constant on its left to the CPU. Adding the "
         "constant to a Neg maps, but gave 127 for every input.",
-        FixTemplate(
-            "gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)", automatic=True
-        ),
         fixes.NEGATE_BY_PRODUCT,
+        FixTemplate("gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)"),
         FixTemplate("fold-sign", "fold the sign into the layer in front"),
         cases=("F19", "F21"),
         until="4.0",

@@ -100,6 +100,7 @@ RULES = (
         "Nearest resize ends in a depth-to-space",
         "The upsampling is a convolution that repeats channels and a depth-to-space, which a "
         "library call on the CPU drives.",
+        fixes.REPEAT_BY_JOINING,
         FixTemplate("fold-resize", "resize a tensor with fewer channels, or later in the network"),
         confidence=Confidence.REPORTED,
         cases=("F07",),

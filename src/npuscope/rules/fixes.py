@@ -56,6 +56,12 @@ PAD_CONV = FixTemplate(
     automatic=True,
     effect=Effect.MAPS,
 )
+REPEAT_BY_JOINING = FixTemplate(
+    "repeat-by-joining",
+    "repeat pixels by joining the tensor with itself along the channels, between reshapes",
+    automatic=True,
+    effect=Effect.MAPS,
+)
 STRIDE_INSTEAD = FixTemplate(
     "stride-instead", "put the step into the stride of a convolution", automatic=True
 )

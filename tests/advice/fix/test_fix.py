@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import npuscope
+from advice.fix.edits.channel_case import LiteNet, QdqNet
+from advice.fix.edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.fix.candidates import Candidate, Place
 from npuscope.advice.fix.choice import Choice, only
@@ -20,6 +22,7 @@ from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.edit import open_document
 from npuscope.graph.load import load_model, read_model
+from npuscope.program.model import Call
 from npuscope.rules.finding import Fix, Severity
 
 EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
@@ -68,6 +71,24 @@ def test_slopes_are_quantized_and_the_prelu_comes_to_the_npu(tmp_path: Path) -> 
     assert min(e.sqnr_db for e in fixed.effects) > 30
     assert fixed.runtime is not None and fixed.runtime.name == "onnxruntime"
     assert all(effect.sqnr_db > 30 for effect in fixed.runtime.effects)
+
+
+def test_no_layer_of_the_denoiser_stays_on_the_cpu(tmp_path: Path) -> None:
+    """257 channels: the case that a compiler's log calls 'scale-offset format'."""
+    fixed = npuscope.fix(save(tmp_path, "denoiser.onnx", denoiser()), generation="2.2")
+    assert (fixed.before.counts["SW"], fixed.after.counts["SW"]) == (3, 0)
+    assert all(effect.exact for effect in fixed.effects)
+    assert fixed.runtime is not None
+    assert all(effect.exact for effect in fixed.runtime.effects)
+    assert fixed.after.total_ms < 0.5 * fixed.before.total_ms
+
+
+@pytest.mark.parametrize(("net", "ending"), [(QdqNet, "onnx"), (LiteNet, "tflite")])
+def test_a_shuffle_net_is_padded(net: type[QdqNet | LiteNet], ending: str, tmp_path: Path) -> None:
+    fixed = npuscope.fix(save(tmp_path, f"shuffle.{ending}", shuffle_net(net())))
+    assert step(fixed, "pad-channels").outcome.reason == "faster"
+    assert all(effect.exact for effect in fixed.effects)
+    assert fixed.after.total_ms < 0.5 * fixed.before.total_ms
 
 
 def test_the_file_itself_is_not_touched(tmp_path: Path) -> None:
@@ -168,6 +189,15 @@ def test_faster_is_kept_slower_is_not(look: Look) -> None:
         assert (outcome.kept, outcome.reason) == (kept, reason)
     still = judge(candidate(), look, changed(look, 0.0), EXACT, ((), ()))
     assert (still.kept, still.reason) == (False, "it does not help")
+
+
+def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
+    call = Call("FullyConnected", (), ())
+    epochs = (replace(look.build.program.executed[0], call=call), *look.build.program.epochs)
+    program = replace(look.build.program, epochs=epochs)
+    before = replace(look, build=replace(look.build, program=program))
+    outcome = judge(candidate(), before, changed(look, 0.5), EXACT, ((), ()))
+    assert outcome.reason == "layers leave the CPU, whose time there is not known"
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:

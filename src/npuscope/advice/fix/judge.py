@@ -44,6 +44,8 @@ def _by_time(
     change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
     if change < -_NOISE:
         return Outcome(True, "faster")
+    if after.layers_on_cpu < before.layers_on_cpu:
+        return Outcome(True, "layers leave the CPU, whose time there is not known")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Outcome(True, "fewer epochs on the CPU")
     if _count(risks[0], candidate.rule) > _count(risks[1], candidate.rule):

@@ -36,7 +36,7 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
         file = Path(folder) / f"model{path.suffix}"
         file.write_bytes(look.data)
-        found = outside_outputs(file, graph, samples)
+        found = outside_outputs(file, graph, samples, any_kernels=True)
     if found is None:
         return None
     columns = zip(graph.outputs, zip(*found[1], strict=True), strict=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.request import Network
+from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.graph.edit import Document, open_document
 from npuscope.graph.load import model_bytes, read_model
@@ -37,6 +38,14 @@ class Look:
         """Epochs that need the CPU."""
         counts = self.profile.counts
         return counts[EpochKind.SW.value] + counts[EpochKind.HYBRID.value]
+
+
+    @property
+    def layers_on_cpu(self) -> int:
+        """Layers whose time on the CPU nobody has measured: what is told of it is a lower bound."""
+        known = self.build.machine.software
+        calls = [epoch.call for epoch in self.build.program.executed if epoch.call]
+        return sum(c.kernel in UNCOSTED and c.kernel not in known for c in calls)
 
 
 @dataclass(frozen=True, slots=True)

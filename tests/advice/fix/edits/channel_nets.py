@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from advice.fix.edits.channel_case import Data, Net, QdqNet, constants
+import numpy as np
+
+from advice.fix.edits.border_case import graph_of, outside
+from advice.fix.edits.channel_case import SCALE, Data, Net, QdqNet, constants
 from compiler.nets import MACHINES
 from npuscope.advice.explain import explain
+from npuscope.advice.fix.numeric import effects
 from npuscope.building import Build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
@@ -76,3 +80,17 @@ def _pointwise(net: QdqNet, x: Data, outputs: int) -> Data:
     made = constants(net.random, (outputs, 1, x.channels))
     inputs = [x.id, *net.stored(made.weights.transpose(0, 2, 1), made)]
     return net.op("Conv", inputs, (1, 1, outputs), -3, kernel_shape=[1])
+
+
+def check_exact(before: bytes, after: bytes, seeds: int = 2) -> None:
+    """It compiles, and gives the same bits: by our reference, by LiteRT's reference kernels (the
+    fast ones may round another way for other counts) or by onnxruntime."""
+    graph, changed = graph_of(before), graph_of(after)
+    for machine in (MACHINES["2.2"], MACHINES["4.0"]):
+        compile_graph(changed, machine)
+    found = effects(graph, changed, seeds)
+    assert found and all(effect.exact for effect in found), found
+    one, other = outside(before), outside(after)
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        np.testing.assert_allclose(values, other[name], rtol=0, atol=1e-3 * SCALE)

@@ -16,8 +16,11 @@ from advice.fix.edits.number_case import (
     largest_change,
     on_cpu,
 )
+from compiler.nets import MACHINES
 from models import OnnxWriter, TfliteWriter
 from models_tflite import NONE, RELU, SAME, VALID
+from npuscope.advice.fix.edits.narrow import halves
+from npuscope.advice.fix.request import Network
 from npuscope.graph.attrs import ConvAttrs
 
 C, OUT = 8, 1 / 8
@@ -32,7 +35,7 @@ def onnx_net(size: int, kernel: int, pad: int, relu: bool = False) -> bytes:
     return writer.finish({writer.qdq(made, OUT, -100 if relu else 4): None})
 
 
-def integer_net(size: int, kernel: int, pad: int) -> bytes:
+def integer_net(size: int, kernel: int, pad: int, bias_step: int = 4000) -> bytes:
     """The same with a QLinearConv."""
     writer = OnnxWriter()
     x = writer.quantize(writer.input("x", (1, C, size, size)), IN_SCALE, IN_ZERO)
@@ -41,7 +44,7 @@ def integer_net(size: int, kernel: int, pad: int) -> bytes:
         for scale, zero in ((IN_SCALE, IN_ZERO), (1 / 128, 0), (OUT, 4))
     ]
     weights = writer.constant(int8((C, 1, 3, kernel)))
-    bias = writer.constant(np.arange(C, dtype=np.int32) * 40)
+    bias = writer.constant(np.arange(C, dtype=np.int32) * bias_step)
     inputs = [x, *pairs[0], weights, *pairs[1], *pairs[2], bias]
     made = writer.node("QLinearConv", *inputs, name="wide", group=C, pads=[1, pad, 1, pad])
     return writer.finish({writer.dequantize(made, OUT, 4): None})
@@ -77,6 +80,16 @@ def test_two_halves(net: type, kernel: int) -> None:
     assert furthest(before, data) <= 2.01 * OUT
 
 
+def test_the_half_with_the_bias_has_room_for_it() -> None:
+    step = 400_000
+    graph = graph_of(integer_net(13, 7, 3, step))
+    (layer,) = [op for op in graph.ops if op.kind == "Conv2D"]
+    first, second = halves(Network(graph, MACHINES["2.2"]), layer, 6)
+    most = (C - 1) * step * IN_SCALE / 128
+    assert first.reach[1] > most
+    assert second.reach[1] < most / 2
+
+
 def layers(data: bytes) -> list:
     return [op for op in graph_of(data).ops if op.kind == "Conv2D"]
 
@@ -106,7 +119,7 @@ def tflite_net(size: int, kernel: int, padding: int, activation: int = NONE) -> 
     scales = tuple(np.linspace(0.5, 1, C) / 128)
     weights = writer.constant("w", int8((1, 3, kernel, C)), scale=scales, axis=3)
     biases = tuple(IN_SCALE * scale for scale in scales)
-    bias = writer.constant("b", np.arange(C, dtype=np.int32) * 40, scale=biases, axis=0)
+    bias = writer.constant("b", np.arange(C, dtype=np.int32) * 4000, scale=biases, axis=0)
     zero = 4 if activation == NONE else -128
     y = writer.tensor("y", (1, height, width, C), scale=OUT, zero_point=zero)
     options = {"padding": padding, "fusedActivationFunction": activation}

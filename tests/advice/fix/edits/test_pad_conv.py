@@ -50,6 +50,23 @@ def test_the_npu_pads(before: bytes) -> None:
         check_same(before, after)
 
 
+def test_integers_between_integer_layers() -> None:
+    """QOperator form: the Pad itself works on bytes, and fills with the zero point."""
+    net = Qdq()
+    writer = net.writer
+    x = writer.quantize(writer.input("x", (1, 7, 6, 5)), 0.05)
+    steps = [writer.constant(0.05), writer.constant(np.array(0, np.int8))]
+    one = [writer.constant(0.1), writer.constant(np.array(0, np.int8))]
+    ones = writer.constant(np.ones((7, 7, 1, 1), np.int8))
+    y = writer.node("QLinearConv", x, *steps, ones, *one, *steps)
+    pads = writer.constant([0, 0, 0, 0, 0, 5, 0, 0])
+    y = writer.node("Pad", y, pads, steps[1], name="Pad")
+    before = net.finish(net.sigmoid(writer.dequantize(y, 0.05)))
+    after = fixed(before, RULE, FIX)
+    assert off_npu(after) == []
+    check_same(before, after)
+
+
 def test_what_adds_more_than_channels_of_zeros_stays() -> None:
     data = lite([(0, 0), (0, 0), (0, 0), (0, 5)], value=40)
     assert misfit(data, FIX, "PADV2:#0") == "the new channels hold 2.15, not 0"

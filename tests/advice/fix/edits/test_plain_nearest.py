@@ -57,6 +57,14 @@ def test_another_form_of_the_same(before: bytes) -> None:
     assert (form.coordinates, form.rounding) == expected
 
 
+def test_older_files_have_no_such_form() -> None:
+    net = Qdq(opset=10)
+    scales = net.writer.constant([1.0, 1.0, 2.0, 2.0])
+    y = net.writer.node("Resize", net.input((1, 3, 4, 4)), scales, name="Resize", mode="nearest")
+    data = net.finish(net.sigmoid(net.writer.qdq(y, 0.05, -3)))
+    assert misfit(data, FIX, "Resize:Resize") == "the file's opset 10 is older than 11"
+
+
 @pytest.mark.parametrize(
     ("data", "op", "name"),
     [

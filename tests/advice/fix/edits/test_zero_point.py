@@ -99,6 +99,30 @@ def test_onnx_moves_are_tied() -> None:
     assert furthest(before, data) == 0
 
 
+def test_onnx_moves_of_integers_are_tied() -> None:
+    writer = OnnxWriter()
+    q = writer.quantize(writer.input("x", (1, 6, 6, 4)), IN, -3)
+    turned = writer.node("Transpose", q, perm=[0, 3, 1, 2])
+    x = writer.dequantize(turned, IN, -3)
+    made = writer.qdq(conv(writer, x, int8((8, 4, 1, 1)), name="first"), 1 / 16, 3)
+    again = writer.qdq(writer.node("Sigmoid", writer.dequantize(q, IN, -3)), 1 / 256, -128)
+    before = writer.finish({made: None, again: None})
+    data = edited(before, "zero-point", "Conv:first")
+    assert furthest(before, data) == 0
+
+
+def test_onnx_moves_behind_the_tensor_are_tied() -> None:
+    writer = OnnxWriter()
+    q = writer.quantize(writer.input("x", (1, 4, 6, 6)), IN, -3)
+    x = writer.dequantize(q, IN, -3)
+    made = writer.qdq(conv(writer, x, int8((8, 4, 1, 1)), name="first"), 1 / 16, 3)
+    turned = writer.dequantize(writer.node("Transpose", q, perm=[0, 2, 3, 1]), IN, -3)
+    again = writer.qdq(writer.node("Sigmoid", turned), 1 / 256, -128)
+    before = writer.finish({made: None, again: None})
+    data = edited(before, "zero-point", "Conv:first")
+    assert furthest(before, data) == 0
+
+
 def integer_net(zero: int) -> bytes:
     """A QLinearConv, whose bias has no scale of its own."""
     writer = OnnxWriter()
@@ -107,7 +131,7 @@ def integer_net(zero: int) -> bytes:
         [writer.constant(np.array(scale, np.float32)), writer.constant(np.array(point, np.int8))]
         for scale, point in ((IN, zero), (1 / 128, 0), (1 / 16, 3))
     ]
-    weights, bias = writer.constant(int8((8, 4, 3, 3))), np.arange(8, dtype=np.int32) * 900
+    weights, bias = writer.constant(int8((8, 4, 3, 3))), np.arange(8, dtype=np.int32) * 7000
     inputs = [x, *pairs[0], weights, *pairs[1], *pairs[2], writer.constant(bias)]
     made = writer.node("QLinearConv", *inputs, name="first")
     return writer.finish({writer.dequantize(made, 1 / 16, 3): None})
@@ -138,7 +162,7 @@ def tflite_net(zero: int, kind: str = "") -> bytes:
     pads = writer.constant("pads", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
     wide = writer.tensor("wide", (1, 8, 8, 4), scale=IN, zero_point=zero)
     weights = writer.constant("w", int8((8, 3, 3, 4)), scale=1 / 128)
-    bias = writer.constant("b", np.arange(8, dtype=np.int32) * 900, scale=IN / 128)
+    bias = writer.constant("b", np.arange(8, dtype=np.int32) * 7000, scale=IN / 128)
     y = writer.tensor("y", (1, 8, 8, 8), scale=1 / 16, zero_point=3)
     writer.op("PAD", [x, pads], [wide])
     writer.op("CONV_2D", [wide, weights, bias], [y], padding=SAME)

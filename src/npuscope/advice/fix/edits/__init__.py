@@ -45,6 +45,7 @@ _FILES: tuple[str, ...] = (
     "nearest_resize_onnx",
     "nearest_resize_tflite",
     "plain_nearest",
+    "repeat_by_joining",
     "explicit_pad",
     "add_behind",
     "mean_times_n",
@@ -73,6 +74,12 @@ def tflite_edit(fix: str) -> Callable[[TfliteEdit], TfliteEdit]:
         return function
 
     return named
+
+
+def formats(fix: str) -> tuple[str, ...]:
+    """Kinds of files that the edit is written for; none: a fix that only people can make."""
+    _load()
+    return tuple(name for name, known in (("ONNX", _ONNX), ("TFLite", _TFLITE)) if fix in known)
 
 
 def has_edit(fix: str, format: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
+from npuscope.advice.fix.edits.copying_onnx import check_opset
+from npuscope.advice.fix.edits.views_tflite import add_reshape
 from npuscope.advice.fix.edits.weights_onnx import onnx_place
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
@@ -17,6 +19,7 @@ from npuscope.graph.edit.tflite_records import Record
 @onnx_edit("constant-slice")
 def in_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, ("Gather",))
+    check_opset(document, 10)
     source, result = node.input[0], node.output[0]
     shape = document.shape(source)
     if shape is None:
@@ -33,7 +36,8 @@ def in_onnx(document: OnnxDocument, request: Request) -> None:
     cut = document.fresh(f"{result}_slice") if is_single else result
     document.add_node("Slice", (source, *bounds), cut)
     if is_single:
-        sizes = np.array([*shape[:axis], *shape[axis + 1 :]], np.int64)
+        # 0 stands for the size that the tensor has: it may be open.
+        sizes = np.array([*[0] * axis, *shape[axis + 1 :]], np.int64)
         document.add_node("Reshape", (cut, document.add_constant(f"{result}_shape", sizes)), result)
 
 
@@ -59,11 +63,7 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
         return
     cut = document.add_tensor(f"{result.name}_slice", source.type, sizes.tolist(), source.quant)
     document.add_op("SLICE", (source, begin, size), (cut,), Record("SliceOptions"), 2)
-    shape = np.array(result.shape, np.int32)
-    given = document.add_tensor(f"{result.name}_shape", "INT32", shape.shape, None, shape)
-    document.add_op(
-        "RESHAPE", (cut, given), (result,), Record("ReshapeOptions", {"NewShape": shape})
-    )
+    add_reshape(document, cut, result)
 
 
 def _neighbours(indices: np.ndarray | None, size: int) -> tuple[int, int]:

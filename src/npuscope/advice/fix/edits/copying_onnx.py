@@ -19,16 +19,39 @@ _MOVERS = (
     *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "MaxPool", "Pad"),
     *("Slice", "Gather", "Split", "DepthToSpace", "SpaceToDepth", "Relu", "Clip"),
 )
+# Scale and zero point of their results are inputs 6 and 7.
+_INTEGER_OPS = ("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul")
+
+
+def check_opset(document: OnnxDocument, least: int) -> None:
+    """The form that a new node has came with this opset."""
+    if document.opset < least:
+        raise NotFitting(f"the file's opset {document.opset} is older than {least}")
 
 
 def moved_quant(document: OnnxDocument, tensor: str) -> OnnxQuant:
-    """Of a float tensor: that of the integers whose values it holds."""
+    """That of the integers whose values a tensor holds."""
+    node = _first_maker(document, tensor)
+    if node is not None and node.op_type in (QUANTIZE, DEQUANTIZE):
+        return activation_quant(document, node)
+    if node is not None and node.op_type in _INTEGER_OPS:
+        scale, zero = (document.constant(node.input[place]) for place in (6, 7))
+        if scale is not None and zero is not None:
+            return OnnxQuant(scale, zero)
+    raise NotFitting(f"'{tensor}' is not quantized")
+
+
+def is_integer(document: OnnxDocument, tensor: str) -> bool:
+    node = _first_maker(document, tensor)
+    return node is not None and node.op_type in (QUANTIZE, *_INTEGER_OPS)
+
+
+def _first_maker(document: OnnxDocument, tensor: str) -> Node | None:
+    """The node that made the values, before any moves."""
     node = document.producer(tensor)
     while node is not None and node.op_type in _MOVERS:
         node = document.producer(node.input[0])
-    if node is None or node.op_type != DEQUANTIZE:
-        raise NotFitting(f"'{tensor}' is not quantized")
-    return activation_quant(document, node)
+    return node
 
 
 def image_shape(document: OnnxDocument, tensor: str) -> tuple[int, int, int, int]:
@@ -82,21 +105,26 @@ def copy_instead(
 ) -> None:
     """A convolution (O, I / groups, kh, kw) in place of a node that moves values."""
     source, result = node.input[0], node.output[0]
-    quant = moved_quant(document, source)
+    quant, integers = moved_quant(document, source), is_integer(document, source)
     document.remove(node)
-    data = quantized(document, source, quant)
-    weights = int8_constant(document, f"{result}_kernels", kernels)
-    shape = [*kernels.shape[2:]]
+    data = source if integers else quantized(document, source, quant)
+    made = document.fresh(f"{result}_float") if integers else result
+    if integers:
+        constants = add_pair_constants(document, result, quant)
+        data = document.fresh(f"{source}_dequantized")
+        document.add_node(DEQUANTIZE, (source, *constants), data)
+        document.add_node(QUANTIZE, (made, *constants), result)
     document.add_node(
         "Conv",
-        (data, weights),
-        result,
-        kernel_shape=shape,
+        (data, int8_constant(document, f"{result}_kernels", kernels)),
+        made,
+        kernel_shape=[*kernels.shape[2:]],
         strides=[*strides],
         pads=[*pads],
         group=groups,
     )
-    bind(document, result, quant)
+    if not integers:
+        bind(document, result, quant)
 
 
 def bind(document: OnnxDocument, tensor: str, quant: OnnxQuant) -> None:

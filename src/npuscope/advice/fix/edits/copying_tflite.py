@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 
-from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs import Attrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.tflite_document import EditOp, EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
 from npuscope.graph.model import Quant
 
 SAME, VALID = 0, 1
-A = TypeVar("A", bound=Attrs)
-
-
-def attrs_of(request: Request, kind: str, record: type[A]) -> A:
-    """Of the network's op that a finding is about, with all its numbers resolved."""
-    ops = (op for op in request.network.graph.ops if op.kind == kind)
-    found = next((op for op in ops if set(op.origin) & set(request.ops)), None)
-    if found is None:
-        raise NotFitting(f"none of its ops is a {kind} of the network")
-    return found.attrs_as(record)
 
 
 def image(tensor: EditTensor | None) -> EditTensor:

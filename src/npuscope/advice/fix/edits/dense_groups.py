@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.weights_onnx import onnx_layer, onnx_place
+from npuscope.advice.fix.edits.weights_onnx import onnx_layer, onnx_place, title
 from npuscope.advice.fix.edits.weights_tflite import (
     DEPTHWISE,
     TfliteLayer,
@@ -56,7 +56,7 @@ def block_diagonal(
 def dense_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, ("Conv", "QLinearConv"))
     layer = onnx_layer(document, node)
-    origin = f"{node.op_type}:{node.name}"
+    origin = title(node)
     if layer is None:
         raise NotFitting(f"the weights or the bias of {origin} are computed")
     _check(layer.groups, layer.is_depthwise, origin)

@@ -16,15 +16,15 @@ from npuscope.advice.fix.edits.pairs_onnx import (
     dequantizer,
     quantizers,
 )
+from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS
+from npuscope.advice.fix.edits.views_tflite import add_reshape
 from npuscope.advice.fix.edits.weights_onnx import onnx_place, stored
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument
 from npuscope.graph.edit.tflite_document import EditOp, EditTensor, TfliteDocument
-from npuscope.graph.edit.tflite_records import Record
 
-_LONGEST_AXIS = 65535  # what the NPU's size registers hold
 _BOTH = "no operand has the full shape"
 
 
@@ -46,17 +46,10 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
     full = document.add_tensor(f"{constant.name}_full", constant.type, flat, constant.quant, values)
     row = document.add_tensor(f"{data.name}_row", data.type, flat, data.quant)
     made = document.add_tensor(f"{result.name}_row", result.type, flat, result.quant)
-    _add_reshape(document, data, row)
+    add_reshape(document, data, row)
     op.inputs = [full, row] if place == 0 else [row, full]
     op.outputs = [made]
-    _add_reshape(document, made, result)
-
-
-def _add_reshape(document: TfliteDocument, source: EditTensor, result: EditTensor) -> None:
-    sizes = np.array(result.shape, np.int32)
-    shape = document.add_tensor(f"{result.name}_shape", "INT32", sizes.shape, None, sizes)
-    options = Record("ReshapeOptions", {"NewShape": sizes})
-    document.add_op("RESHAPE", (source, shape), (result,), options)
+    add_reshape(document, made, result)
 
 
 def _repeat_tflite(document: TfliteDocument, op: EditOp, result: EditTensor) -> None:
@@ -97,12 +90,12 @@ def in_onnx(document: OnnxDocument, request: Request) -> None:
         inputs.append(document.add_constant(f"{constant.name}_full_zero", constant.zero_point))
     full = document.fresh(f"{constant.name}_full_dequantized")
     document.add_node(DEQUANTIZE, inputs, full)
-    row = quantized(document, _reshaped(document, data, flat), source)
+    row = quantized(document, _reshaped(document, data, (-1, flat[1])), source)
     made = document.fresh(f"{result}_row")
     document.add_node(node.op_type, (full, row) if place == 0 else (row, full), made)
     document.remove(node)
     back = quantized(document, made, target)
-    sizes = document.add_constant(f"{result}_shape", np.array(shape, np.int64))
+    sizes = document.add_constant(f"{result}_shape", np.array((-1, *shape[1:]), np.int64))
     document.add_node("Reshape", (back, sizes), result)
 
 
@@ -135,5 +128,5 @@ def _repeat_onnx(document: OnnxDocument, node: Node) -> None:
 
 
 def _check_length(shape: tuple[int, ...]) -> None:
-    if int(np.prod(shape)) > _LONGEST_AXIS:
+    if int(np.prod(shape)) > LONGEST_AXIS:
         raise NotFitting(f"{int(np.prod(shape))} elements are more than an axis of the NPU holds")

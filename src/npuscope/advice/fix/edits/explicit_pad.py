@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.copying_onnx import image_shape, moved_quant, quantized
-from npuscope.advice.fix.edits.copying_tflite import attrs_of
+from npuscope.advice.fix.edits.copying_onnx import check_opset, image_shape, moved_quant, quantized
+from npuscope.advice.fix.edits.network_op import attrs_of
 from npuscope.advice.fix.edits.weights_onnx import onnx_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs import PoolAttrs
@@ -18,6 +18,7 @@ from npuscope.graph.edit.onnx_document import OnnxDocument
 def in_onnx(document: OnnxDocument, request: Request) -> None:
     """Where padding does not count, every border has its own divisor: no op has that."""
     node = onnx_place(document, request, ("AveragePool",))
+    check_opset(document, 11)
     source = node.input[0]
     image_shape(document, source)
     quant = moved_quant(document, source)

@@ -90,7 +90,7 @@ def _other(document: OnnxDocument, node: Node, maker: Node) -> str:
     names = [name for name in node.input if _maker(document, name) is not maker]
     if len(names) != 1:
         raise NotFitting(_NO_GATE)
-    return names[0]
+    return str(names[0])
 
 
 def _maker(document: OnnxDocument, tensor: str) -> Node | None:

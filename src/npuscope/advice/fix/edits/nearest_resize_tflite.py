@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import tflite_edit
-from npuscope.advice.fix.edits.copying_tflite import add_depthwise, attrs_of, bytes_like, image
-from npuscope.advice.fix.edits.smoothing import Smoothing, smoothing
+from npuscope.advice.fix.edits.copying_tflite import add_depthwise, image
+from npuscope.advice.fix.edits.network_op import attrs_of
+from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS, Smoothing, smoothing
+from npuscope.advice.fix.edits.views_tflite import joined, like, reshaped
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs_moves import ResizeAttrs
-from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
 
-_LONGEST_AXIS = 65535  # what the NPU's size registers hold
+_SYMMETRIC = 1  # the edge pixel itself comes first
 
 
 @tflite_edit("nearest-resize")
@@ -27,14 +28,9 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
         document.remove(op)
         _add_nearest(document, source, result)
         return
-    extra = form.before + form.after
-    if (height + extra) * (width + extra) * channels > _LONGEST_AXIS:
-        raise NotFitting(
-            f"an image of {height}x{width}x{channels} is too large to repeat its edges"
-        )
     document.remove(op)
     wide = _with_edges(document, source, form)
-    large = _like(document, source, f"{result.name}_nearest", _scaled(wide, form.factor))
+    large = like(document, source, f"{result.name}_nearest", _scaled(wide, form.factor))
     _add_nearest(document, wide, large)
     kernels = np.repeat(form.steps[np.newaxis, :, :, np.newaxis], channels, axis=3)
     add_depthwise(document, large, result, kernels, scale=form.scale)
@@ -56,12 +52,25 @@ def _with_edges(document: TfliteDocument, source: EditTensor, form: Smoothing) -
     """Columns, then rows, joined as channels: that is what the stream engines can do."""
     images, height, width, channels = source.shape
     ends = (form.before, form.after)
-    columns = _reshaped(document, source, (images, height, 1, width * channels))
+    if (height + sum(ends)) * (width + sum(ends)) * channels > LONGEST_AXIS:
+        return _padded(document, source, ends)
+    columns = reshaped(document, source, (images, height, 1, width * channels))
     columns = _joined(document, columns, channels, ends)
     row = columns.shape[3]
-    rows = _reshaped(document, columns, (images, 1, 1, height * row))
+    rows = reshaped(document, columns, (images, 1, 1, height * row))
     rows = _joined(document, rows, row, ends)
-    return _reshaped(document, rows, (images, height + sum(ends), row // channels, channels))
+    return reshaped(document, rows, (images, height + sum(ends), row // channels, channels))
+
+
+def _padded(document: TfliteDocument, source: EditTensor, ends: tuple[int, int]) -> EditTensor:
+    """By the CPU: too many values for one row of channels."""
+    sizes = np.array([(0, 0), ends, ends, (0, 0)], np.int32)
+    pads = document.add_tensor(f"{source.name}_pads", "INT32", sizes.shape, None, sizes)
+    shape = tuple(n + int(s.sum()) for n, s in zip(source.shape, sizes, strict=True))
+    result = like(document, source, f"{source.name}_edges", shape)
+    options = Record("MirrorPadOptions", {"Mode": _SYMMETRIC})
+    document.add_op("MIRROR_PAD", (source, pads), (result,), options, version=2)
+    return result
 
 
 def _joined(
@@ -71,15 +80,11 @@ def _joined(
     last = source.shape[3] - size
     front = [_cut(document, source, 0, size) for _ in range(ends[0])]
     back = [_cut(document, source, last, size) for _ in range(ends[1])]
-    shape = (*source.shape[:3], source.shape[3] + sum(ends) * size)
-    result = _like(document, source, f"{source.name}_edges", shape)
-    options = Record("ConcatenationOptions", {"Axis": 3})
-    document.add_op("CONCATENATION", (*front, source, *back), (result,), options, version=2)
-    return result
+    return joined(document, [*front, source, *back])
 
 
 def _cut(document: TfliteDocument, source: EditTensor, first: int, size: int) -> EditTensor:
-    result = _like(document, source, f"{source.name}_edge", (*source.shape[:3], size))
+    result = like(document, source, f"{source.name}_edge", (*source.shape[:3], size))
     begin, sizes = np.array([0, 0, 0, first], np.int32), np.array(result.shape, np.int32)
     places = [
         document.add_tensor(f"{result.name}_{name}", "INT32", (4,), None, values)
@@ -87,19 +92,3 @@ def _cut(document: TfliteDocument, source: EditTensor, first: int, size: int) ->
     ]
     document.add_op("SLICE", (source, *places), (result,), Record("SliceOptions"), version=2)
     return result
-
-
-def _reshaped(document: TfliteDocument, source: EditTensor, shape: tuple[int, ...]) -> EditTensor:
-    result = _like(document, source, f"{source.name}_view", shape)
-    sizes = np.array(shape, np.int32)
-    given = document.add_tensor(f"{result.name}_shape", "INT32", (len(shape),), None, sizes)
-    document.add_op(
-        "RESHAPE", (source, given), (result,), Record("ReshapeOptions", {"NewShape": sizes})
-    )
-    return result
-
-
-def _like(
-    document: TfliteDocument, source: EditTensor, stem: str, shape: tuple[int, ...]
-) -> EditTensor:
-    return document.add_tensor(stem, source.type, shape, bytes_like(source))

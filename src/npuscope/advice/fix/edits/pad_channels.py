@@ -10,7 +10,7 @@ from npuscope.advice.fix.edits.pad_onnx import OnnxChannels
 from npuscope.advice.fix.edits.pad_region import FRONT, Region, T, Unjoined, View, find_region
 from npuscope.advice.fix.edits.pad_tflite import TfliteChannels
 from npuscope.advice.fix.edits.repeat_channels import repeat_onnx, repeat_tflite
-from npuscope.advice.fix.edits.weights_onnx import LAYERS, onnx_layer, onnx_place
+from npuscope.advice.fix.edits.weights_onnx import LAYERS, onnx_layer, onnx_place, title
 from npuscope.advice.fix.edits.weights_tflite import LAYERS as TFLITE_LAYERS
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
@@ -18,6 +18,7 @@ from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument
 from npuscope.rules.finding import Value
+from npuscope.text import safe_terminal
 
 
 def _number(value: Value) -> int:
@@ -31,7 +32,7 @@ def _new_channels(request: Request, count: int, name: str) -> int:
     if count == padded:
         return 0
     if count != before or padded < before:
-        raise NotFitting(f"'{name}' has {count} channels, not {before}")
+        raise NotFitting(f"'{safe_terminal(name)}' has {count} channels, not {before}")
     return padded - before
 
 
@@ -63,11 +64,11 @@ def pad_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, LAYERS)
     layer = onnx_layer(document, node)
     if layer is None:
-        raise NotFitting(f"the weights or the bias of {node.op_type}:{node.name} are computed")
+        raise NotFitting(f"the weights or the bias of {title(node)} are computed")
     tensor = node.input[0] if request.parameters.get("side") == "inputs" else node.output[0]
     shape = document.shape(tensor)
     if shape is None or len(shape) <= layer.channel_axis:
-        raise NotFitting(f"the shape of '{tensor}' is not known")
+        raise NotFitting(f"the shape of '{safe_terminal(tensor)}' is not known")
     new = _new_channels(request, shape[layer.channel_axis], tensor)
     if new:
         try:

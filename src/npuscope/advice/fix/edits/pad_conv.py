@@ -8,10 +8,12 @@ from npuscope.advice.fix.edits import onnx_edit, tflite_edit
 from npuscope.advice.fix.edits.copying_onnx import (
     copy_instead,
     image_shape,
+    is_integer,
     moved_quant,
     numbers,
 )
-from npuscope.advice.fix.edits.copying_tflite import add_dense, attrs_of, bytes_like, image
+from npuscope.advice.fix.edits.copying_tflite import add_dense, bytes_like, image
+from npuscope.advice.fix.edits.network_op import attrs_of
 from npuscope.advice.fix.edits.weights_onnx import onnx_place
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
@@ -29,7 +31,6 @@ def in_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, ("Pad",))
     channels = image_shape(document, node.input[0])[1]
     pads = _onnx_pads(document, node)
-    moved_quant(document, node.input[0])
     _check(pads, _onnx_value(document, node), pads[1])
     kernels = _copies(channels, *pads[1]).reshape(-1, channels, 1, 1)
     around = (pads[2][0], pads[3][0], pads[2][1], pads[3][1])
@@ -50,12 +51,17 @@ def _onnx_pads(document: OnnxDocument, node: Node) -> Pads:
 
 
 def _onnx_value(document: OnnxDocument, node: Node) -> float:
+    """The real value of the padding."""
+    quant = moved_quant(document, node.input[0])
+    value = document.attribute(node, "value", 0.0)
     if len(node.input) > 2 and node.input[2]:
-        value = document.constant(node.input[2])
-        if value is None:
+        stated = document.constant(node.input[2])
+        if stated is None:
             raise NotFitting("the value of the padding is computed")
-        return float(value.reshape(-1)[0])
-    return float(document.attribute(node, "value", 0.0))
+        value = stated.reshape(-1)[0]
+    if not is_integer(document, node.input[0]):
+        return float(value)
+    return float(value - quant.zero_point.reshape(-1)[0]) * float(quant.scale.reshape(-1)[0])
 
 
 @tflite_edit("pad-conv")

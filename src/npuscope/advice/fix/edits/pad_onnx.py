@@ -6,8 +6,9 @@ import numpy as np
 
 from npuscope.advice.fix.edits.channelwise_onnx import data_inputs, follow, is_channelwise
 from npuscope.advice.fix.edits.pad_region import FRONT, Pads, Region, Role, Step, layout
-from npuscope.advice.fix.edits.weights_onnx import LAYERS, OnnxLayer, onnx_layer
+from npuscope.advice.fix.edits.weights_onnx import LAYERS, OnnxLayer, onnx_layer, title
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
+from npuscope.text import safe_terminal
 
 
 class OnnxChannels:
@@ -44,7 +45,7 @@ class OnnxChannels:
         return self.document.is_output(tensor)
 
     def title(self, tensor: str) -> str:
-        return f"'{tensor}'"
+        return f"'{safe_terminal(tensor)}'"
 
     def _for(self, step: Step[str], tensor: str) -> Step[str]:
         """A node that reads the tensor as something else than data is foreign to it."""
@@ -58,7 +59,7 @@ class OnnxChannels:
         return self._known[id(node)]
 
     def _found(self, node: Node) -> Step[str]:
-        name, outputs = f"{node.op_type}:{node.name}", tuple(node.output)
+        name, outputs = title(node), tuple(node.output)
         if node.op_type in LAYERS:
             return self._layer(node, name)
         if node.op_type == "Concat" and self._is_axis(node, len(self.shapes[outputs[0]])):

@@ -13,6 +13,7 @@ from npuscope.advice.fix.edits.weights_tflite import (
 )
 from npuscope.graph.edit.tflite_document import EditOp, EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
+from npuscope.text import safe_terminal
 
 _ONE_INPUT = (
     "RELU",
@@ -60,7 +61,7 @@ class TfliteChannels:
         return self.document.is_output(tensor)
 
     def title(self, tensor: EditTensor) -> str:
-        return f"'{tensor.name}'"
+        return f"'{safe_terminal(tensor.name)}'"
 
     def _for(self, step: Step[EditTensor], tensor: EditTensor) -> Step[EditTensor]:
         """An op that reads the tensor as something else than data is foreign to it."""
@@ -71,7 +72,7 @@ class TfliteChannels:
     def _step(self, op: EditOp) -> Step[EditTensor]:
         if op not in self._known:
             role, inputs, ranges = self._found(op)
-            name = op.origin or f"{op.kind}:{op.outputs[0].name}"
+            name = op.origin or f"{op.kind}:{self.title(op.outputs[0])}"
             even = op.kind == "SPLIT"
             self._known[op] = Step(name, role, inputs, tuple(op.outputs), op, ranges, even)
         return self._known[op]

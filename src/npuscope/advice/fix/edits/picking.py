@@ -23,7 +23,7 @@ def picked(
 
 def repeated(values: np.ndarray, index: Sequence[int], axis: int = 0) -> np.ndarray:
     """As `picked`, with new channels like the first one: for scales, which cannot be zero."""
-    return np.take(values, np.maximum(np.asarray(index), 0), axis)
+    return np.asarray(np.take(values, np.maximum(np.asarray(index), 0), axis))
 
 
 def padded_index(count: int, padded: int) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_tflite import attrs_of
+from npuscope.advice.fix.edits.copying_onnx import check_opset
+from npuscope.advice.fix.edits.network_op import network_op
 from npuscope.advice.fix.edits.weights_onnx import onnx_place
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
@@ -18,6 +19,7 @@ from npuscope.rules.moves import repeats_pixels
 @onnx_edit("plain-nearest")
 def in_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, ("Resize",))
+    check_opset(document, 11)
     _check(request)
     document.set_attribute(node, "coordinate_transformation_mode", "asymmetric")
     document.set_attribute(node, "nearest_mode", "floor")
@@ -31,8 +33,7 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
 
 
 def _check(request: Request) -> None:
-    graph = request.network.graph
-    ops = [op for op in graph.ops if op.kind == "Resize" and set(op.origin) & set(request.ops)]
-    if not ops or not repeats_pixels(graph, ops[0]):
-        attrs = attrs_of(request, "Resize", ResizeAttrs)
-        raise NotFitting(f"'{attrs.coordinates.value}' picks other pixels than 'asymmetric' here")
+    op = network_op(request, "Resize")
+    if not repeats_pixels(request.network.graph, op):
+        name = op.attrs_as(ResizeAttrs).coordinates.value
+        raise NotFitting(f"'{name}' picks other pixels than 'asymmetric' here")

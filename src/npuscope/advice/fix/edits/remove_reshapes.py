@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import chain_onnx, chain_tflite, onnx_edit, tflite_edit
+from npuscope.advice.fix.edits.views_tflite import add_reshape
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
-from npuscope.graph.edit.tflite_records import Record
 
 _ONNX = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _TFLITE = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
@@ -51,12 +51,9 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
         chain_tflite.bypass(document, first, last, chain)
         return
     _check_mergeable(first is last, bool(chain), source.shape, result.shape)
-    sizes = np.array(result.shape, np.int32)
-    shape = document.add_tensor(f"{result.name}_shape", "INT32", sizes.shape, None, sizes)
-    options = Record("ReshapeOptions", {"NewShape": sizes})
     document.remove(last)
     chain_tflite.drop_unread(document, first)
-    document.add_op("RESHAPE", (source, shape), (result,), options)
+    add_reshape(document, source, result)
 
 
 def _check_mergeable(

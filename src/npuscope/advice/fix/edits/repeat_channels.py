@@ -15,6 +15,7 @@ from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
+from npuscope.text import safe_terminal
 
 
 def repeat_onnx(document: OnnxDocument, tensor: str, axis: int, new: int) -> None:
@@ -25,9 +26,9 @@ def repeat_onnx(document: OnnxDocument, tensor: str, axis: int, new: int) -> Non
     maker = document.producer(tensor)
     real = not readers or not readers[0].is_integer
     if not readers or shape is None or new > shape[axis]:
-        raise NotFitting(f"no layer could read copies of channels of '{tensor}'")
+        raise NotFitting(f"no layer could read copies of channels of '{safe_terminal(tensor)}'")
     if real and (maker is None or maker.op_type != DEQUANTIZE):
-        raise NotFitting(f"'{tensor}' is not quantized")
+        raise NotFitting(f"'{safe_terminal(tensor)}' is not quantized")
     wide = _joined_onnx(document, tensor, axis, new, maker if real else None)
     for layer in readers:
         _read_onnx(document, layer, wide, new)
@@ -67,7 +68,9 @@ def repeat_tflite(document: TfliteDocument, tensor: EditTensor, new: int) -> Non
     readers = [one for one in layers if one and _is_dense(one, tensor)]
     count, rank = tensor.shape[-1], len(tensor.shape)
     if not readers or new > count:
-        raise NotFitting(f"no layer could read copies of channels of '{tensor.name}'")
+        raise NotFitting(
+            f"no layer could read copies of channels of '{safe_terminal(tensor.name)}'"
+        )
     bounds = {"begin": [0] * rank, "size": [*tensor.shape[:-1], new]}
     constants = [
         document.add_tensor(

@@ -12,7 +12,7 @@ import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
 from npuscope.advice.fix.edits.pad_channels import pad_onnx_tensor, pad_tflite_tensor
-from npuscope.advice.fix.edits.weights_onnx import Stored, onnx_place, store
+from npuscope.advice.fix.edits.weights_onnx import Stored, onnx_place, store, title
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
@@ -62,8 +62,9 @@ def _new_channels(
 @onnx_edit("shuffle-conv")
 def shuffle_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, ("Transpose",))
-    origin, name = f"Transpose:{node.name}", node.name or "shuffle"
-    first, last = _above(document, node), _below(document, node)
+    origin, name = title(node), node.name or "shuffle"
+    between: list[Node] = []
+    first, last = _above(document, node, between), _below(document, node, between)
     if first is None or last is None:
         raise NotFitting(f"{origin} does not stand alone between two Reshapes")
     source, result = first.input[0], last.output[0]
@@ -73,6 +74,8 @@ def shuffle_onnx(document: OnnxDocument, request: Request) -> None:
     maker = document.producer(source)
     if maker is None or maker.op_type != DEQUANTIZE:
         raise NotFitting(f"the data of {origin} are not quantized")
+    if not all(_is_alike(document, maker, other) for other in between):
+        raise NotFitting(f"the data of {origin} are quantized anew on their way")
     zero_point = _zero_point(document, maker)
     held = _stored(document, f"{result}_shuffle", order)
     document.remove(last)
@@ -102,8 +105,15 @@ def _stored(document: OnnxDocument, name: str, order: np.ndarray) -> str:
     return store(document, Stored(name, weights, scale, zero))
 
 
-def _above(document: OnnxDocument, node: Node) -> Node | None:
-    """The Reshape in front, with nothing but quantization between."""
+def _is_alike(document: OnnxDocument, one: Node, other: Node) -> bool:
+    """Two nodes with the same scale and zero point."""
+    first, second = document.quant(one), document.quant(other)
+    alike = np.array_equal(first.scale, second.scale)
+    return alike and np.array_equal(first.zero_point, second.zero_point)
+
+
+def _above(document: OnnxDocument, node: Node, passed: list[Node]) -> Node | None:
+    """The Reshape in front, with nothing but quantization between, which is `passed`."""
     tensor = node.input[0]
     while (maker := document.producer(tensor)) is not None:
         if document.is_output(tensor) or len(document.readers(tensor)) != 1:
@@ -112,11 +122,12 @@ def _above(document: OnnxDocument, node: Node) -> Node | None:
             return maker
         if maker.op_type not in (QUANTIZE, DEQUANTIZE):
             return None
+        passed.append(maker)
         tensor = maker.input[0]
     return None
 
 
-def _below(document: OnnxDocument, node: Node) -> Node | None:
+def _below(document: OnnxDocument, node: Node, passed: list[Node]) -> Node | None:
     """The Reshape behind."""
     tensor = node.output[0]
     while not document.is_output(tensor) and len(document.readers(tensor)) == 1:
@@ -125,6 +136,7 @@ def _below(document: OnnxDocument, node: Node) -> Node | None:
             return reader
         if reader.op_type not in (QUANTIZE, DEQUANTIZE):
             return None
+        passed.append(reader)
         tensor = reader.output[0]
     return None
 

@@ -13,6 +13,7 @@ import numpy as np
 from npuscope.graph.attrs_moves import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.graph.edit import NotFitting
 
+LONGEST_AXIS = 65535  # what the NPU's size registers hold
 _LARGEST_FACTOR = 4  # kernels grow with it
 _CENTRED = (Coordinates.HALF_PIXEL, Coordinates.PYTORCH_HALF_PIXEL)
 

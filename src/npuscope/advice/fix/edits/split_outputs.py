@@ -22,6 +22,7 @@ from npuscope.advice.fix.edits.weights_onnx import (
     attributes_of,
     onnx_layer,
     onnx_place,
+    title,
 )
 from npuscope.advice.fix.edits.weights_tflite import LAYERS as TFLITE_LAYERS
 from npuscope.advice.fix.edits.weights_tflite import TfliteLayer, tflite_layer, tflite_place
@@ -49,7 +50,7 @@ def _ranges(layer: OnnxLayer | TfliteLayer | None, origin: str, request: Request
 def split_onnx(document: OnnxDocument, request: Request) -> None:
     node = onnx_place(document, request, LAYERS)
     layer = onnx_layer(document, node)
-    parts = _ranges(layer, f"{node.op_type}:{node.name}", request)
+    parts = _ranges(layer, title(node), request)
     assert layer is not None
     chain = [] if layer.is_integer else _to_quantize(document, layer)
     last = chain[-2] if len(chain) > 1 else node  # what the Quantize reads

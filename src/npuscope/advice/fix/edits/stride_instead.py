@@ -11,7 +11,8 @@ from npuscope.advice.fix.edits.copying_onnx import (
     moved_quant,
     numbers,
 )
-from npuscope.advice.fix.edits.copying_tflite import add_depthwise, attrs_of, image
+from npuscope.advice.fix.edits.copying_tflite import add_depthwise, image
+from npuscope.advice.fix.edits.network_op import attrs_of
 from npuscope.advice.fix.edits.weights_onnx import onnx_place
 from npuscope.advice.fix.edits.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request

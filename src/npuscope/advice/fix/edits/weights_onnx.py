@@ -12,6 +12,8 @@ from npuscope.advice.fix.edits.picking import picked, repeated
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument
+from npuscope.graph.onnx.tensors import text
+from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,12 @@ def onnx_place(document: OnnxDocument, request: Request, kinds: Sequence[str]) -
     if node is None:
         raise NotFitting(f"none of its ops is a {' or '.join(kinds)} of this file")
     return node
+
+
+def title(node: Node) -> str:
+    """A node as messages name it."""
+    made = text(node.name) or f"'{text(node.output[0])}'"
+    return safe_terminal(f"{text(node.op_type)}:{made}")
 
 
 def attributes_of(document: OnnxDocument, node: Node) -> dict[str, Any]:

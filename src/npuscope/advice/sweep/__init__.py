@@ -1,0 +1,1 @@
+"""Sweeps: many models on many machines, one journalled row a run."""

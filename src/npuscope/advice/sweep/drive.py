@@ -1,0 +1,135 @@
+"""A sweep from its file to its store, top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from npuscope.advice.sweep.answers import Keep, Row
+from npuscope.advice.sweep.journal import Journal, opened
+from npuscope.advice.sweep.one_run import failed_row
+from npuscope.advice.sweep.options import SweepOptions, check
+from npuscope.advice.sweep.pool import cores, run_here
+from npuscope.advice.sweep.runs import Run, expand
+from npuscope.advice.sweep.spec import Spec, read_spec
+from npuscope.errors import UsageError
+
+MANY_RUNS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How far a sweep is."""
+
+    total: int
+    done: int
+    failed: int
+    latest: Row | None = None
+
+    @property
+    def left(self) -> int:
+        return self.total - self.done - self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep came to; `rows` are those of its runs."""
+
+    store: Path
+    runs: int
+    done: int
+    failed: int
+    new: int  # runs done this time
+    same: int  # combinations that came to a run which was there already
+    seconds: float
+    rows: tuple[Row, ...] = field(repr=False)
+
+
+Watch = Callable[[Tally], None]
+
+
+def sweep(
+    spec_file: str | Path,
+    store: str | Path | None = None,
+    options: SweepOptions | None = None,
+    watch: Watch = lambda tally: None,
+) -> Sweep:
+    """Do the runs of a sweep file that its store does not hold yet."""
+    options = options or SweepOptions()
+    check(options)
+    started = time.monotonic()
+    spec = read_spec(spec_file)
+    _refuse_many(spec, options)
+    runs = expand(spec)
+    path = Path(store) if store is not None else default_store(spec.file)
+    with opened(path) as journal:
+        waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
+        _do(waiting, options, _keeper(journal, runs, watch))
+        rows = tuple(journal.rows[run.key] for run in runs)
+    done = sum(row["status"] == "ok" for row in rows)
+    return Sweep(
+        store=path,
+        runs=len(runs),
+        done=done,
+        failed=len(runs) - done,
+        new=len(waiting),
+        same=spec.size - len(runs),
+        seconds=time.monotonic() - started,
+        rows=rows,
+    )
+
+
+def default_store(spec_file: Path) -> Path:
+    """Beside the sweep file, wherever it is started from."""
+    return spec_file.with_suffix(".jsonl")
+
+
+def _refuse_many(spec: Spec, options: SweepOptions) -> None:
+    if spec.size > MANY_RUNS and not options.yes:
+        raise UsageError(
+            f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
+            where=str(spec.file),
+            hint="add --yes if you mean it",
+        )
+
+
+def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
+    return row is None or (options.retry_failed and row["status"] != "ok")
+
+
+def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
+    """What is done with every row: first the disk, then the reader."""
+    states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
+    counts = Counter(states.values())
+
+    def tell(latest: Row | None) -> None:
+        watch(Tally(len(runs), counts["ok"], counts["failed"], latest))
+
+    def keep(row: Row) -> None:
+        journal.append(row)
+        counts[states.get(row["key"], "")] -= 1
+        states[row["key"]] = row["status"]
+        counts[row["status"]] += 1
+        tell(row)
+
+    tell(None)
+    return keep
+
+
+def _do(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
+    """Models that cannot be read need no worker; the others go where the user wants them."""
+    for run in runs:
+        if run.model.error is not None:
+            keep(failed_row(run.head(), run.model.error))
+    rest = [run for run in runs if run.model.error is None]
+    if not rest:
+        return
+    if options.on_cluster:
+        from npuscope.advice.sweep.cluster import run_on_cluster
+
+        run_on_cluster(rest, options, keep)
+        return
+    run_here(rest, options.jobs or cores(), options.timeout_s, keep)

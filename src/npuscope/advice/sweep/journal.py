@@ -1,0 +1,149 @@
+"""The store of a sweep: one JSON line a run, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from npuscope.advice.sweep.runs import ROW_SCHEMA
+from npuscope.errors import FileError, UsageError
+from npuscope.whole_file import as_file_error
+
+Row = dict[str, Any]
+# How every store begins; what begins otherwise is somebody else's file.
+_OPENING = f'{{"schema":"{ROW_SCHEMA}",'.encode()
+
+
+class Journal:
+    """A store that is open for writing. Only one process at a time has it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        whole, rows = _whole_lines(path) if path.exists() else (0, [])
+        self.rows = _latest(rows)
+        # Created for all to read, as any result.
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        os.ftruncate(self._file, whole)  # what a torn last line has left
+        os.lseek(self._file, 0, os.SEEK_END)
+
+    def append(self, row: Row) -> None:
+        """On disk when this returns."""
+        line = json.dumps(_schema_first(row), separators=(",", ":")).encode() + b"\n"
+        with as_file_error(self.path):
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        self.rows[row["key"]] = row
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Journal]:
+    """The store with its lock file beside it."""
+    with _locked(path.with_name(f"{path.name}.lock")):
+        try:
+            journal = Journal(path)
+        except OSError as error:
+            raise FileError(f"cannot be opened: {error.strerror}", where=str(path)) from None
+        try:
+            yield journal
+        finally:
+            journal.close()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The last row of every run, in the order in which runs were first done."""
+    try:
+        _, rows = _whole_lines(path)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    return list(_latest(rows).values())
+
+
+def _schema_first(row: Row) -> Row:
+    return {"schema": ROW_SCHEMA, **row}
+
+
+def _latest(rows: list[Row]) -> dict[str, Row]:
+    """A run that was tried again counts as it ended last."""
+    return {row["key"]: row for row in rows}
+
+
+def _whole_lines(path: Path) -> tuple[int, list[Row]]:
+    """Bytes of whole lines, and their rows. The last line may be torn, no other."""
+    data = path.read_bytes()
+    if data[: len(_OPENING)] != _OPENING[: len(data)]:
+        raise FileError(
+            "this is not the store of a sweep", where=str(path), hint="name another with -o"
+        )
+    rows: list[Row] = []
+    whole = 0
+    lines = data.split(b"\n")[:-1]
+    for number, line in enumerate(lines, 1):
+        row = _parsed(line)
+        if row is None and number == len(lines):
+            break
+        if row is None:
+            raise FileError(f"line {number} is not a run", where=str(path))
+        rows.append(row)
+        whole += len(line) + 1
+    return whole, rows
+
+
+def _parsed(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    fine = isinstance(row, dict) and row.get("schema") == ROW_SCHEMA
+    return row if fine and isinstance(row.get("key"), str) and "status" in row else None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Held by this process until it ends, however it ends: the system frees the lock."""
+    import fcntl
+
+    try:
+        file = _lock_file(path, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise FileError(f"cannot be locked: {error.strerror}", where=str(path)) from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _lock_file(path: Path, lock: Any, how: int) -> int:
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            lock(file, how)
+        except BlockingIOError:
+            holder = os.read(file, 20).decode("ascii", "replace").strip() or "unknown"
+            os.close(file)
+            raise UsageError(
+                f"another sweep is writing this store (process {holder})",
+                where=str(path).removesuffix(".lock"),
+                hint="wait for it, or name another store with -o",
+            ) from None
+        if _is_there(path, file):
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
+            return file
+        os.close(file)  # its holder removed it while we came
+
+
+def _is_there(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,185 @@
+"""One run, anywhere: JSON in, JSON out. What fails is a row too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from npuscope.advice.sweep.key import canonical, machine_from, versions
+from npuscope.building import Build, Options, build
+from npuscope.errors import FileError, NpuscopeError
+from npuscope.graph.load import model_bytes, read_model
+from npuscope.graph.model import Graph
+from npuscope.profile.model import Profile
+
+# Runs come ordered by model; a second place serves the worker that begins the next one.
+_KEPT_GRAPHS = 2
+_graphs: OrderedDict[str, Graph] = OrderedDict()
+
+
+class _ModelWantedError(Exception):
+    """The model is not here yet: it has to be sent along."""
+
+
+def run_json(task: str, model: bytes | None = None) -> str:
+    """Do one task; raises nothing on account of a model.
+
+    The answer is a row; or `refused` with the versions here, where they are not those of the
+    task; or `wanted`, where the model's bytes have to be sent along. A task without a run only
+    asks for the versions.
+    """
+    told = json.loads(task)
+    if told["versions"] != versions():
+        return json.dumps({"refused": versions()})
+    if "head" not in told:
+        return json.dumps({"welcome": versions()})
+    try:
+        return json.dumps(_row(told, model))
+    except _ModelWantedError:
+        return json.dumps({"wanted": told["head"]["model_sha256"]})
+
+
+def failed_row(head: dict[str, Any], error: NpuscopeError, seconds: float = 0.0) -> dict[str, Any]:
+    told = {
+        "kind": error.kind,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+    }
+    return {**head, "status": "failed", "error": told, **_ending(seconds)}
+
+
+def _row(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
+    started = time.monotonic()
+    head = told["head"]
+    try:
+        with _heard() as warnings:
+            figures = _figures(told, model)
+    except _ModelWantedError:
+        raise
+    except NpuscopeError as error:
+        error.where = error.where.replace(str(_path(told)), head["model"])
+        return failed_row(head, error, time.monotonic() - started)
+    except Exception as error:  # a bug of ours, or no memory left: the other runs go on
+        ours = NpuscopeError(
+            f"this is a bug in npuscope: {type(error).__name__}: {error}",
+            where=head["model"],
+            hint="please report it with the model",
+        )
+        return failed_row(head, ours, time.monotonic() - started)
+    figures["notes"] = [*figures["notes"], *warnings]
+    return {**head, "status": "ok", **figures, **_ending(time.monotonic() - started)}
+
+
+def _ending(seconds: float) -> dict[str, Any]:
+    return {"seconds": round(seconds, 4), "version": versions()["npuscope"]}
+
+
+def _figures(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
+    """Compile and estimate: a Profile as columns."""
+    from npuscope.profile.run import estimate
+
+    asked = told["asked"]
+    options: Options = {
+        "machine": machine_from(told["machine"]),
+        "optimization": asked["optimization"],
+        "input_data_type": asked["input_data_type"],
+        "output_data_type": asked["output_data_type"],
+    }
+    made = build(_graph(told, model), options)
+    profile = estimate(made.program, made.machine, made.graph)
+    found = _columns(profile)
+    return found | (_findings(made, profile) if asked["findings"] else {})
+
+
+def _graph(told: dict[str, Any], model: bytes | None) -> Graph:
+    """The network, read once for all the runs of its model that come here in a row."""
+    head = told["head"]
+    name = canonical([head["model_sha256"], head["shapes"]])
+    if name not in _graphs:
+        data = _checked(head, _bytes(told, model))
+        _graphs[name] = read_model(_path(told), data, head["shapes"])
+        while len(_graphs) > _KEPT_GRAPHS:
+            _graphs.popitem(last=False)
+    _graphs.move_to_end(name)
+    return _graphs[name]
+
+
+def _path(told: dict[str, Any]) -> Path:
+    return Path(told.get("path", told["head"]["model"]))
+
+
+def _bytes(told: dict[str, Any], model: bytes | None) -> bytes:
+    if model is not None:
+        return model
+    if "path" not in told:
+        raise _ModelWantedError
+    return model_bytes(Path(told["path"]))
+
+
+def _checked(head: dict[str, Any], data: bytes) -> bytes:
+    if hashlib.sha256(data).hexdigest() != head["model_sha256"]:
+        raise FileError(
+            "this is not the content that the sweep began with",
+            where=head["model"],
+            hint="start the sweep again: runs of the new content are runs of their own",
+        )
+    return data
+
+
+def _columns(profile: Profile) -> dict[str, Any]:
+    time_ms, memory, fit = profile.time, profile.memory, profile.fit
+    low, high = profile.interval_ms
+    return {
+        "total_ms": profile.total_ms,
+        "low_ms": low,
+        "high_ms": high,
+        "inferences_per_s": profile.inferences_per_s,
+        # A sum over nothing is a whole number.
+        "npu_core_ms": float(time_ms.npu_core_ms),
+        "control_ms": float(time_ms.control_ms),
+        "software_ms": float(time_ms.software_ms),
+        "hybrid_ms": float(time_ms.hybrid_ms),
+        "internal_ram_bytes": memory.internal_ram_bytes,
+        "external_ram_bytes": memory.external_ram_bytes,
+        "weights_bytes": memory.weights_bytes,
+        "ram_lower_bound_bytes": memory.lower_bound_bytes,
+        "fits_on_chip": fit.on_chip,
+        "fits_with_flash": fit.with_flash,
+        "macs": profile.model.macs,
+        "params": profile.model.params,
+        "epochs": len(profile.epochs),
+        **{f"epochs_{kind.lower()}": number for kind, number in profile.counts.items()},
+        "notes": list(profile.notes),
+    }
+
+
+def _findings(made: Build, profile: Profile) -> dict[str, Any]:
+    from npuscope.advice.explain import explain
+
+    found = Counter(finding.severity.value for finding in explain(made, profile).findings)
+    return {f"findings_{name}": found[name] for name in ("error", "warning", "info")}
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Warnings that readers log belong to the row, not on somebody's terminal."""
+    log = logging.getLogger("npuscope")
+    heard: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    before = log.propagate
+    log.propagate = False
+    log.addHandler(handler)
+    try:
+        yield heard
+    finally:
+        log.removeHandler(handler)
+        log.propagate = before

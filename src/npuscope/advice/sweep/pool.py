@@ -1,0 +1,177 @@
+"""Worker processes on this computer: one run each at a time, a dead one replaced.
+
+A run is journalled before its worker gets the next: whatever is killed, no more than one run a
+worker is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import npuscope
+from npuscope.advice.sweep.answers import Keep, answer_of, deadly_row, overdue_row
+from npuscope.advice.sweep.runs import Run
+from npuscope.advice.sweep.waiting import Waiting
+
+# Workers share the cores; threads inside them would only stand in each other's way.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_CHUNK = 1 << 16
+_TICK_S = 0.2  # how late a time limit may be noticed
+
+
+def run_here(runs: Sequence[Run], jobs: int, timeout_s: float | None, keep: Keep) -> None:
+    """Do all runs in `jobs` processes; `keep` gets the row of each."""
+    pool = _Pool(runs, timeout_s, keep)
+    try:
+        pool.work(jobs)
+    finally:
+        pool.end()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Worker:
+    """A process, and the run that it is busy with."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
+        )
+        self.run: Run | None = None
+        self.last_model = ""
+        self.is_overdue = False
+        self._began = 0.0
+        self._heard = b""
+
+    def begin(self, run: Run) -> None:
+        self.run, self.last_model, self._began = run, run.model.sha256, time.monotonic()
+        # One that is dead already is noticed by its closed output.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{run.task(with_path=True)}\n".encode())  # type: ignore[union-attr]
+            self.process.stdin.flush()  # type: ignore[union-attr]
+
+    def hear(self) -> bytes | None:
+        """A whole answer; empty when the process ended, None when there is more to come."""
+        data = os.read(self.process.stdout.fileno(), _CHUNK)  # type: ignore[union-attr]
+        if not data:
+            return b""
+        self._heard += data
+        if not data.endswith(b"\n"):
+            return None
+        answer, self._heard = self._heard, b""
+        return answer
+
+    def end_if_overdue(self, timeout_s: float) -> None:
+        if not self.is_overdue and time.monotonic() - self._began > timeout_s:
+            self.is_overdue = True
+            self.process.kill()
+
+    def close(self) -> str:
+        """End the process; how it ended."""
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()  # type: ignore[union-attr]
+        return _spelled(self.process.wait())
+
+
+class _Pool:
+    def __init__(self, runs: Sequence[Run], timeout_s: float | None, keep: Keep) -> None:
+        self._waiting = Waiting(runs)
+        self._timeout_s = timeout_s
+        self._keep = keep
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+
+    def work(self, jobs: int) -> None:
+        for _ in range(jobs):
+            self._hire()
+        while self._workers:
+            for key, _ in self._selector.select(_TICK_S if self._timeout_s else None):
+                self._hear(key.data)
+            if self._timeout_s:
+                for worker in self._workers:
+                    worker.end_if_overdue(self._timeout_s)
+
+    def end(self) -> None:
+        for worker in list(self._workers):
+            self._dismiss(worker)
+        self._selector.close()
+
+    def _hire(self) -> None:
+        """A worker for what waits; none if nothing does."""
+        if not self._waiting:
+            return
+        worker = _Worker()
+        self._workers.append(worker)
+        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        self._give_next(worker)
+
+    def _dismiss(self, worker: _Worker) -> str:
+        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self._workers.remove(worker)
+        return worker.close()
+
+    def _give_next(self, worker: _Worker) -> None:
+        worker.run = None
+        if not self._waiting:
+            self._dismiss(worker)
+            return
+        others = {other.run.model.sha256 for other in self._workers if other.run}
+        worker.begin(self._waiting.take(worker.last_model, others))
+
+    def _hear(self, worker: _Worker) -> None:
+        answer = worker.hear()
+        if answer is None:
+            return
+        if not answer:
+            self._replace(worker)
+            return
+        self._keep(answer_of(answer, f"worker {worker.process.pid}"))
+        self._give_next(worker)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Its run is done again, but not for ever; the other workers notice nothing."""
+        how, run = self._dismiss(worker), worker.run
+        if run is not None and worker.is_overdue:
+            self._keep(overdue_row(run, self._timeout_s or 0.0))
+        elif run is not None and not self._waiting.put_back(run):
+            self._keep(deadly_row(run, how))
+        self._hire()
+
+
+def _command() -> list[str]:
+    """The same Python; -P keeps modules of the current folder out."""
+    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    return [sys.executable, "-P", *optimized, "-m", "npuscope.advice.sweep.worker"]
+
+
+def _environment() -> dict[str, str]:
+    ours = str(Path(npuscope.__file__).parents[1])
+    paths = [ours, os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        **dict.fromkeys(_THREADS, "1"),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def _spelled(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"

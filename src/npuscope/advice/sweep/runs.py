@@ -1,0 +1,184 @@
+"""From a Spec to its runs: every combination once, ordered by model."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuscope.advice.sweep.key import canonical, machine_text, run_key, versions
+from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
+from npuscope.building import Options, machine_for
+from npuscope.errors import FileError, NpuscopeError
+from npuscope.graph.load import model_bytes
+
+ROW_SCHEMA = "npuscope/sweep-run/1"
+# Options as the command line calls them, and the keys of a sweep file that mean the same.
+_PLACES = {"--generation": "generations", "--machine": "machines", "--set": "set"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model by its content. A file that cannot be read has an error instead of hashes."""
+
+    path: Path
+    label: str
+    shapes: Mapping[str, tuple[int, ...]]
+    sha256: str
+    md5: str
+    error: NpuscopeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All that a run needs beside its model, as plain JSON."""
+
+    names: Mapping[str, Any]  # as reports show it
+    asked: Mapping[str, Any]  # of the compiler
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    key: str
+    model: ModelFile
+    configuration: Configuration
+
+    def head(self) -> dict[str, Any]:
+        """The first columns of this run's row; the others are what comes out of it."""
+        model = self.model
+        return {
+            "schema": ROW_SCHEMA,
+            "key": self.key,
+            "model": model.label,
+            "model_sha256": model.sha256,
+            "model_md5": model.md5,
+            "shapes": {name: list(sizes) for name, sizes in model.shapes.items()},
+            **self.configuration.names,
+        }
+
+    def task(self, *, with_path: bool) -> str:
+        """The run as JSON for a worker; one that shares our disk reads the model itself."""
+        task: dict[str, Any] = {
+            "versions": versions(),
+            "head": self.head(),
+            "asked": self.configuration.asked,
+            "machine": self.configuration.machine,
+        }
+        if with_path:
+            task["path"] = str(self.model.path.absolute())
+        return json.dumps(task)
+
+    @property
+    def name(self) -> str:
+        return f"{self.model.label} ({configuration_name(self.configuration.names)})"
+
+
+def configuration_name(row: Mapping[str, Any]) -> str:
+    """What tells this run from others of its model, in few words."""
+    parts = [f"{row['machine']} {row['generation']}"]
+    if row["epoch_controller"] is False:
+        parts.append("no epoch controller")
+    if row["optimization"] is not None:
+        parts.append(f"O{row['optimization']}")
+    types = (row["input_data_type"], row["output_data_type"])
+    if any(types):
+        parts.append("/".join(kind or "as is" for kind in types))
+    chosen = (f"{axis} {row[axis]}" for axis in ("pools", "clocks") if row[axis] != "default")
+    return ", ".join((*parts, *chosen, *filter(None, [row["set"]])))
+
+
+def expand(spec: Spec) -> tuple[Run, ...]:
+    """All runs of a sweep. Two that come to the same are one."""
+    configurations = tuple(_configurations(spec))
+    runs: dict[str, Run] = {}
+    for entry in spec.models:
+        model = _model_file(entry)
+        for configuration in configurations:
+            run = _run(model, configuration)
+            runs.setdefault(run.key, run)
+    return tuple(runs.values())
+
+
+def _run(model: ModelFile, configuration: Configuration) -> Run:
+    shapes = {name: list(sizes) for name, sizes in model.shapes.items()}
+    # A file without content is known by its name.
+    content = model.sha256 or f"unreadable {canonical(model.label)}"
+    asked = {**configuration.asked, "shapes": shapes}
+    return Run(run_key(content, configuration.machine, asked), model, configuration)
+
+
+def _model_file(entry: SpecModel) -> ModelFile:
+    try:
+        data = model_bytes(entry.path)
+    except NpuscopeError as error:
+        error.where = entry.label
+        return ModelFile(entry.path, entry.label, entry.shapes, "", "", error)
+    sha256 = hashlib.sha256(data).hexdigest()
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return ModelFile(entry.path, entry.label, entry.shapes, sha256, md5)
+
+
+def _configurations(spec: Spec) -> Iterator[Configuration]:
+    machines = itertools.product(
+        spec.machines, spec.generations, spec.epoch_controller, spec.pools, spec.clocks, spec.sets
+    )
+    built = [_machine(spec, *choices) for choices in machines]
+    asked = itertools.product(spec.optimization, spec.input_data_type, spec.output_data_type)
+    for level, input_type, output_type in asked:
+        options = {
+            "optimization": level,
+            "input_data_type": input_type,
+            "output_data_type": output_type,
+        }
+        for names, text in built:
+            wanted = {**options, "findings": spec.findings}
+            yield Configuration({**names, **options}, wanted, text)
+
+
+def _machine(
+    spec: Spec,
+    machine: SpecMachine,
+    generation: str,
+    epoch_controller: bool | None,
+    pools: Choice,
+    clocks: Choice,
+    what_if: Choice,
+) -> tuple[dict[str, Any], str]:
+    """The names of these choices, and the machine that they come to."""
+    overrides = {**pools.overrides, **clocks.overrides, **what_if.overrides}
+    options: Options = {
+        "machine": machine.name,
+        "machine_file": machine.file,
+        "generation": generation,
+        "epoch_controller": epoch_controller,
+        "overrides": overrides,
+        "mpool": pools.mpool,
+    }
+    try:
+        made = machine_for(options)
+    except NpuscopeError as error:
+        raise _in_spec(error, spec) from None
+    names = {
+        "machine": machine.name,
+        "generation": generation,
+        "epoch_controller": made.epoch_controller,
+        "pools": pools.name,
+        "clocks": clocks.name,
+        "set": what_if.name,
+        "mcu_mhz": made.clocks.mcu_mhz,
+        "npu_mhz": made.clocks.npu_mhz,
+    }
+    return names, machine_text(made)
+
+
+def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:
+    """The machine says what is wrong in the words of the command line."""
+    option, _, rest = error.where.partition(" ")
+    where = " ".join(part for part in (_PLACES.get(option, option), rest) if part)
+    hint = error.hint.replace("--machine-file reads another", "machine_files names others")
+    return FileError(error.message, where=f"{spec.file}: {where}", hint=hint)

@@ -1,0 +1,106 @@
+"""What the rows of a sweep say together: best runs, fronts, what choices cost, failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from npuscope.advice.sweep.answers import Row
+from npuscope.advice.sweep.runs import configuration_name
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """One model over all its runs; no best where all failed."""
+
+    name: str
+    runs: int
+    failed: int
+    best: Row | None
+    front: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationSummary:
+    """One combination of choices over all models.
+
+    `against_best` is the geometric mean of its latency against the best of each model.
+    """
+
+    name: str
+    done: int
+    failed: int
+    against_best: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    rows: tuple[Row, ...] = field(repr=False)
+    models: tuple[ModelSummary, ...]
+    configurations: tuple[ConfigurationSummary, ...]
+    front: tuple[Row, ...]  # over all models
+
+    @property
+    def done(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row["status"] == "ok")
+
+    @property
+    def failures(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row["status"] != "ok")
+
+
+def summarise(rows: Sequence[Row]) -> Summary:
+    """The fastest model first; what never worked comes last."""
+    by_model = _grouped(rows, [row["model"] for row in rows])
+    models = [_model(name, found) for name, found in by_model.items()]
+    models.sort(key=lambda one: (one.best["total_ms"] if one.best else math.inf, one.name))
+    best = {one.name: one.best["total_ms"] for one in models if one.best}
+    by_choice = _grouped(rows, [configuration_name(row) for row in rows])
+    configurations = [_configuration(name, found, best) for name, found in by_choice.items()]
+    configurations.sort(key=lambda one: (one.against_best or math.inf, one.name))
+    return Summary(tuple(rows), tuple(models), tuple(configurations), front_of(rows))
+
+
+def front_of(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Runs that no other beats in both latency and internal RAM, the smallest RAM first."""
+    done = [row for row in rows if row["status"] == "ok"]
+    done.sort(key=lambda row: (row["internal_ram_bytes"], *_rank(row)))
+    front: list[Row] = []
+    for row in done:
+        if not front or row["total_ms"] < front[-1]["total_ms"]:
+            front.append(row)
+    return tuple(front)
+
+
+def short_names(labels: Iterable[str]) -> dict[str, str]:
+    """Names of files without their folders, as long as that tells them apart."""
+    unique = list(dict.fromkeys(labels))
+    names = [label.rpartition("/")[2] for label in unique]
+    return dict(zip(unique, names if len(set(names)) == len(names) else unique, strict=True))
+
+
+def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row, name in zip(rows, names, strict=True):
+        groups.setdefault(name, []).append(row)
+    return groups
+
+
+def _model(name: str, rows: list[Row]) -> ModelSummary:
+    done = [row for row in rows if row["status"] == "ok"]
+    best = min(done, key=_rank, default=None)
+    return ModelSummary(name, len(rows), len(rows) - len(done), best, front_of(done))
+
+
+def _rank(row: Row) -> tuple[float, int, int, str, str]:
+    """Of equally fast runs the one with less memory is better, then the one with fewer words."""
+    memory = (row["internal_ram_bytes"], row["external_ram_bytes"])
+    return row["total_ms"], *memory, configuration_name(row), row["key"]
+
+
+def _configuration(name: str, rows: list[Row], best: dict[str, float]) -> ConfigurationSummary:
+    done = [row for row in rows if row["status"] == "ok"]
+    ratios = [row["total_ms"] / best[row["model"]] for row in done if best[row["model"]]]
+    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    return ConfigurationSummary(name, len(done), len(rows) - len(done), mean)
