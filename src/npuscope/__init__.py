@@ -15,29 +15,41 @@ from npuscope.version import __version__
 
 if TYPE_CHECKING:
     from npuscope.api import (
+        compare,
         compile,
         estimate,
         explain,
+        fix,
+        gate,
         lint,
         load_machine,
         load_model,
         package,
         run,
+        sensitivity,
+        sweep,
         validate,
+        what_if,
     )
 
 __all__ = [
     "__version__",
+    "compare",
     "compile",
     "estimate",
     "explain",
+    "fix",
+    "gate",
     "lint",
     "load_machine",
     "load_model",
     "package",
     "profile",
     "run",
+    "sensitivity",
+    "sweep",
     "validate",
+    "what_if",
 ]
 
 

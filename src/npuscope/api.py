@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -25,7 +25,14 @@ from npuscope.program.model import Program
 if TYPE_CHECKING:
     import numpy as np
 
+    from npuscope.advice.compare.model import Comparison, Side
     from npuscope.advice.explain import Explanation
+    from npuscope.advice.fix.step import Fixed
+    from npuscope.advice.gate import Gate
+    from npuscope.advice.sensitivity import Sensitivity
+    from npuscope.advice.sweep.drive import Sweep, Watch
+    from npuscope.advice.sweep.options import SweepOptions
+    from npuscope.advice.what_if import WhatIf
     from npuscope.board.emulated.boot import Placed
     from npuscope.loadable.build import Package
     from npuscope.loadable.options import PackageOptions
@@ -41,9 +48,12 @@ __all__ = [
     "Options",
     "Source",
     "build",
+    "compare",
     "compile",
     "estimate",
     "explain",
+    "fix",
+    "gate",
     "lint",
     "load_machine",
     "load_model",
@@ -52,7 +62,10 @@ __all__ = [
     "package",
     "profile",
     "run",
+    "sensitivity",
+    "sweep",
     "validate",
+    "what_if",
 ]
 
 
@@ -62,6 +75,27 @@ def estimate(source: Source, **options: Unpack[Options]) -> Profile:
     from npuscope.profile.run import estimate as run_estimate
 
     return run_estimate(made.program, made.machine, made.graph)
+
+
+def what_if(
+    source: Source | Build, values: Mapping[str, object], **options: Unpack[Options]
+) -> WhatIf:
+    """The network before and after keys of the machine changed.
+
+    Timing keys re-time what is built. A mapping key compiles the model again, which for a
+    compiled program is `compiled_from` or lies beside it. For a Build the machine and how the
+    model is read are known; only `optimization` is looked at then.
+    """
+    from npuscope.advice.what_if import what_if as run_what_if
+
+    return run_what_if(source, values, options)
+
+
+def sensitivity(source: Source | Build, **options: Unpack[Options]) -> tuple[Sensitivity, ...]:
+    """Timing keys that save time when they are a tenth better, the largest saving first."""
+    from npuscope.advice.sensitivity import sensitivity as run_sensitivity
+
+    return run_sensitivity(source if isinstance(source, Build) else build(source, options))
 
 
 def profile(source: Source, *, batch: int = 1, **options: Unpack[Options]) -> Profile:
@@ -178,10 +212,11 @@ def validate(
 
     A compiled program is compared with the `model` it was made from.
     """
-    made = build(source, options)
+    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     from npuscope.profile.validate import validate as run_validation
 
-    original = model if made.graph is None else source
+    compiled = not isinstance(source, Graph) and is_program(source)
+    original = model if compiled else source
     if original is None:
         raise UsageError(
             "a compiled program is validated against its model",
@@ -209,7 +244,8 @@ def explain(
     """
     from npuscope.advice.model_beside import with_model
 
-    made = with_model(build(source, options), source, model, options)
+    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+    made = with_model(made, source, model, options)
     from npuscope.advice.explain import explain as run_explain
     from npuscope.profile.run import estimate as run_estimate
     from npuscope.profile.run import profile as run_profile
@@ -219,6 +255,107 @@ def explain(
     else:
         found = run_estimate(made.program, made.machine, made.graph)
     return run_explain(made, found, _file_findings(source, made.machine))
+
+
+def fix(
+    model: str | Path,
+    *,
+    only: Iterable[str] = (),
+    cut: bool = False,
+    drop_softmax: bool = False,
+    integer_io: bool = False,
+    everything: bool = False,
+    seeds: int = 2,
+    **options: Unpack[Options],
+) -> Fixed:
+    """Edit a model file where that helps; `data` of the result is the content of the fixed one.
+
+    Without a wish, fixes that keep the network's function are tried. `only` names rules or
+    fixes, which are then applied whatever they cost.
+    """
+    from npuscope.advice.fix.choice import Choice
+    from npuscope.advice.fix.choice import only as checked
+    from npuscope.advice.fix.run import fix as run_fix
+
+    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)
+    return run_fix(model, choice, options, seeds)
+
+
+def sweep(
+    spec: str | Path,
+    store: str | Path | None = None,
+    options: SweepOptions | None = None,
+    watch: Watch | None = None,
+) -> Sweep:
+    """The runs of a sweep file that its store (a JSONL file) does not hold yet.
+
+    `watch` hears of every run that is done. With a local cluster a script needs the usual
+    `if __name__ == "__main__"`.
+    """
+    from npuscope.advice.sweep.drive import sweep as run_sweep
+
+    return run_sweep(spec, store, options, watch or (lambda tally: None))
+
+
+def compare(
+    a: Source,
+    b: Source | None = None,
+    *,
+    a_options: Options | None = None,
+    b_options: Options | None = None,
+    noise: float = 0.0,
+    **options: Unpack[Options],
+) -> Comparison:
+    """What changed from A to B by source op; without `b`, the same source with other options.
+
+    Both may be models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured
+    run that differ by less than its spread, or than the share `noise`, are marked as noise.
+    """
+    from npuscope.advice.compare.run import compare as run_compare
+    from npuscope.advice.compare.sides import open_sides
+
+    first: Options = {**options, **(a_options or {})}
+    second: Options = {**options, **(b_options or {})}
+    return run_compare(*open_sides(a, a if b is None else b, first, second), noise)
+
+
+def gate(
+    source: Source,
+    *,
+    most: Mapping[str, float | str] | None = None,
+    least: Mapping[str, float | str] | None = None,
+    baseline: Source | None = None,
+    tolerance: float | str = 0.0,
+    with_findings: bool = False,
+    **options: Unpack[Options],
+) -> Gate:
+    """Whether a run keeps its limits, e.g. most={"total_ms": 20, "internal_ram_bytes": "2MiB"}.
+
+    Against a `baseline` (an earlier result, a saved profile, any source) time, memory and epochs
+    off the NPU may get worse by the share `tolerance`.
+    """
+    from npuscope.advice.compare.sides import open_side
+    from npuscope.advice.gate import gate as run_gate
+    from npuscope.advice.gate_baseline import read_baseline
+    from npuscope.advice.gate_figures import figures, needs_findings, parse_limits, parse_share
+
+    share = parse_share(str(tolerance), "--tol")
+    side = open_side(source, options)
+    wanted = with_findings or needs_findings(most, least)
+    findings = _findings_of(side, source, options) if wanted else None
+    limits = parse_limits(most, least, figures(side.profile, findings))
+    before = None if baseline is None else read_baseline(baseline, options)
+    return run_gate(side, limits, before, share, findings)
+
+
+def _findings_of(side: Side, source: Source, options: Options) -> tuple[Finding, ...]:
+    if side.program is None or side.is_measured:
+        raise UsageError(
+            "findings are those of a model or a build, not of a run that was kept",
+            where=side.name,
+            hint="give the model or the build itself",
+        )
+    return explain(source, **options).findings
 
 
 def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:

@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_written(calls: Calls, tmp_path: Path, capsys) -> 
 
 def test_options_reach_the_api(calls: Calls) -> None:
     words = (
-        "estimate net.onnx --machine stm32n6 --generation open --no-epoch-controller "
+        "profile net.onnx --machine stm32n6 --generation open --no-epoch-controller "
         "--mcu-mhz 600 --npu-mhz 800 --mpool my.mpool --input-data-type uint8 "
         "--output-data-type float32 --shape a=b=1,2,3 --set npu.clock_mhz=700 --set x.y=true "
         "--set pools.a.file=AXI -O3 --art-profile n6@art.json"
@@ -163,6 +163,7 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "shapes": {"a=b": (1, 2, 3)},
         "input_data_type": "uint8",
         "output_data_type": "float32",
+        "batch": 1,
     }
 
 

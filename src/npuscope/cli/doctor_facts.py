@@ -50,9 +50,9 @@ EXTRAS = (
     ),
     Extra(
         "sweep",
-        "runs on several computers, tables of their results; no verb of this version needs it",
+        "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
+        "tables",
         {"distributed": "2024.1", "pyarrow": "15"},
-        used=False,
     ),
     Extra(
         "plan",

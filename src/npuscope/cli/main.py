@@ -27,6 +27,9 @@ VERBS = {
     "export": "what layers cost, for Model Explorer and Netron",
     "explain": "why it is slow or off the NPU, and what to change",
     "lint": "risks that the model file alone shows",
+    "fix": "edits of the model that help: applied, compiled again, timed, measured",
+    "compare": "two runs by source op: what moved, and where the milliseconds went",
+    "gate": "limits on time, memory and epochs, with an exit code",
     "validate": "the NPU's arithmetic against the reference",
     "inspect": "say what a file or folder is and what is in it",
     "checklist": "what a build needs on the board: files, memories, caches",
@@ -36,6 +39,7 @@ VERBS = {
     "opstats": "stats buffers of a many-core accelerator as summaries and traces",
     "disasm": "epoch-controller blobs to text",
     "asm": "text to an epoch-controller blob",
+    "sweep": "many models, machines and options: one row a run, resumable",
     "machines": "the machines and compiler generations that are known",
     "rules": "the rules that explain and lint check",
     "doctor": "what is installed, and what each missing part would give",
@@ -54,6 +58,7 @@ _SOURCES = (
     ".raw",
     ".bin",
     ".toml",
+    ".jsonl",
 )
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

@@ -33,6 +33,8 @@ _FILES = (
     "junit",
     "model_explorer",
     "netron",
+    "summary",
+    "parquet",
 )
 
 

@@ -39,6 +39,7 @@ WILD_OFFSET = (
 )
 _TENSOR_NAME_SLOT = 10  # places in the vtables of the schema
 _CUSTOM_CODE_SLOT = 6
+_LARGEST_ZERO_POINT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,8 @@ class _Parser:
             raise FileError(f"{count} scales and {zeros} zero points", where=safe_terminal(name))
         self.budget.take(count * 64)  # two Python numbers
         points = quant.ZeroPointAsNumpy().tolist() if zeros else [0]
+        if any(abs(point) > _LARGEST_ZERO_POINT for point in points):
+            raise FileError("a zero point lies outside of every type", where=safe_terminal(name))
         points = points * count if len(points) == 1 else points
         scales = tuple(quant.ScaleAsNumpy().tolist())
         return Quant(scales, tuple(points), axis if count > 1 else None)

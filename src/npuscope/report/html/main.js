@@ -14,7 +14,8 @@ function drawProfile() {
   drawMenu();
 }
 
-(data.view === "opstats" ? drawOpstats : drawProfile)();
+const VIEWS = { profile: drawProfile, opstats: drawOpstats, sweep: drawSweep };
+VIEWS[data.view]();
 redraw();
 
 let pending = 0;

@@ -32,6 +32,7 @@ _SCRIPTS = (
     "findings.js",
     "table.js",
     "opstats.js",
+    "sweep.js",
     "main.js",
 )
 _LONGEST = 240  # a longer name helps nobody and swells the file

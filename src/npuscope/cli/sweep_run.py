@@ -1,0 +1,123 @@
+"""The runs of `npuscope sweep`, with a sign of life while they go on."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.cli.output import deliver, refuse_overwrite
+from npuscope.errors import UsageError
+from npuscope.report.numbers import shorten
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.advice.sweep.drive import Tally, Watch
+    from npuscope.advice.sweep.options import SweepOptions, Tls
+
+log = logging.getLogger(__name__)
+_LINE_EVERY_S = 5.0
+
+
+def run(args: argparse.Namespace, spec: str) -> int:
+    from npuscope.advice.sweep.drive import default_store, sweep
+    from npuscope.cli.sweep_report import check_files, write_reports
+    from npuscope.report.sweep_table import sweep_json
+    from npuscope.report.sweep_text import sweep_text
+
+    store = Path(args.output) if args.output else default_store(Path(spec))
+    for source in (spec, str(store)):
+        refuse_overwrite(args, source)
+    if store.resolve() == Path(spec).resolve():
+        raise UsageError("this is the file to read", where=f"-o {args.output or store}")
+    check_files(args)
+    with _watch(args) as watch:
+        found = sweep(spec, store, _options(args), watch)
+    write_reports(args, found.rows, found.store)
+    deliver(args, sweep_text(found), sweep_json(found.rows, found.store) | {"new": found.new})
+    return 0
+
+
+def _options(args: argparse.Namespace) -> SweepOptions:
+    from npuscope.advice.sweep.options import SweepOptions
+
+    return SweepOptions(
+        jobs=args.jobs,
+        scheduler=args.scheduler,
+        local_cluster=args.local_cluster,
+        tls=_tls(args),
+        dashboard=args.dashboard,
+        timeout_s=args.timeout,
+        retry_failed=args.retry_failed,
+        yes=args.yes,
+    )
+
+
+def _tls(args: argparse.Namespace) -> Tls | None:
+    from npuscope.advice.sweep.options import Tls
+
+    files = (args.tls_ca, args.tls_cert, args.tls_key)
+    if not any(files):
+        return None
+    if not all(files):
+        raise UsageError("--tls-ca, --tls-cert and --tls-key go together")
+    return Tls(*files)
+
+
+@contextlib.contextmanager
+def _watch(args: argparse.Namespace) -> Iterator[Watch]:
+    """A bar for people; for logs a line now and then, if asked."""
+    if args.quiet:
+        yield lambda tally: None
+    elif sys.stderr.isatty():
+        with _bar() as watch:
+            yield watch
+    else:
+        yield _lines()
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Watch]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    text = TextColumn("{task.description}")
+    columns = (BarColumn(), MofNCompleteColumn(), Remaining(), text)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def watch(tally: Tally) -> None:
+            said = escape(f"{tally.failed} failed  {_latest(tally)}")
+            progress.update(
+                task, total=tally.total, completed=tally.total - tally.left, description=said
+            )
+
+        yield watch
+
+
+def _latest(tally: Tally) -> str:
+    """So short that the bar keeps its room."""
+    label = tally.latest["model"] if tally.latest else ""
+    return shorten(safe_terminal(label.rpartition("/")[2]), 36)
+
+
+def _lines() -> Watch:
+    said_at = time.monotonic()
+
+    def watch(tally: Tally) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= _LINE_EVERY_S or not tally.left:
+            said_at = now
+            log.info(
+                "%d of %d runs, %d failed", tally.total - tally.left, tally.total, tally.failed
+            )
+
+    return watch

@@ -1,0 +1,201 @@
+// A sweep: latency against RAM of all runs with their front, best runs, failures.
+const COLOURS = ["core", "software", "read", "hybrid", "write", "control"];
+
+function drawSweep() {
+  drawSummary();
+  drawTradeOff();
+  const best = ["model", "ms", "range, ms", "internal RAM", "external RAM", "weights", "with"];
+  root.append(
+    section("best", "Best run of every model", "The fastest first.", table(best, data.best, [6])),
+    section(
+      "configurations",
+      "Configurations",
+      "The last column is the mean latency against the best run of the same model.",
+      sheet(["configuration", "done", "failed", "to best"], data.configurations.map(texts)),
+    ),
+  );
+  if (data.failures.length) {
+    const names = ["model", "with", "message", "hint"];
+    const rows = table(names, data.failures, [1, 2, 3]);
+    root.append(section("failures", "Failed runs", "", rows));
+  }
+  drawFacts();
+  drawMenu();
+}
+
+const texts = (cells) => cells.map((cell) => `${cell}`);
+
+// A sheet with further columns of text, which is read from the left.
+function table(names, rows, columns) {
+  const found = sheet(names, rows);
+  for (const column of columns)
+    for (const cell of found.querySelectorAll(`td:nth-child(${column + 1})`)) cell.className = "text";
+  return found;
+}
+
+// Points that no other of the same set beats in both; the smallest RAM first.
+function frontOf(points) {
+  const front = [];
+  for (const point of [...points].sort((a, b) => a.internal - b.internal || a.ms - b.ms))
+    if (!front.length || point.ms < front.at(-1).ms) front.push(point);
+  return front;
+}
+
+function chooser(id, name, options, onchange) {
+  const items = options.map(([value, text]) => el("option", { value }, text));
+  return el("label", {}, `${name} `, el("select", { id, onchange }, items));
+}
+
+function drawTradeOff() {
+  if (!data.points.length) {
+    root.append(section("trade-off", "Latency against RAM", "No run was done."));
+    return;
+  }
+  const shown = { model: -1, axis: 0 };
+  const plot = svg("svg", {
+    class: "plot",
+    id: "trade-off-plot",
+    height: 420,
+    role: "img",
+    "aria-label": "latency against internal RAM",
+  });
+  const legend = el("ul", { class: "legend" });
+  const update = () => drawPoints(plot, legend, shown);
+  const models = data.models.map((name, n) => [n, name]).sort((a, b) => (a[1] < b[1] ? -1 : 1));
+  const bar = el(
+    "div",
+    { class: "bar" },
+    chooser("choose-model", "model", [[-1, "all"], ...models], (event) => {
+      shown.model = Number(event.target.value);
+      update();
+    }),
+    data.axes.length
+      ? chooser(
+          "choose-axis",
+          "colour by",
+          data.axes.map(([, name], n) => [n, name]),
+          (event) => {
+            shown.axis = Number(event.target.value);
+            update();
+          },
+        )
+      : null,
+  );
+  root.append(
+    section(
+      "trade-off",
+      "Latency against RAM",
+      "Each run once, both axes logarithmic. Runs on the line form the front: no other run that is shown is faster and needs less internal RAM. A ring marks runs that use external RAM too.",
+      bar,
+      plot,
+      legend,
+      sourceChip(),
+    ),
+  );
+  axis.views.push(update);
+  plot.addEventListener("pointerleave", hideTip);
+  plot.addEventListener("pointermove", (event) => {
+    const index = event.target.dataset.index;
+    if (index === undefined) return hideTip();
+    showTip(event, pointLines(data.points[Number(index)]));
+  });
+}
+
+const pointLines = (point) => [
+  data.models[point.model],
+  point.name,
+  `${ms(point.ms)} ms (${ms(point.range[0])} to ${ms(point.range[1])})`,
+  `internal RAM ${bytes(point.internal)}, external RAM ${bytes(point.external)}, weights ${bytes(point.weights)}`,
+];
+
+// Marks of a logarithmic axis from the last below all values to the first above them.
+function logMarks(values, least, base, steps) {
+  const low = Math.max(least, Math.min(...values));
+  const high = Math.max(low * 1.01, ...values);
+  const marks = [];
+  for (let power = base ** Math.floor(Math.log(low) / Math.log(base)); power <= high * base; power *= base)
+    for (const step of steps) marks.push(step * power);
+  const first = marks.findLastIndex((mark) => mark <= low);
+  const last = marks.findIndex((mark) => mark >= high);
+  return marks.slice(Math.max(0, first), last + 1);
+}
+
+function drawPoints(plot, legend, shown) {
+  const points = data.points
+    .map((point, index) => ({ ...point, index }))
+    .filter((point) => shown.model < 0 || point.model === shown.model);
+  if (!points.length) {
+    plot.replaceChildren();
+    legend.replaceChildren(el("li", {}, "no run of this model was done"));
+    return;
+  }
+  const values = [...new Set(points.map((point) => point.choices[shown.axis] ?? ""))].sort();
+  const width = drawnWidth(plot);
+  const box = { left: 78, right: width - 26, top: 12, bottom: 372 };
+  const all = (key) => points.map((point) => point[key]);
+  const rams = logMarks(all("internal"), 256, 2, [1]);
+  const times = logMarks(all("ms"), 1e-4, 10, [1, 2, 5]);
+  const at = (marks, value) =>
+    Math.log(Math.max(value, marks[0]) / marks[0]) / Math.log(marks.at(-1) / marks[0]);
+  const x = (value) => box.left + at(rams, value) * (box.right - box.left);
+  const y = (value) => box.bottom - at(times, value) * (box.bottom - box.top);
+  plot.replaceChildren(...tradeOffMarks(box, x, y, rams, times));
+  const front = frontOf(points);
+  plot.append(svg("path", { class: "front", d: staircase(front, x, y, box) }));
+  const onFront = new Set(front);
+  for (const point of [...points].sort((a, b) => onFront.has(a) - onFront.has(b))) {
+    const colour = COLOURS[values.indexOf(point.choices[shown.axis] ?? "") % COLOURS.length];
+    plot.append(
+      svg("circle", {
+        class: `dot part-${colour}${point.external ? " dot-external" : ""}`,
+        cx: x(point.internal).toFixed(1),
+        cy: y(point.ms).toFixed(1),
+        r: onFront.has(point) ? 5.5 : 3.5,
+        "data-index": point.index,
+      }),
+    );
+  }
+  legend.replaceChildren(
+    ...(data.axes.length ? values : []).map((value, n) =>
+      el("li", {}, el("i", { class: `part-${COLOURS[n % COLOURS.length]}` }), value),
+    ),
+    el("li", {}, `${points.length} runs, ${front.length} on the front`),
+  );
+}
+
+// Marks are powers of two.
+const round = (value) => bytes(value).replace(/\.0+ /, " ");
+
+function tradeOffMarks(box, x, y, rams, times) {
+  const columns = rams.map((value) =>
+    svg(
+      "g",
+      { class: "tick" },
+      svg("line", { x1: x(value), x2: x(value), y1: box.top, y2: box.bottom }),
+      svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, round(value)),
+    ),
+  );
+  const rows = times.map((value) =>
+    svg(
+      "g",
+      { class: "tick" },
+      svg("line", { x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
+      svg(
+        "text",
+        { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" },
+        `${Number(value.toPrecision(2))} ms`,
+      ),
+    ),
+  );
+  const middle = { x: (box.left + box.right) / 2, y: box.bottom + 34, "text-anchor": "middle" };
+  return [...columns, ...rows, svg("text", { class: "axis-name", ...middle }, "internal RAM")];
+}
+
+// With this much RAM, this is the least latency: a line that steps down at each run of the front.
+function staircase(front, x, y, box) {
+  const steps = front.map((point, n) => {
+    const [px, py] = [x(point.internal).toFixed(1), y(point.ms).toFixed(1)];
+    return n ? `H${px}V${py}` : `M${px} ${box.top}V${py}`;
+  });
+  return `${steps.join("")}H${box.right}`;
+}

@@ -1,0 +1,136 @@
+"""What the page shows of a sweep: latency against RAM with its front, best runs, failures."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from npuscope.advice.sweep.runs import configuration_name
+from npuscope.advice.sweep.summary import Summary, short_names
+from npuscope.report.html.page import page
+from npuscope.report.numbers import DASH, count, ms, size
+from npuscope.report.sweep_text import answer
+from npuscope.version import __version__
+
+Row = dict[str, Any]
+_SURE = "predicted; about 83 % of new networks keep the range"
+# Columns that may tell runs of one model apart, with their names on the page.
+_AXES = {
+    "pools": "pools",
+    "generation": "generation",
+    "machine": "machine",
+    "clocks": "clocks",
+    "epoch_controller": "epoch controller",
+    "optimization": "optimization",
+    "set": "what-if",
+    "input_data_type": "input type",
+    "output_data_type": "output type",
+}
+_MOST_POINTS = 20_000
+_MOST_FAILURES = 500
+
+
+def sweep_page(summary: Summary, store: str) -> str:
+    """The HTML file of `npuscope sweep report`."""
+    models = [model.name for model in summary.models]
+    names = short_names(models)
+    axes = [name for name in _AXES if len({str(row[name]) for row in summary.rows}) > 1]
+    return page(
+        {
+            "view": "sweep",
+            "version": __version__,
+            "title": store,
+            "answer": answer(summary),
+            "sure": _SURE,
+            "figures": _figures(summary),
+            "models": [names[model] for model in models],
+            "axes": [[name, _AXES[name]] for name in axes],
+            "points": [_point(row, models, axes) for row in islice(summary.done, _MOST_POINTS)],
+            "best": [_best(names[model.name], model.best, model.runs) for model in summary.models],
+            "configurations": [
+                [one.name, one.done, one.failed, _ratio(one.against_best)]
+                for one in summary.configurations
+            ],
+            "failures": [_failure(row, names) for row in islice(summary.failures, _MOST_FAILURES)],
+            "facts": _facts(summary),
+            "notes": _left_out(summary),
+        }
+    )
+
+
+def _figures(summary: Summary) -> list[dict[str, str]]:
+    rows = [
+        ("Runs", count(len(summary.rows)), f"{len(summary.configurations)} configurations"),
+        ("Models", count(len(summary.models)), "by the name of their file"),
+        ("Failed", count(len(summary.failures)), "listed below"),
+        ("On the front", count(len(summary.front)), "no other is faster and smaller"),
+    ]
+    fastest = min(summary.done, key=lambda row: row["total_ms"], default=None)
+    if fastest:
+        rows.append(
+            (
+                "Fastest",
+                f"{ms(fastest['total_ms'])} ms",
+                short_names([fastest["model"]])[fastest["model"]],
+            )
+        )
+    names = ("name", "value", "detail", "source")
+    source = "read from the store"
+    return [dict(zip(names, (*row, source), strict=True)) for row in rows]
+
+
+def _point(row: Row, models: list[str], axes: list[str]) -> dict[str, Any]:
+    return {
+        "model": models.index(row["model"]),
+        "name": configuration_name(row),
+        "ms": row["total_ms"],
+        "range": [row["low_ms"], row["high_ms"]],
+        "internal": row["internal_ram_bytes"],
+        "external": row["external_ram_bytes"],
+        "weights": row["weights_bytes"],
+        "choices": [str(row[axis]) for axis in axes],
+    }
+
+
+def _best(name: str, row: Row | None, runs: int) -> list[str]:
+    if row is None:
+        return [name, DASH, "", "", "", "", f"all {runs} runs failed"]
+    return [
+        name,
+        ms(row["total_ms"]),
+        f"{ms(row['low_ms'])} to {ms(row['high_ms'])}",
+        size(row["internal_ram_bytes"]),
+        size(row["external_ram_bytes"]),
+        size(row["weights_bytes"]),
+        configuration_name(row),
+    ]
+
+
+def _ratio(value: float | None) -> str:
+    return f"{value:.3f}" if value else DASH
+
+
+def _failure(row: Row, names: dict[str, str]) -> list[str]:
+    error = row["error"]
+    return [names[row["model"]], configuration_name(row), error["message"], error["hint"]]
+
+
+def _facts(summary: Summary) -> list[list[str]]:
+    versions = ", ".join(sorted({row["version"] for row in summary.rows}))
+    clocks = sorted({(row["mcu_mhz"], row["npu_mhz"]) for row in summary.rows})
+    seconds = sum(row["seconds"] for row in summary.rows)
+    return [
+        ["Times", _SURE],
+        ["RAM", "internal RAM is the sum of the bank marks, as the vendor's compiler reports it"],
+        ["npuscope", versions],
+        ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks)],
+        ["Work", f"{seconds:.1f} s over all runs"],
+    ]
+
+
+def _left_out(summary: Summary) -> list[str]:
+    more = {
+        "points are left out of the plot": len(summary.done) - _MOST_POINTS,
+        "failures are left out": len(summary.failures) - _MOST_FAILURES,
+    }
+    return [f"{number} more {what}" for what, number in more.items() if number > 0]

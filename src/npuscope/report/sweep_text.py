@@ -1,0 +1,150 @@
+"""A sweep in text: what it came to, the best of every model, fronts, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from npuscope.advice.sweep.drive import Sweep
+from npuscope.advice.sweep.runs import configuration_name
+from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
+from npuscope.report.numbers import DASH, ms, shorten, size
+from npuscope.text import safe_terminal
+
+Row = dict[str, Any]
+_MOST_FAILURES = 20
+_MODEL_WIDTH = 48
+
+
+def sweep_text(found: Sweep) -> str:
+    """The answer of `npuscope sweep`: counts, and what failed."""
+    before = found.runs - found.new
+    lines = [
+        f"{_runs(found.runs)}: {found.done} done, {found.failed} failed; "
+        f"{found.new} of them now, in {found.seconds:.1f} s",
+        f"store    {safe_terminal(str(found.store))}",
+    ]
+    if before:
+        lines.append(f"before   {_runs(before)} found in the store and not repeated")
+    if found.same:
+        lines.append(f"same     {found.same} combinations come to a run that is there already")
+    lines += failure_lines([row for row in found.rows if row["status"] != "ok"])
+    return "\n".join([*lines, f"next     npuscope sweep report {safe_terminal(str(found.store))}"])
+
+
+def report_text(summary: Summary, store: str) -> str:
+    """The answer of `npuscope sweep report`."""
+    names = Names(summary.rows)
+    lines = [
+        answer(summary),
+        f"store    {safe_terminal(store)}",
+        "times    predicted, each with the range that about 83 % of new networks should keep",
+        "",
+        *_best_lines(summary.models, names),
+        "",
+        *_configuration_lines(summary),
+        "",
+        *_front_lines(summary, names),
+    ]
+    failures = failure_lines(summary.failures)
+    return "\n".join([*lines, *([""] if failures else []), *failures]) + "\n"
+
+
+def answer(summary: Summary) -> str:
+    models, choices = len(summary.models), len(summary.configurations)
+    return (
+        f"{_runs(len(summary.rows))} of {models} model{'s' * (models != 1)} in {choices} "
+        f"configuration{'s' * (choices != 1)}: {len(summary.done)} done, "
+        f"{len(summary.failures)} failed; {len(summary.front)} on the front of latency and RAM"
+    )
+
+
+def _runs(number: int) -> str:
+    return f"{number:,} run{'s' * (number != 1)}"
+
+
+class Names:
+    """How models are called: without folders where possible, cut where too long."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._names = short_names(row["model"] for row in rows)
+        longest = max(map(len, self._names.values()), default=0)
+        self.width = min(_MODEL_WIDTH, max(5, longest))
+
+    def __getitem__(self, label: str) -> str:
+        """The end of a path says more than its start."""
+        name = safe_terminal(self._names[label])
+        return name if len(name) <= self.width else f"...{name[3 - self.width :]}"
+
+
+def _best_lines(models: Iterable[ModelSummary], names: Names) -> list[str]:
+    heading = (
+        f"  {'model':<{names.width}} {'ms':>8} {'range':>17} {'internal':>11} {'external':>11} "
+        f"{'weights':>11}  with"
+    )
+    lines = (_best_line(model, names) for model in models)
+    return ["Best run of every model, the fastest first", heading, *lines]
+
+
+def _best_line(model: ModelSummary, names: Names) -> str:
+    row = model.best
+    name = f"  {names[model.name]:<{names.width}}"
+    if row is None:
+        return f"{name} {DASH:>8}  all {model.runs} runs failed"
+    extent = f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
+    return (
+        f"{name} {ms(row['total_ms']):>8} {extent:>17} {size(row['internal_ram_bytes']):>11} "
+        f"{size(row['external_ram_bytes']):>11} {size(row['weights_bytes']):>11}  "
+        f"{shorten(safe_terminal(configuration_name(row)), 60)}"
+    )
+
+
+def _configuration_lines(summary: Summary) -> list[str]:
+    width = max((len(one.name) for one in summary.configurations), default=0)
+    width = min(60, max(13, width))
+    lines = [
+        "Configurations; `to best` is the mean latency against the best run of the same model",
+        f"  {'configuration':<{width}} {'done':>6} {'failed':>7} {'to best':>8}",
+    ]
+    for one in summary.configurations:
+        ratio = f"{one.against_best:.3f}x" if one.against_best else DASH
+        name = shorten(safe_terminal(one.name), width)
+        lines.append(f"  {name:<{width}} {one.done:>6} {one.failed:>7} {ratio:>8}")
+    return lines
+
+
+def _front_lines(summary: Summary, names: Names) -> list[str]:
+    """The front over all models, then models whose own front offers a choice."""
+    lines = ["Front: runs that no other beats in both latency and internal RAM"]
+    lines += [f"  {_point(row)}  {names[row['model']]}" for row in summary.front]
+    choices = [model for model in summary.models if len(model.front) > 1]
+    if choices:
+        lines += ["", "Models with a choice: less RAM or less time"]
+    for model in choices:
+        lines.append(f"  {names[model.name]}")
+        lines += [
+            f"    {_point(row)}  {shorten(safe_terminal(configuration_name(row)), 60)}"
+            for row in model.front
+        ]
+    return lines
+
+
+def _point(row: Row) -> str:
+    return f"{size(row['internal_ram_bytes']):>11} {ms(row['total_ms']):>9} ms"
+
+
+def failure_lines(rows: Sequence[Row]) -> list[str]:
+    """Every failure with its run; those of one model that say the same share a line."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["error"]["message"]), []).append(row)
+    if not groups:
+        return []
+    names = Names(rows)
+    lines = [f"failed   {_runs(sum(map(len, groups.values())))}"]
+    for (model, message), found in list(groups.items())[:_MOST_FAILURES]:
+        lines.append(f"  {names[model]}: {shorten(safe_terminal(message), 150)}")
+        choices = "; ".join(configuration_name(row) for row in found)
+        lines.append(f"    with {shorten(safe_terminal(choices), 150)}")
+    left = len(groups) - _MOST_FAILURES
+    return [*lines, f"  and {left} more kinds"] if left > 0 else lines
