@@ -52,7 +52,8 @@ def steps(page: str) -> list[Step]:
 
 def test_the_page_has_the_whole_way() -> None:
     verbs = [step.command.split()[1] for step in steps(PAGE.read_text(encoding="utf-8"))]
-    way = ["doctor", "estimate", "explain", "profile", "compile", "package", "run", "inspect"]
+    way = ["doctor", "estimate", "explain", "fix", "compare", "gate"]
+    way += ["profile", "compile", "package", "run", "inspect"]
     assert [verb for verb in dict.fromkeys(verbs) if verb in way] == way
 
 

@@ -155,6 +155,20 @@ def test_a_larger_input_is_another_shape() -> None:
     assert found.explained_share >= 0.9
 
 
+def test_more_work_in_less_time_is_the_tile() -> None:
+    """64 channels are more than 61, and are cut better."""
+    sides = []
+    for channels in (61, 64):
+        net = Net((1, 24, 24, 16), input_zero_point=0)
+        net.conv(channels)
+        found = side(graph_of(net))
+        model = replace(found.profile.model, md5=str(channels))
+        sides.append(replace(found, profile=replace(found.profile, model=model)))
+    row, kind = first(compare(*sides))
+    assert row.delta_ms < 0
+    assert kind is CauseKind.TILE
+
+
 def test_time_that_nothing_accounts_for_is_said_to_be(latest: Side) -> None:
     planted = slower(latest.profile, 2, 0.5)
     found = compare(kept(latest), Side("slow.json", replace(planted, program_hash="")))

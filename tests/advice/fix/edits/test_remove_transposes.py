@@ -71,9 +71,10 @@ def test_a_transpose_that_moves_nothing_goes() -> None:
 def test_the_first_one_stays_for_its_other_readers() -> None:
     net = Lite()
     x = net.logistic(net.input(SHAPE), SHAPE)
-    turned = net.op("TRANSPOSE", [x, net.integers(*THERE)], TURNED, 1 / 256, -128)
-    back = net.op("TRANSPOSE", [turned, net.integers(*BACK)], SHAPE, 1 / 256, -128)
-    outputs = (net.op("TANH", [turned], TURNED, 1 / 128, 0), net.logistic(back, SHAPE))
+    swapped, order = (1, 3, 5, 4), net.integers(0, 2, 1, 3)
+    turned = net.op("TRANSPOSE", [x, order], swapped, 1 / 256, -128)
+    back = net.op("TRANSPOSE", [turned, order], SHAPE, 1 / 256, -128)
+    outputs = (net.op("TANH", [turned], swapped, 1 / 128, 0), net.logistic(back, SHAPE))
     before = net.finish(*outputs)
     after = edited(before, FIX, "TRANSPOSE:#1", "TRANSPOSE:#2")
     assert kinds(after).count("Transpose") == 1

@@ -29,10 +29,9 @@ def in_tflite(document: TfliteDocument, request: Request) -> None:
     op = tflite_place(document, request, ("RESIZE_NEAREST_NEIGHBOR",))
     source, result = image(op.input(0)), op.outputs[0]
     images, height, width, channels = source.shape
-    factor = _factor(request, height, width, channels)
+    factor = _factor(request, width, channels)
     document.remove(op)
-    pixels = reshaped(document, source, (images, height * width, 1, channels))
-    columns = joined(document, [pixels] * factor)
+    columns = joined(document, [source] * factor)
     rows = reshaped(document, columns, (images, height, 1, factor * width * channels))
     add_reshape(document, joined(document, [rows] * factor), result)
 
@@ -44,10 +43,9 @@ def in_onnx(document: OnnxDocument, request: Request) -> None:
     source, result = node.input[0], node.output[0]
     _, channels, height, width = image_shape(document, source)
     moved_quant(document, source)
-    factor = _factor(request, height, width, channels)
+    factor = _factor(request, width, channels)
     document.remove(node)
     pixels = made(document, source, "Transpose", perm=[0, 2, 3, 1])
-    pixels = reshaped_onnx(document, pixels, (height * width, 1, channels))
     columns = joined_onnx(document, [pixels] * factor)
     rows = reshaped_onnx(document, columns, (height, 1, factor * width * channels))
     rows = joined_onnx(document, [rows] * factor)
@@ -55,12 +53,12 @@ def in_onnx(document: OnnxDocument, request: Request) -> None:
     document.add_node("Transpose", (large,), result, perm=[0, 3, 1, 2])
 
 
-def _factor(request: Request, height: int, width: int, channels: int) -> int:
+def _factor(request: Request, width: int, channels: int) -> int:
     op = network_op(request, "Resize")
     factor = resize_factor(request.network.graph, op)
     if factor is None:
         raise NotFitting("the Resize does not repeat pixels by a whole factor")
-    longest = max(height * width, factor * factor * width * channels)
+    longest = factor * factor * width * channels
     if longest > LONGEST_AXIS:
         raise NotFitting(f"{longest} elements are more than an axis of the NPU holds")
     return factor
