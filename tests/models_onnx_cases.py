@@ -136,6 +136,17 @@ def integer_inputs_and_outputs(rng: np.random.Generator) -> bytes:
 
 
 @case
+def pads_of_integers(rng: np.random.Generator) -> bytes:
+    """Between Q and DQ a Pad states its fill value as an integer; without one it is 0."""
+    w = OnnxWriter()
+    x = w.quantize(w.input("x", (1, 3, 5, 5)), 0.02, 7)
+    pads = w.constant([0, 0, 1, 2, 0, 0, 1, 0])
+    y = w.node("Pad", w.node("Pad", x, pads, w.constant(np.int8(25))), pads)
+    z = w.node("Conv", w.dequantize(y, 0.02, 7), weights(w, rng, 4, 3, 3, 3))
+    return finish(w, z, 1, 4, 7, 7)
+
+
+@case
 def qlinear(rng: np.random.Generator) -> bytes:
     w = OnnxWriter()
 

@@ -120,6 +120,14 @@ def channel_first() -> Graph:
     return net.graph()
 
 
+def channel_first_and_back() -> Graph:
+    """The tensor in the middle has another reader."""
+    net = Net(31)
+    middle = net.transpose(net.conv(net.input((1, 12, 12, 8)), 16), (0, 3, 1, 2))
+    back = net.conv(net.transpose(middle, (0, 2, 3, 1)), 8)
+    return net.graph(back, middle)
+
+
 def squeeze_excite() -> Graph:
     """A sigmoid gate that multiplies its own source, one value per channel."""
     net = Net(10)
@@ -167,6 +175,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "float_island": float_island,
     "dense_chain": dense_chain,
     "channel_first": channel_first,
+    "channel_first_and_back": channel_first_and_back,
     "odd_shapes": odd_shapes,
     "squeeze_excite": squeeze_excite,
     "branches": branches,

@@ -51,11 +51,20 @@ def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
 def _copy_in(context: Context, op: Op, shape: tuple[int, ...]) -> None:
     """NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last."""
     value = moved(context, op, context.value(op.inputs[0]))
-    planes = value.named(f"{op.inputs[0]}.planes", shape=plane_shape(shape), batch=1, tensor="")
-    context.result.views[planes.name] = value
+    planes = _planes(context, value, f"{op.inputs[0]}.planes", shape)
     output = planes.named(op.outputs[0], tensor=op.outputs[0], batch=0)
     stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
     context.define(op.outputs[0], context.emit(stage))
+
+
+def _planes(context: Context, value: Value, name: str, shape: tuple[int, ...]) -> Value:
+    """Planes that a copy out has made are taken as they are."""
+    made = context.result.views.get(value.name)
+    if made is not None and made.name == name:
+        return made
+    planes = value.named(name, shape=plane_shape(shape), batch=1, tensor="")
+    context.result.views[planes.name] = value
+    return planes
 
 
 def _copy_out(context: Context, op: Op) -> None:

@@ -37,7 +37,7 @@ def pad(task: Task) -> None:
     if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
         task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
     elif mode == "constant":
-        fill = _fill(task)
+        fill = _fill(task, x)
         x = _on_the_final_grid(task, x) if fill else x
         task.emit("Pad", (x.tensor,), PadAttrs(pads, fill), x.layout, x.via)
     else:
@@ -55,7 +55,15 @@ def _on_the_final_grid(task: Task, x: Value) -> Value:
     return task.reader.quantize(x, wanted, f"{task.node.output}_values", task.node.origin)
 
 
-def _fill(task: Task) -> float:
+def _fill(task: Task, x: Value) -> float:
+    """The real value. A node between integers states one of them."""
+    number, quant = _stated_fill(task), task.tensor(x).quant
+    if quant is None or task.node.input(0) in task.reader.integers:
+        return number
+    return (number - quant.zero_point) * quant.scale
+
+
+def _stated_fill(task: Task) -> float:
     if task.opset < _PADS_ARE_INPUTS:
         return task.node.number("value", 0.0)
     fill = task.constant(2)
