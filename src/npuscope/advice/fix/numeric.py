@@ -13,6 +13,7 @@ from npuscope.advice.fix.seeded import real_outputs, seeded_inputs
 from npuscope.graph.model import Graph, Tensor
 
 _EQUAL = 1e-3  # of a step: dequantized outputs are no exact multiples of one
+_NUDGED = 256  # of so many input values one moves, to see how restless a network is
 _STEPS = 255  # of a float output that no quantization tells of
 
 
@@ -85,3 +86,17 @@ def _decibels(old: np.ndarray, new: np.ndarray) -> float:
     if noise == 0.0:
         return inf
     return round(10 * log10(signal / noise), 1) if signal else -inf
+
+
+def unrest_db(graph: Graph, seed: int) -> float:
+    """SQNR of the worst output when every 256th value of the inputs moves by one step."""
+    calm = seeded_inputs(graph, seed)
+    moved = [_nudged(graph, name, values) for name, values in zip(graph.inputs, calm, strict=True)]
+    old, new = real_outputs(graph, calm, []), real_outputs(graph, moved, [])
+    return min(_decibels(old[n].reshape(-1), new[n].reshape(-1)) for n in graph.outputs)
+
+
+def _nudged(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
+    found = values.astype(np.float64).reshape(-1).copy()
+    found[::_NUDGED] += step(graph, graph.tensor(name)) or _float_step(values)
+    return found.reshape(values.shape)

@@ -29,6 +29,7 @@ class Network:
     machine: Machine
     seed: int = 0
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
+    _unrest_db: float | None = field(default=None, repr=False)
 
     def values(self, tensor: str) -> np.ndarray | None:
         """Real values of a tensor of the graph in one inference on seeded data."""
@@ -44,3 +45,13 @@ class Network:
         if values is None or not values.size:
             return None
         return min(0.0, float(values.min())), max(0.0, float(values.max()))
+
+    @property
+    def unrest_db(self) -> float:
+        """SQNR of the worst output when every 256th input value moves by one step: no edit can be
+        asked to disturb a network less than that."""
+        if self._unrest_db is None:
+            from npuscope.advice.fix.numeric import unrest_db
+
+            self._unrest_db = unrest_db(self.graph, self.seed)
+        return self._unrest_db

@@ -39,7 +39,6 @@ class Look:
         counts = self.profile.counts
         return counts[EpochKind.SW.value] + counts[EpochKind.HYBRID.value]
 
-
     @property
     def layers_on_cpu(self) -> int:
         """Layers whose time on the CPU nobody has measured: what is told of it is a lower bound."""
