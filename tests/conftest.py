@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,3 +18,12 @@ def shared_models() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared models are not on this machine")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def own_log_level() -> Iterator[None]:
+    """A verb sets how much is logged; the next test must not feel it."""
+    logger = logging.getLogger("npuscope")
+    level = logger.level
+    yield
+    logger.setLevel(level)
