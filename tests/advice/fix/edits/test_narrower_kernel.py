@@ -19,7 +19,7 @@ from advice.fix.edits.number_case import (
 from compiler.nets import MACHINES
 from models import OnnxWriter, TfliteWriter
 from models_tflite import NONE, RELU, SAME, VALID
-from npuscope.advice.fix.edits.narrow import halves
+from npuscope.advice.fix.parts.narrow import halves
 from npuscope.advice.fix.request import Network
 from npuscope.graph.attrs import ConvAttrs
 

@@ -19,7 +19,7 @@ from advice.fix.edits.number_case import (
 )
 from models import OnnxWriter, TfliteWriter
 from models_tflite import SAME
-from npuscope.advice.fix.edits.steps import FIXED
+from npuscope.advice.fix.parts.steps import FIXED
 from npuscope.graph.edit import open_document
 
 STEP, ZERO = 1 / 20, 10

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES
-from npuscope.advice.fix.edits.steps import (
+from npuscope.advice.fix.parts.steps import (
     common,
     covered,
     int8_quant,

@@ -10,7 +10,7 @@ from advice.fix.edits.number_case import conv, furthest, int8, largest_change, l
 from compiler.nets import MACHINES
 from models import OnnxWriter, TfliteWriter
 from models_tflite import SAME
-from npuscope.advice.fix.edits.fast_zero import fast_quant
+from npuscope.advice.fix.parts.fast_zero import fast_quant
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.model import Quant

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.copying_onnx import quantized
-from npuscope.advice.fix.edits.pairs_onnx import (
+from npuscope.advice.fix.parts.copying_onnx import quantized
+from npuscope.advice.fix.parts.pairs_onnx import (
     activation_quant,
     as_onnx,
     as_quant,
     dequantizer,
     quantizers,
 )
-from npuscope.advice.fix.edits.steps import Interval, covered, int8_quant
-from npuscope.advice.fix.edits.weights_onnx import onnx_place, stored
+from npuscope.advice.fix.parts.steps import Interval, covered, int8_quant
+from npuscope.advice.fix.parts.weights_onnx import onnx_place, stored
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument, OnnxQuant

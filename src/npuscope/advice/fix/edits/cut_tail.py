@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npuscope.advice.fix.edits import border_onnx, border_tflite, onnx_edit, tflite_edit
+from npuscope.advice.fix.edits import onnx_edit, tflite_edit
 from npuscope.advice.fix.frontier import frontier
+from npuscope.advice.fix.parts import border_onnx, border_tflite
 from npuscope.advice.fix.request import Network, Request
 from npuscope.building import build
 from npuscope.graph.edit import NotFitting

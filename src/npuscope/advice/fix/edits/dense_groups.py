@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.weights_onnx import onnx_layer, onnx_place, title
-from npuscope.advice.fix.edits.weights_tflite import (
+from npuscope.advice.fix.parts.weights_onnx import onnx_layer, onnx_place, title
+from npuscope.advice.fix.parts.weights_tflite import (
     DEPTHWISE,
     TfliteLayer,
     tflite_layer,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npuscope.advice.fix.edits import border_onnx, border_tflite, onnx_edit, tflite_edit
+from npuscope.advice.fix.edits import onnx_edit, tflite_edit
+from npuscope.advice.fix.parts import border_onnx, border_tflite
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument

@@ -9,17 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import bind, int8_constant, quantized
-from npuscope.advice.fix.edits.copying_tflite import add_dense, bytes_like, image
-from npuscope.advice.fix.edits.pairs_onnx import (
+from npuscope.advice.fix.parts.copying_onnx import bind, int8_constant, quantized
+from npuscope.advice.fix.parts.copying_tflite import add_dense, bytes_like, image
+from npuscope.advice.fix.parts.pairs_onnx import (
     activation_quant,
     dequantizer,
     quantizers,
 )
-from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS
-from npuscope.advice.fix.edits.views_tflite import add_reshape
-from npuscope.advice.fix.edits.weights_onnx import onnx_place, stored
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS
+from npuscope.advice.fix.parts.views_tflite import add_reshape
+from npuscope.advice.fix.parts.weights_onnx import onnx_place, stored
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.copying_onnx import check_opset, image_shape, moved_quant, quantized
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.copying_onnx import check_opset, image_shape, moved_quant, quantized
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.edit import NotFitting

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import quantized
-from npuscope.advice.fix.edits.pairs_onnx import activation_quant, as_onnx, as_quant, dequantizer
-from npuscope.advice.fix.edits.steps import Interval, covered, int8_quant
-from npuscope.advice.fix.edits.weights_onnx import onnx_place, stored
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_onnx import quantized
+from npuscope.advice.fix.parts.pairs_onnx import activation_quant, as_onnx, as_quant, dequantizer
+from npuscope.advice.fix.parts.steps import Interval, covered, int8_quant
+from npuscope.advice.fix.parts.weights_onnx import onnx_place, stored
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.pairs_onnx import activation_quant, add_pair_constants, quantizers
+from npuscope.advice.fix.parts.pairs_onnx import activation_quant, add_pair_constants, quantizers
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument, OnnxQuant

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import image_shape, int8_constant, numbers, quantized
-from npuscope.advice.fix.edits.copying_tflite import image
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.pairs_onnx import activation_quant, quantizers
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_onnx import image_shape, int8_constant, numbers, quantized
+from npuscope.advice.fix.parts.copying_tflite import image
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.pairs_onnx import activation_quant, quantizers
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs import ReduceAttrs
 from npuscope.graph.edit import NotFitting

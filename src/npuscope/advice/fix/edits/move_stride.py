@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_tflite import SAME, VALID
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_tflite import SAME, VALID
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.edit import NotFitting

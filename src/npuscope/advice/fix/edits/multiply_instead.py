@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.copying_onnx import int8_constant
-from npuscope.advice.fix.edits.pairs_onnx import dequantizer
-from npuscope.advice.fix.edits.weights_onnx import onnx_place, stored
+from npuscope.advice.fix.parts.copying_onnx import int8_constant
+from npuscope.advice.fix.parts.pairs_onnx import dequantizer
+from npuscope.advice.fix.parts.weights_onnx import onnx_place, stored
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.narrow import Half, halves, layer_of, strides_of_one_column
-from npuscope.advice.fix.edits.pairs_onnx import add_pair_constants, as_onnx
-from npuscope.advice.fix.edits.steps import int8_quant
-from npuscope.advice.fix.edits.weights_onnx import (
+from npuscope.advice.fix.parts.narrow import Half, halves, layer_of, strides_of_one_column
+from npuscope.advice.fix.parts.pairs_onnx import add_pair_constants, as_onnx
+from npuscope.advice.fix.parts.steps import int8_quant
+from npuscope.advice.fix.parts.weights_onnx import (
     OnnxLayer,
     attributes_of,
     onnx_layer,
     onnx_place,
     store,
 )
-from npuscope.advice.fix.edits.weights_tflite import DEPTHWISE, tflite_layer, tflite_place
+from npuscope.advice.fix.parts.weights_tflite import DEPTHWISE, tflite_layer, tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, OnnxDocument

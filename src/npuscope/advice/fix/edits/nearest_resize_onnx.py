@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.copying_onnx import (
+from npuscope.advice.fix.parts.copying_onnx import (
     bind,
     check_opset,
     image_shape,
@@ -13,10 +13,10 @@ from npuscope.advice.fix.edits.copying_onnx import (
     moved_quant,
     quantized,
 )
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS, Smoothing, smoothing
-from npuscope.advice.fix.edits.views_onnx import joined, made, reshaped
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS, Smoothing, smoothing
+from npuscope.advice.fix.parts.views_onnx import joined, made, reshaped
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit.onnx_document import OnnxDocument

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import tflite_edit
-from npuscope.advice.fix.edits.copying_tflite import add_depthwise, image
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS, Smoothing, smoothing
-from npuscope.advice.fix.edits.views_tflite import joined, like, reshaped
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_tflite import add_depthwise, image
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS, Smoothing, smoothing
+from npuscope.advice.fix.parts.views_tflite import joined, like, reshaped
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import int8_constant, quantized
-from npuscope.advice.fix.edits.pairs_onnx import activation_quant, dequantizer
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_onnx import int8_constant, quantized
+from npuscope.advice.fix.parts.pairs_onnx import activation_quant, dequantizer
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument, OnnxQuant

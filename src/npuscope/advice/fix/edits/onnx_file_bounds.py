@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.border_onnx import FLOAT, element_types
-from npuscope.advice.fix.edits.onnx_file_values import dequantized, file_shape, the_node
+from npuscope.advice.fix.parts.border_onnx import FLOAT, element_types
+from npuscope.advice.fix.parts.onnx_file_values import dequantized, file_shape, the_node
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, OnnxDocument

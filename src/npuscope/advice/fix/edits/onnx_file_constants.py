@@ -6,7 +6,7 @@ import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
 from npuscope.advice.fix.edits.batch_one import close_batch
-from npuscope.advice.fix.edits.onnx_file_values import (
+from npuscope.advice.fix.parts.onnx_file_values import (
     dequantized,
     evaluated,
     file_shape,

@@ -6,13 +6,13 @@ The new channels never reach an old one: the results are the same bit for bit.
 from __future__ import annotations
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.pad_onnx import OnnxChannels
-from npuscope.advice.fix.edits.pad_region import FRONT, Region, T, Unjoined, View, find_region
-from npuscope.advice.fix.edits.pad_tflite import TfliteChannels
-from npuscope.advice.fix.edits.repeat_channels import repeat_onnx, repeat_tflite
-from npuscope.advice.fix.edits.weights_onnx import LAYERS, onnx_layer, onnx_place, title
-from npuscope.advice.fix.edits.weights_tflite import LAYERS as TFLITE_LAYERS
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.pad_onnx import OnnxChannels
+from npuscope.advice.fix.parts.pad_region import FRONT, Region, T, Unjoined, View, find_region
+from npuscope.advice.fix.parts.pad_tflite import TfliteChannels
+from npuscope.advice.fix.parts.repeat_channels import repeat_onnx, repeat_tflite
+from npuscope.advice.fix.parts.weights_onnx import LAYERS, onnx_layer, onnx_place, title
+from npuscope.advice.fix.parts.weights_tflite import LAYERS as TFLITE_LAYERS
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

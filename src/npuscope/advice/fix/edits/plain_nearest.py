@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import check_opset
-from npuscope.advice.fix.edits.network_op import network_op
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_onnx import check_opset
+from npuscope.advice.fix.parts.network_op import network_op
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit import NotFitting

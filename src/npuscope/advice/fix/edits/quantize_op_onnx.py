@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit
-from npuscope.advice.fix.edits.pairs_onnx import (
+from npuscope.advice.fix.parts.pairs_onnx import (
     activation_quant,
     as_onnx,
     as_quant,
@@ -17,7 +17,7 @@ from npuscope.advice.fix.edits.pairs_onnx import (
     store_slopes,
     store_steps,
 )
-from npuscope.advice.fix.edits.steps import (
+from npuscope.advice.fix.parts.steps import (
     FIXED,
     Interval,
     common,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npuscope.advice.fix.edits import tflite_edit
-from npuscope.advice.fix.edits.steps import (
+from npuscope.advice.fix.parts.steps import (
     FIXED,
     Interval,
     common,

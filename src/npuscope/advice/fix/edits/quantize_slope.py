@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.pairs_onnx import dequantizer
 from npuscope.advice.fix.edits.quantize_op_onnx import quantize_nodes
 from npuscope.advice.fix.edits.quantize_op_tflite import quantize_ops
+from npuscope.advice.fix.parts.pairs_onnx import dequantizer
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.advice.fix.edits import chain_onnx, chain_tflite, onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.views_tflite import add_reshape
+from npuscope.advice.fix.edits import onnx_edit, tflite_edit
+from npuscope.advice.fix.parts import chain_onnx, chain_tflite
+from npuscope.advice.fix.parts.views_tflite import add_reshape
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from npuscope.advice.fix.edits import chain_onnx, chain_tflite, onnx_edit, tflite_edit
+from npuscope.advice.fix.edits import onnx_edit, tflite_edit
+from npuscope.advice.fix.parts import chain_onnx, chain_tflite
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument

@@ -7,16 +7,16 @@ between move nothing, and joining channels is a copy by the stream engines.
 from __future__ import annotations
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import check_opset, image_shape, moved_quant
-from npuscope.advice.fix.edits.copying_tflite import image
-from npuscope.advice.fix.edits.network_op import network_op
-from npuscope.advice.fix.edits.smoothing import LONGEST_AXIS
-from npuscope.advice.fix.edits.views_onnx import joined as joined_onnx
-from npuscope.advice.fix.edits.views_onnx import made
-from npuscope.advice.fix.edits.views_onnx import reshaped as reshaped_onnx
-from npuscope.advice.fix.edits.views_tflite import add_reshape, joined, reshaped
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_onnx import check_opset, image_shape, moved_quant
+from npuscope.advice.fix.parts.copying_tflite import image
+from npuscope.advice.fix.parts.network_op import network_op
+from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS
+from npuscope.advice.fix.parts.views_onnx import joined as joined_onnx
+from npuscope.advice.fix.parts.views_onnx import made
+from npuscope.advice.fix.parts.views_onnx import reshaped as reshaped_onnx
+from npuscope.advice.fix.parts.views_tflite import add_reshape, joined, reshaped
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

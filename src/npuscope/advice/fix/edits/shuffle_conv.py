@@ -12,8 +12,8 @@ import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
 from npuscope.advice.fix.edits.pad_channels import pad_onnx_tensor, pad_tflite_tensor
-from npuscope.advice.fix.edits.weights_onnx import Stored, onnx_place, store, title
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.weights_onnx import Stored, onnx_place, store, title
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument

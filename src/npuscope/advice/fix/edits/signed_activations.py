@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.sites_onnx import MOVES, Site, sites, zero_points
-from npuscope.advice.fix.edits.weights_tflite import DEPTHWISE, LAYERS
+from npuscope.advice.fix.parts.sites_onnx import MOVES, Site, sites, zero_points
+from npuscope.advice.fix.parts.weights_tflite import DEPTHWISE, LAYERS
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

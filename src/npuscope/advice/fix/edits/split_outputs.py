@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.channelwise_onnx import (
+from npuscope.advice.fix.parts.channelwise_onnx import (
     POINTWISE,
     data_inputs,
     follow,
     is_channelwise,
 )
-from npuscope.advice.fix.edits.picking import parts_of
-from npuscope.advice.fix.edits.weights_onnx import (
+from npuscope.advice.fix.parts.picking import parts_of
+from npuscope.advice.fix.parts.weights_onnx import (
     LAYERS,
     OnnxLayer,
     attributes_of,
@@ -24,8 +24,8 @@ from npuscope.advice.fix.edits.weights_onnx import (
     onnx_place,
     title,
 )
-from npuscope.advice.fix.edits.weights_tflite import LAYERS as TFLITE_LAYERS
-from npuscope.advice.fix.edits.weights_tflite import TfliteLayer, tflite_layer, tflite_place
+from npuscope.advice.fix.parts.weights_tflite import LAYERS as TFLITE_LAYERS
+from npuscope.advice.fix.parts.weights_tflite import TfliteLayer, tflite_layer, tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument

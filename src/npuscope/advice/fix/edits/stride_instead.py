@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.copying_onnx import (
+from npuscope.advice.fix.parts.copying_onnx import (
     copy_instead,
     image_shape,
     moved_quant,
     numbers,
 )
-from npuscope.advice.fix.edits.copying_tflite import add_depthwise, image
-from npuscope.advice.fix.edits.network_op import attrs_of
-from npuscope.advice.fix.edits.weights_onnx import onnx_place
-from npuscope.advice.fix.edits.weights_tflite import tflite_place
+from npuscope.advice.fix.parts.copying_tflite import add_depthwise, image
+from npuscope.advice.fix.parts.network_op import attrs_of
+from npuscope.advice.fix.parts.weights_onnx import onnx_place
+from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.edit import NotFitting

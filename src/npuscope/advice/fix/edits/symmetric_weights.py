@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.steps import HIGHEST, LOWEST
-from npuscope.advice.fix.edits.weights_onnx import LAYERS as ONNX_LAYERS
-from npuscope.advice.fix.edits.weights_onnx import onnx_layer, onnx_place
-from npuscope.advice.fix.edits.weights_tflite import DEPTHWISE, LAYERS, tflite_layer, tflite_place
+from npuscope.advice.fix.parts.steps import HIGHEST, LOWEST
+from npuscope.advice.fix.parts.weights_onnx import LAYERS as ONNX_LAYERS
+from npuscope.advice.fix.parts.weights_onnx import onnx_layer, onnx_place
+from npuscope.advice.fix.parts.weights_tflite import DEPTHWISE, LAYERS, tflite_layer, tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument

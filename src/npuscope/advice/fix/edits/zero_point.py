@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.advice.fix.edits import onnx_edit, tflite_edit
-from npuscope.advice.fix.edits.fast_zero import fast_quant
-from npuscope.advice.fix.edits.pairs_onnx import as_quant
-from npuscope.advice.fix.edits.sites_onnx import (
+from npuscope.advice.fix.parts.fast_zero import fast_quant
+from npuscope.advice.fix.parts.pairs_onnx import as_quant
+from npuscope.advice.fix.parts.sites_onnx import (
     MOVES,
     Site,
     set_quant,
@@ -21,9 +21,9 @@ from npuscope.advice.fix.edits.sites_onnx import (
     sites,
     tied,
 )
-from npuscope.advice.fix.edits.weights_onnx import LAYERS as ONNX_LAYERS
-from npuscope.advice.fix.edits.weights_onnx import onnx_place, store, stored
-from npuscope.advice.fix.edits.weights_tflite import DEPTHWISE, LAYERS, tflite_place
+from npuscope.advice.fix.parts.weights_onnx import LAYERS as ONNX_LAYERS
+from npuscope.advice.fix.parts.weights_onnx import onnx_place, store, stored
+from npuscope.advice.fix.parts.weights_tflite import DEPTHWISE, LAYERS, tflite_place
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument, OnnxQuant

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from npuscope.advice.fix.edits.weights_onnx import Stored, store, stored
+from npuscope.advice.fix.parts.weights_onnx import Stored, store, stored
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 
 _ACTIVATIONS = (

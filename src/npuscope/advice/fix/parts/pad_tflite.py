@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.advice.fix.edits.pad_region import FRONT, Pads, Region, Role, Step, layout
-from npuscope.advice.fix.edits.weights_tflite import (
+from npuscope.advice.fix.parts.pad_region import FRONT, Pads, Region, Role, Step, layout
+from npuscope.advice.fix.parts.weights_tflite import (
     DEPTHWISE,
     LAYERS,
     picked_tensor,

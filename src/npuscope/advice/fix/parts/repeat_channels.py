@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.advice.fix.edits.picking import padded_index
-from npuscope.advice.fix.edits.weights_onnx import OnnxLayer, onnx_layer
-from npuscope.advice.fix.edits.weights_tflite import TfliteLayer, tflite_layer
+from npuscope.advice.fix.parts.picking import padded_index
+from npuscope.advice.fix.parts.weights_onnx import OnnxLayer, onnx_layer
+from npuscope.advice.fix.parts.weights_tflite import TfliteLayer, tflite_layer
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.advice.fix.edits.copying_tflite import bytes_like
+from npuscope.advice.fix.parts.copying_tflite import bytes_like
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.advice.fix.edits.channelwise_onnx import data_inputs, follow, is_channelwise
-from npuscope.advice.fix.edits.pad_region import FRONT, Pads, Region, Role, Step, layout
-from npuscope.advice.fix.edits.weights_onnx import LAYERS, OnnxLayer, onnx_layer, title
+from npuscope.advice.fix.parts.channelwise_onnx import data_inputs, follow, is_channelwise
+from npuscope.advice.fix.parts.pad_region import FRONT, Pads, Region, Role, Step, layout
+from npuscope.advice.fix.parts.weights_onnx import LAYERS, OnnxLayer, onnx_layer, title
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 from npuscope.text import safe_terminal
 

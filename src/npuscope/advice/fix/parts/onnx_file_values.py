@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.advice.fix.edits.border_onnx import in_graph
+from npuscope.advice.fix.parts.border_onnx import in_graph
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument

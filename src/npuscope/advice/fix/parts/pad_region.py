@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Generic, Protocol, TypeVar
 
-from npuscope.advice.fix.edits.picking import NEW
+from npuscope.advice.fix.parts.picking import NEW
 from npuscope.graph.edit.document import NotFitting
 
 T = TypeVar("T", bound=Hashable)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuscope.advice.fix.edits.steps import Interval, covered
+from npuscope.advice.fix.parts.steps import Interval, covered
 from npuscope.advice.fix.request import Network, Request
 from npuscope.advice.fix.seeded import real
 from npuscope.graph.attrs import ConvAttrs

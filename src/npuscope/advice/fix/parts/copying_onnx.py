@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.advice.fix.edits.pairs_onnx import (
+from npuscope.advice.fix.parts.pairs_onnx import (
     activation_quant,
     add_pair_constants,
     dequantizer,

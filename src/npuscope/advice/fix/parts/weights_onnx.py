@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.advice.fix.edits.picking import picked, repeated
+from npuscope.advice.fix.parts.picking import picked, repeated
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument

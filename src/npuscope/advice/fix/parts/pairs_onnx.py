@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.advice.fix.edits.opset import can_raise, raise_opset
-from npuscope.advice.fix.edits.steps import HIGHEST, symmetric_steps
+from npuscope.advice.fix.parts.opset import can_raise, raise_opset
+from npuscope.advice.fix.parts.steps import HIGHEST, symmetric_steps
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument, OnnxQuant
 from npuscope.graph.model import Quant

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuscope.advice.fix.edits.pairs_onnx import add_pair_constants
+from npuscope.advice.fix.parts.pairs_onnx import add_pair_constants
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument, OnnxQuant
 from npuscope.graph.onnx.expand import QLINEAR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.advice.fix.edits.steps import HIGHEST, LOWEST
+from npuscope.advice.fix.parts.steps import HIGHEST, LOWEST
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.model import Quant
 

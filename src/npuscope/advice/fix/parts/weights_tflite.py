@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.advice.fix.edits.picking import picked
+from npuscope.advice.fix.parts.picking import picked
 from npuscope.advice.fix.request import Request
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.tflite_document import EditOp, EditTensor, TfliteDocument

@@ -1,0 +1,1 @@
+"""What several edits share: weights, quantizers, chains of ops, regions of channels."""
