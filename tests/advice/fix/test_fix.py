@@ -15,6 +15,7 @@ from advice.fix.edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.fix.candidates import Candidate, Place
 from npuscope.advice.fix.choice import Choice, only
+from npuscope.advice.fix.edits import _ONNX, _TFLITE, formats
 from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import Effect, effects
 from npuscope.advice.fix.step import Fixed, Step
@@ -23,6 +24,7 @@ from npuscope.errors import ModelError, UsageError
 from npuscope.graph.edit import open_document
 from npuscope.graph.load import load_model, read_model
 from npuscope.program.model import Call
+from npuscope.rules.catalogue import catalogue
 from npuscope.rules.finding import Fix, Severity
 
 EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
@@ -154,6 +156,12 @@ def test_what_the_reader_refuses_is_not_edited(tmp_path: Path) -> None:
     data = w.finish({w.node("NonZero", w.input("x", (1, 3))): None})
     with pytest.raises(ModelError):
         npuscope.fix(save(tmp_path, "odd.onnx", data))
+
+
+def test_every_automatic_fix_has_an_edit_and_every_edit_a_rule() -> None:
+    offered = [fix for info in catalogue().values() for fix in info.fixes]
+    assert all(formats(fix.id) for fix in offered if fix.automatic)
+    assert {*_ONNX, *_TFLITE} <= {fix.id for fix in offered}
 
 
 # what helps
