@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from advice.sweep.samples import NO_EXTERNAL, runs_of, small_sweep, spec_file, two_models
+from models import mobilenet_like, to_onnx
 from npuscope.advice.sweep import key
 from npuscope.advice.sweep.key import machine_from, machine_text
+from npuscope.advice.sweep.one_run import run_json
 from npuscope.building import machine_for
 from npuscope.machine.load import load_machine
 
@@ -118,3 +121,24 @@ def test_a_model_that_cannot_be_read_is_a_run_too(tmp_path: Path) -> None:
     assert str(runs[0].model.error) == (
         "empty.tflite: the file is empty\n  hint: it may not have been copied whole"
     )
+
+
+def test_weights_beside_a_model_are_part_of_it(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(to_onnx(mobilenet_like()))
+    onnx.save(
+        proto,
+        tmp_path / "net.onnx",
+        save_as_external_data=True,
+        size_threshold=0,
+        location="data.bin",
+    )
+    spec = spec_file(tmp_path, 'models = ["net.onnx"]\n')
+    (before,) = runs_of(spec)
+    data = bytearray((tmp_path / "data.bin").read_bytes())
+    data[0] ^= 1
+    (tmp_path / "data.bin").write_bytes(bytes(data))
+    (after,) = runs_of(spec)
+    assert before.model.md5 == after.model.md5
+    assert before.key != after.key
+    row = json.loads(run_json(after.task(with_path=True)))
+    assert row["status"] == "ok"

@@ -22,7 +22,7 @@ from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.runs import Run
 from npuscope.advice.sweep.waiting import Waiting
 from npuscope.errors import DeviceError, NpuscopeError
-from npuscope.graph.load import model_bytes
+from npuscope.graph.edit import whole_bytes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -118,7 +118,7 @@ class _Cluster:
     def _send(self, address: str, run: Run, *, with_model: bool) -> None:
         """The model travels along when the worker had another before."""
         try:
-            data = model_bytes(run.model.path) if with_model else None
+            data = whole_bytes(run.model.path) if with_model else None
         except NpuscopeError as error:  # gone since the sweep began
             self._keep(failed_row(run.head(), error))
             return

@@ -15,7 +15,8 @@ from typing import Any
 from npuscope.advice.sweep.key import canonical, machine_from, versions
 from npuscope.building import Build, Options, build
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.graph.load import model_bytes, read_model
+from npuscope.graph.edit import whole_bytes
+from npuscope.graph.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.profile.model import Profile
 
@@ -121,7 +122,7 @@ def _bytes(told: dict[str, Any], model: bytes | None) -> bytes:
         return model
     if "path" not in told:
         raise _ModelWantedError
-    return model_bytes(Path(told["path"]))
+    return whole_bytes(Path(told["path"]))
 
 
 def _checked(head: dict[str, Any], data: bytes) -> bytes:

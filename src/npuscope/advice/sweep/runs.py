@@ -14,6 +14,7 @@ from npuscope.advice.sweep.key import canonical, machine_text, run_key, versions
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.graph.edit import whole_bytes
 from npuscope.graph.load import model_bytes
 
 ROW_SCHEMA = "npuscope/sweep-run/1"
@@ -114,12 +115,12 @@ def _run(model: ModelFile, configuration: Configuration) -> Run:
 
 def _model_file(entry: SpecModel) -> ModelFile:
     try:
-        data = model_bytes(entry.path)
+        data, stored = whole_bytes(entry.path), model_bytes(entry.path)
     except NpuscopeError as error:
         error.where = entry.label
         return ModelFile(entry.path, entry.label, entry.shapes, "", "", error)
     sha256 = hashlib.sha256(data).hexdigest()
-    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    md5 = hashlib.md5(stored, usedforsecurity=False).hexdigest()
     return ModelFile(entry.path, entry.label, entry.shapes, sha256, md5)
 
 

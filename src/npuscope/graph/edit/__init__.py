@@ -3,6 +3,6 @@
 What an edit does not touch stays as it was: names, metadata, options of other ops.
 """
 
-from npuscope.graph.edit.document import Document, NotFitting, open_document
+from npuscope.graph.edit.document import Document, NotFitting, open_document, whole_bytes
 
-__all__ = ["Document", "NotFitting", "open_document"]
+__all__ = ["Document", "NotFitting", "open_document", "whole_bytes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.graph.edit.onnx_document import OnnxDocument, has_external_data
 from npuscope.graph.edit.tflite_document import TfliteDocument
 from npuscope.graph.load import is_tflite, model_bytes
 
@@ -21,3 +21,11 @@ def open_document(path: str | Path, data: bytes | None = None) -> Document:
     if is_tflite(data):
         return TfliteDocument.parse(data)
     return OnnxDocument.parse(data, Path(path).parent)
+
+
+def whole_bytes(path: Path) -> bytes:
+    """A model's content; what an ONNX model keeps in files beside it comes inside."""
+    data = model_bytes(path)
+    if is_tflite(data) or not has_external_data(data):
+        return data
+    return OnnxDocument.parse(data, path.parent).to_bytes()

@@ -270,6 +270,18 @@ class OnnxDocument:
         return {name: dims for name, dims in known.items() if dims is not None}
 
 
+def has_external_data(data: bytes) -> bool:
+    """False for what is no ONNX file: a reader tells then what it is."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except (DecodeError, RuntimeError, ValueError):
+        return False
+    return any(e.data_location == onnx.TensorProto.EXTERNAL for e in proto.graph.initializer)
+
+
 def _origin(node: Node, index: int) -> str:
     """As the reader names it."""
     name = text(node.name) or f"#{index}"
