@@ -29,10 +29,24 @@ def explain_text(explanation: Explanation, *, every: bool = False) -> str:
         model_line(profile),
         machine_line(profile),
         *note_lines(profile),
+        *_next_line(explanation),
         "",
         *finding_lines(explanation.findings, every=every),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _next_line(explanation: Explanation) -> list[str]:
+    """What the tool itself can change, where the source is a model file."""
+    file = explanation.profile.model.file
+    offered = (fix for finding in explanation.findings for fix in finding.fixes)
+    known = {
+        fix.id for fix in offered if fix.automatic and (fix.gain_ms is None or fix.gain_ms > 0)
+    }
+    if not known or not file.lower().endswith((".onnx", ".tflite")):
+        return []
+    count = "one of these fixes" if len(known) == 1 else f"{len(known)} of these fixes"
+    return [f"next     npuscope fix {safe_terminal(file)}: tries {count} on a copy and measures it"]
 
 
 def time_line(profile: Profile) -> str:
