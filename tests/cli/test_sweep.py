@@ -112,7 +112,8 @@ WRONG = {
     ),
     "sweep ok.toml -o conv.tflite": (
         3,
-        "conv.tflite: this is not the store of a sweep\n  hint: name another with -o",
+        "conv.tflite: this is not the store of a sweep\n"
+        "  hint: a store is the .jsonl file that `npuscope sweep` writes",
     ),
     "sweep report empty.jsonl": (3, "empty.jsonl: this store holds no runs yet"),
 }

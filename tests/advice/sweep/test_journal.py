@@ -77,7 +77,8 @@ def test_a_foreign_file_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(FileError) as caught, opened(path):
         pass
     assert str(caught.value) == (
-        f"{path}: this is not the store of a sweep\n  hint: name another with -o"
+        f"{path}: this is not the store of a sweep\n"
+        "  hint: a store is the .jsonl file that `npuscope sweep` writes"
     )
     assert path.read_bytes() == data
 

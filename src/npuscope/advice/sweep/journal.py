@@ -81,7 +81,9 @@ def _whole_lines(path: Path) -> tuple[int, list[Row]]:
     data = path.read_bytes()
     if data[: len(_OPENING)] != _OPENING[: len(data)]:
         raise FileError(
-            "this is not the store of a sweep", where=str(path), hint="name another with -o"
+            "this is not the store of a sweep",
+            where=str(path),
+            hint="a store is the .jsonl file that `npuscope sweep` writes",
         )
     rows: list[Row] = []
     whole = 0
