@@ -89,3 +89,10 @@ def test_a_folder_without_a_network(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(FileError, match="is neither a model nor"):
         read_program(tmp_path / "x.txt")
+
+
+def test_results_of_our_own_verbs_are_no_programs(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text('{\n  "schema": "npuscope/estimate/1",\n  "total_ms": 1.0\n}\n')
+    with pytest.raises(FileError, match=r"this is a result \(npuscope/estimate/1\), not"):
+        read_program(path)

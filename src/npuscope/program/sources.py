@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +18,12 @@ from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 
-MODEL_SUFFIXES = (".tflite", ".onnx")
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
+_HEAD_BYTES = 4096
+_SCHEMA = re.compile(rb'"schema":\s*"(npuscope/[\w/.-]+)"')
 _LARGEST_IMAGE = 256 << 20
 _HINT = "give a model, a network.c, a c_info.json, or the folder a compiler wrote"
-
-
-def is_program(path: str | Path) -> bool:
-    """Whether a source is a compiled program rather than a model."""
-    path = Path(path)
-    return path.is_dir() or path.suffix.lower() in (".c", ".json")
 
 
 def read_program(path: str | Path) -> Program:
@@ -41,8 +37,21 @@ def read_program(path: str | Path) -> Program:
     if path.name == _PROGRAM_FILE:
         return load(path.parent)
     if path.suffix.lower() == ".json":
+        _refuse_results(path)
         return _with_quant(program_from_c_info(read_c_info(path)), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
+
+
+def _refuse_results(path: Path) -> None:
+    """JSON that our own verbs write says so at its beginning."""
+    with path.open("rb") as file:
+        told = _SCHEMA.search(file.read(_HEAD_BYTES))
+    if told is not None:
+        raise FileError(
+            f"this is a result ({told[1].decode()}), not a program",
+            where=str(path),
+            hint="compare and gate take results, and profile shows one that it saved",
+        )
 
 
 def _from_folder(folder: Path) -> Program:
