@@ -53,7 +53,7 @@ def _step(step: Step) -> dict[str, Any]:
         "ops": sorted({op for place in candidate.places for op in place.ops}),
         "places": step.places,
         "misfits": list(step.misfits),
-        "notes": list(candidate.notes),
+        "notes": list(step.notes),
         "reason": step.outcome.reason,
         "before": _profile(step.before),
         "after": _profile(step.after) if step.after else None,

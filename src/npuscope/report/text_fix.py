@@ -81,7 +81,7 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
 
 def _notes(step: Step, every: bool) -> list[str]:
     """What the application has to do; converters write names of several lines."""
-    notes = [safe_terminal(note) for note in step.candidate.notes]
+    notes = [safe_terminal(note) for note in step.notes]
     return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
 
 

@@ -136,6 +136,17 @@ def test_a_float_border_by_option_is_undone(tmp_path: Path) -> None:
     assert fixed.after.counts["SW"] < fixed.before.counts["SW"]
 
 
+def test_the_application_is_told_of_other_integers(tmp_path: Path) -> None:
+    """The input's zero point of -3 becomes 0: the same reals are other integers."""
+    path = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    (name,) = load_model(path).inputs
+    found = step(npuscope.fix(path, only=["zero-point"]), "zero-point")
+    assert found.notes == (
+        f"input {name} is int8 (scale 0.015625, zero point 0) now, "
+        "was int8 (scale 0.015625, zero point -3)",
+    )
+
+
 def test_only_what_is_named_is_tried(tmp_path: Path) -> None:
     path = prelu_net(tmp_path)
     assert npuscope.fix(path, only=["LINT-DUPLICATE"]).steps == ()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from npuscope.advice.fix.border import border_notes
 from npuscope.advice.fix.candidates import Candidate, Place
 from npuscope.advice.fix.edits import apply_edit
 from npuscope.advice.fix.judge import judge
@@ -60,7 +61,9 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
         return replace(refused, outcome=Outcome(False, f"not readable then: {error}")), look
     found = effects(look.network.graph, after.network.graph, seeds)
     outcome = judge(candidate, look, after, found, (bench.risks(look), bench.risks(after)))
-    return replace(refused, outcome=outcome, after=after.profile, effects=found), after
+    border = border_notes(look.network.graph, after.network.graph)
+    step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)
+    return step, after
 
 
 def _apply(document: Document, candidate: Candidate, look: Look) -> list[str]:

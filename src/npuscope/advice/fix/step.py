@@ -31,6 +31,12 @@ class Step:
     before: Profile
     after: Profile | None = None
     effects: tuple[Effect, ...] = ()
+    border: tuple[str, ...] = ()  # what changes for the application
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """For the application's author."""
+        return (*self.candidate.notes, *self.border)
 
     @property
     def saved_ms(self) -> float:
