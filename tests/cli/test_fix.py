@@ -82,6 +82,12 @@ def test_the_model_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     assert "this is the file to read" in err
 
 
+def test_a_missing_model_is_named(tmp_path: Path, capsys: Capture) -> None:
+    code, _, err = run(capsys, "fix", tmp_path / "none.onnx")
+    assert code == 3
+    assert err.startswith(f"npuscope: {tmp_path / 'none.onnx'}: no such file")
+
+
 def test_a_damaged_model_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
     path = scores_net(tmp_path)
     path.write_bytes(path.read_bytes()[:200])

@@ -10,7 +10,7 @@ from npuscope.advice.fix.request import Network
 from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.graph.edit import Document, open_document
-from npuscope.graph.load import model_bytes, read_model
+from npuscope.graph.load import load_model, read_model
 from npuscope.profile.model import Profile
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind
@@ -65,9 +65,8 @@ class Workbench:
 
     def open(self) -> Document:
         """The file as a document, once the reader has found nothing wrong with it."""
-        data = model_bytes(self.path)
-        read_model(self.path, data, self.options.get("shapes"))
-        return open_document(self.path, data)
+        load_model(self.path, self.options.get("shapes"))
+        return open_document(self.path)
 
     def look(self, document: Document) -> Look:
         data = document.to_bytes()
