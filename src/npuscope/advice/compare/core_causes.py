@@ -85,7 +85,7 @@ def _settings(a: Half, b: Half) -> Iterator[_Difference]:
         # Epochs that become one run side by side: all but the longest is hidden.
         serial = (b.after_another_ms - a.after_another_ms) * _mhz(b) * 1000
         streams = (grown["longest_words"], grown["moved_words"])
-        joined = (*streams, serial, _starts(b, y.epochs - x.epochs))
+        joined = (*streams, serial, _starts(b, y.epochs - x.epochs), _outside_cycles(a, b))
         yield _Difference(CauseKind.FUSION, fusion_text(a, b), joined)
     if x.tiles != y.tiles or x.modes != y.modes or x.convolutions != y.convolutions:
         sums = (grown["sum_words"], grown["drained_words"])
@@ -185,8 +185,7 @@ def _waits(a: Half, b: Half) -> Iterator[_Difference]:
     byte_cycles, access_cycles = _slowest({*a.traffic_bytes, *b.traffic_bytes}, machine)
     if set(a.traffic_bytes) != set(b.traffic_bytes):
         busier = b.bank_cycles(machine) - a.bank_cycles(machine)
-        outside = (_outside(b, machine) - _outside(a, machine)) * _access(machine)
-        yield _Difference(CauseKind.POOL, _pool_text(a, b), (busier, outside))
+        yield _Difference(CauseKind.POOL, _pool_text(a, b), (busier, _outside_cycles(a, b)))
     yield from _vectors(x, y, machine)
     if x.kernel_words != y.kernel_words:
         grown = (y.kernel_words - x.kernel_words) * byte_cycles
@@ -236,6 +235,14 @@ def _is_single(tile: Tile) -> bool:
     """One channel a frame, or a pair of them."""
     kernels, depth, _ = tile
     return kernels == depth <= _PAIR
+
+
+def _outside_cycles(a: Half, b: Half) -> float:
+    """What more accesses to external memory take; also where epochs that were one meet there."""
+    machine = b.side.machine
+    if machine is None:
+        return 0.0
+    return (_outside(b, machine) - _outside(a, machine)) * _access(machine)
 
 
 def _outside(part: Half, machine: Machine) -> int:
