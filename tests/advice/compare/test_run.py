@@ -56,6 +56,22 @@ def test_rows_and_causes_add_up(graph: Graph, old: str, new: str) -> None:
     assert found.explained_share >= 0.9
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epoch_controller": False},
+        {"overrides": {"units.ARITH": 1}},
+        {"overrides": {"units.CONVACC": 1}},
+        {"overrides": {f"pools.npuRAM{n}.size_kib": 0 for n in (3, 4, 5, 6)}},
+    ],
+)
+def test_options_are_told_apart(options: dict[str, object]) -> None:
+    graph = network(size=96, width=32)
+    found = compare(side(graph), side(graph, **options))
+    assert found.delta_ms > 0.05
+    assert found.explained_share >= 0.9
+
+
 def test_a_run_does_not_differ_from_itself(latest: Side) -> None:
     found = compare(latest, latest)
     assert (found.changed, found.moves, found.explained_share) == ((), (), 1.0)

@@ -185,7 +185,9 @@ def _waits(a: Half, b: Half) -> Iterator[_Difference]:
     byte_cycles, access_cycles = _slowest({*a.traffic_bytes, *b.traffic_bytes}, machine)
     if set(a.traffic_bytes) != set(b.traffic_bytes):
         busier = b.bank_cycles(machine) - a.bank_cycles(machine)
-        yield _Difference(CauseKind.POOL, _pool_text(a, b), (busier, _outside_cycles(a, b)))
+        singles = _single_cycles(b, y, machine) - _single_cycles(a, x, machine)
+        grown_by_place = (busier, _outside_cycles(a, b), singles)
+        yield _Difference(CauseKind.POOL, _pool_text(a, b), grown_by_place)
     yield from _vectors(x, y, machine)
     if x.kernel_words != y.kernel_words:
         grown = (y.kernel_words - x.kernel_words) * byte_cycles
@@ -194,6 +196,11 @@ def _waits(a: Half, b: Half) -> Iterator[_Difference]:
         text = f"{x.strided_words:,} -> {y.strided_words:,} elements moved one by one"
         grown = (y.strided_words - x.strided_words) * access_cycles
         yield _Difference(CauseKind.LAYOUT, text, (grown,))
+
+
+def _single_cycles(part: Half, amounts: Amounts, machine: Machine) -> float:
+    """Elements that are moved one by one take longer in some memories."""
+    return amounts.strided_words * _slowest({*part.traffic_bytes}, machine)[1]
 
 
 def _vectors(x: Amounts, y: Amounts, machine: Machine) -> Iterator[_Difference]:
