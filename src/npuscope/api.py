@@ -242,7 +242,7 @@ def explain(
     Without a `batch` it is estimated, with one it is run that many times. The reasons of a
     compiled program come from its `model`, which is looked for beside it.
     """
-    from npuscope.advice.model_beside import with_model
+    from npuscope.advice.with_model import with_model
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)

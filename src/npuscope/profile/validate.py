@@ -15,6 +15,7 @@ from npuscope.machine.model import Machine
 from npuscope.profile.agreement import Agreement, Tally
 from npuscope.profile.bridge import Bridge, OwnBridge
 from npuscope.profile.foreign import foreign_bridge
+from npuscope.profile.noise import noise
 from npuscope.profile.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
 from npuscope.sim.memory import Memory
@@ -186,14 +187,7 @@ def output_step(graph: Graph, name: str) -> float:
 def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
     for seed in range(seeds):
         generator = np.random.default_rng(seed)
-        yield {name: _noise(graph.tensor(name), generator) for name in graph.inputs}
-
-
-def _noise(tensor: Tensor, generator: np.random.Generator) -> Array:
-    if tensor.dtype is DType.FLOAT32:
-        return generator.uniform(-1, 1, tensor.shape).astype(np.float32)
-    low, high = tensor.dtype.limits
-    return generator.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype.numpy)
+        yield {name: noise(graph.tensor(name), generator) for name in graph.inputs}
 
 
 def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:

@@ -25,7 +25,7 @@ from npuscope.graph.edit import open_document
 from npuscope.graph.load import load_model, read_model
 from npuscope.program.model import Call
 from npuscope.rules.catalogue import catalogue
-from npuscope.rules.finding import Fix, Severity
+from npuscope.rules.finding import Finding, Fix, Severity
 
 EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
 
@@ -202,11 +202,15 @@ def candidate(**changes: object) -> Candidate:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def no_risks(_: Look) -> tuple[Finding, ...]:
+    return ()
+
+
 def test_faster_is_kept_slower_is_not(look: Look) -> None:
     for share, kept, reason in ((-0.01, True, "faster"), (0.01, False, "it is slower")):
-        outcome = judge(candidate(), look, changed(look, share), EXACT, ((), ()))
+        outcome = judge(candidate(), look, changed(look, share), EXACT, no_risks)
         assert (outcome.kept, outcome.reason) == (kept, reason)
-    still = judge(candidate(), look, changed(look, 0.0), EXACT, ((), ()))
+    still = judge(candidate(), look, changed(look, 0.0), EXACT, no_risks)
     assert (still.kept, still.reason) == (False, "it does not help")
 
 
@@ -215,25 +219,25 @@ def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
     epochs = (replace(look.build.program.executed[0], call=call), *look.build.program.epochs)
     program = replace(look.build.program, epochs=epochs)
     before = replace(look, build=replace(look.build, program=program))
-    outcome = judge(candidate(), before, changed(look, 0.5), EXACT, ((), ()))
+    outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
     assert outcome.reason == "layers leave the CPU, whose time there is not known"
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:
     noisy = (Effect("y", "y", 90.0, 0.1, 11.4),)
-    outcome = judge(candidate(), look, changed(look, -0.5), noisy, ((), ()))
+    outcome = judge(candidate(), look, changed(look, -0.5), noisy, no_risks)
     unrest = look.network.unrest_db
     assert outcome.reason == (
         "the results differ too much (SQNR 11 dB; one step more in every 256th input value gives "
         f"{unrest:.0f} dB): --only applies it"
     )
     assert 10 < unrest < 80
-    assert judge(candidate(forced=True), look, changed(look, 0.5), noisy, ((), ())).kept
+    assert judge(candidate(forced=True), look, changed(look, 0.5), noisy, no_risks).kept
 
 
 def test_more_external_ram_is_refused(look: Look) -> None:
     spilled = changed(look, -0.5, external_ram_bytes=1)
-    outcome = judge(candidate(), look, spilled, EXACT, ((), ()))
+    outcome = judge(candidate(), look, spilled, EXACT, no_risks)
     assert outcome.reason == "it needs more external RAM"
 
 
@@ -244,9 +248,21 @@ def test_a_hazard_may_cost_a_little(look: Look) -> None:
     )
     risky = candidate(severity=Severity.WARNING)
     for share, kept in ((0.05, True), (0.2, False)):
-        outcome = judge(risky, look, changed(look, share), EXACT, ((finding,), ()))
+        outcome = judge(
+            risky,
+            look,
+            changed(look, share),
+            EXACT,
+            lambda seen: (finding,) if seen is look else (),
+        )
         assert outcome.kept is kept
-    note = judge(candidate(), look, changed(look, 0.05), EXACT, ((finding,), ()))
+    note = judge(
+        candidate(),
+        look,
+        changed(look, 0.05),
+        EXACT,
+        lambda seen: (finding,) if seen is look else (),
+    )
     assert not note.kept
 
 

@@ -60,7 +60,7 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     except NpuscopeError as error:
         return replace(refused, outcome=Outcome(False, f"not readable then: {error}")), look
     found = effects(look.network.graph, after.network.graph, seeds)
-    outcome = judge(candidate, look, after, found, (bench.risks(look), bench.risks(after)))
+    outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)
     return step, after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from npuscope.advice.fix.candidates import Candidate
@@ -11,6 +12,8 @@ from npuscope.advice.fix.workbench import Look
 from npuscope.profile.model import Profile
 from npuscope.rules.finding import Finding, Severity
 from npuscope.rules.lint_file import file_lints
+
+Risks = Callable[[Look], tuple[Finding, ...]]
 
 _NOISE = 0.001  # share of the time that is no gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
@@ -22,9 +25,9 @@ def judge(
     before: Look,
     after: Look,
     effects: tuple[Effect, ...],
-    risks: tuple[tuple[Finding, ...], tuple[Finding, ...]],
+    risks: Risks,
 ) -> Outcome:
-    """`risks` are the findings on the file before and after."""
+    """`risks` tells the findings on a file; it is asked only where time does not decide."""
     if candidate.forced:
         return Outcome(True, "asked for")
     if _spills(before.profile, after.profile):
@@ -47,7 +50,7 @@ def _by_time(
     candidate: Candidate,
     before: Look,
     after: Look,
-    risks: tuple[tuple[Finding, ...], tuple[Finding, ...]],
+    risks: Risks,
 ) -> Outcome:
     change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
     if change < -_NOISE:
@@ -56,7 +59,7 @@ def _by_time(
         return Outcome(True, "layers leave the CPU, whose time there is not known")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Outcome(True, "fewer epochs on the CPU")
-    if _count(risks[0], candidate.rule) > _count(risks[1], candidate.rule):
+    if _count(risks(before), candidate.rule) > _count(risks(after), candidate.rule):
         if is_hazard(candidate) and change <= _HAZARD_PRICE:
             return Outcome(True, "the hazard is gone")
         if change <= 0 and _is_free(before, after):

@@ -8,6 +8,7 @@ import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.graph.run import run, trace
+from npuscope.profile.noise import noise
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -15,16 +16,8 @@ Arrays = Mapping[str, np.ndarray]
 def seeded_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
     """Real values for each input, over the whole range that its type can hold."""
     generator = np.random.default_rng(seed)
-    return [_noise(graph.tensor(name), generator) for name in graph.inputs]
-
-
-def _noise(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:
-    if tensor.dtype is DType.FLOAT32:
-        return generator.uniform(-1, 1, tensor.shape)
-    if tensor.dtype is DType.BOOL:
-        return generator.integers(0, 1, tensor.shape, endpoint=True)
-    low, high = tensor.dtype.limits
-    return real(tensor, generator.integers(low, high, tensor.shape, endpoint=True))
+    tensors = [graph.tensor(name) for name in graph.inputs]
+    return [real(tensor, noise(tensor, generator)) for tensor in tensors]
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:

@@ -20,12 +20,19 @@ def graph_of(data: bytes) -> Graph:
     return read_model(Path("net"), data)
 
 
-def edited(data: bytes, fix: str, *ops: str, **parameters: Value) -> bytes:
+def applied(data: bytes, fix: str, *ops: str, **parameters: Value) -> bytes:
     """The file after one edit."""
     document = open_document("net", data)
     network = Network(graph_of(data), MACHINES["4.0"])
     apply_edit(document, fix, Request(ops, parameters, network))
     return document.to_bytes()
+
+
+def edited(data: bytes, fix: str, *ops: str, **parameters: Value) -> bytes:
+    """The file after an edit that changed something."""
+    after = applied(data, fix, *ops, **parameters)
+    assert after != open_document("net", data).to_bytes()
+    return after
 
 
 def misfit(data: bytes, fix: str, *ops: str, **parameters: Value) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advice.fix.edits.border_case import edited, graph_of, misfit
+from advice.fix.edits.border_case import applied, edited, graph_of, misfit
 from advice.fix.edits.channel_case import FORMATS, SCALE, LiteNet, Net, QdqNet, constants
 from advice.fix.edits.channel_nets import check_exact, denoiser, explained, shuffle_net, total_ms
 from advice.fix.edits.moves_case import kinds, off_npu
@@ -75,7 +75,9 @@ def test_what_keeps_channels_apart_is_padded_along(form: type[Net]) -> None:
     check_exact(data, after)
     # The second layer reads and makes channels of one region, joined by the Add.
     assert layers(after) == [(4, 32), (32, 32), (32, 10)]
-    assert padded(after, 0, "outputs", 29, 32) == open_document("net", after).to_bytes()
+    again = {"channels": 29, "padded": 32, "side": "outputs"}
+    done = applied(after, "pad-channels", *origin(after, 0), **again)
+    assert done == open_document("net", after).to_bytes()
 
 
 @pytest.mark.parametrize("form", FORMATS)
