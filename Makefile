@@ -11,6 +11,11 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest
 
+# `make fuzz N=2000 TARGET="onnx mpool"`: damaged files of every format, thousands of them.
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz $(TARGET) -n $(or $(N),200)
+
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -6,6 +6,11 @@ import logging
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time: a change that breaks a property fails for everybody at once.
+settings.register_profile("suite", derandomize=True, deadline=None, database=None)
+settings.load_profile("suite")
 
 SHARED_MODELS = Path(__file__).parents[1] / ".." / "shared" / "data" / "models"
 

@@ -26,6 +26,7 @@ from fuzz.engine import Outcome, Workshop, minimised
 from fuzz.targets import TARGETS, prepare
 
 _CHUNK = 25
+_MEMORY = "/dev/shm"
 # A worker that is stuck where no signal reaches it is ended from outside.
 _GRACE_S = 10.0
 _KILLED, _DIED = "killed: no answer in time", "the process died"
@@ -115,6 +116,8 @@ def _work(pipe: Connection, side: Path) -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
+    if os.access(_MEMORY, os.W_OK):
+        tempfile.tempdir = _MEMORY  # a case is many small files for a short time
     os.chdir(tempfile.mkdtemp(prefix="fuzz-work-", dir=side.parent))
     workshop = Workshop(side, prepare)
     limited = ""
@@ -130,14 +133,16 @@ def _work(pipe: Connection, side: Path) -> None:
                 engine.limit_memory()
 
 
-def run(names: Iterable[str], seeds: range, jobs: int, side: Path) -> dict[str, Row]:
+def run(names: Iterable[str], seeds: range, jobs: int, side: Path, most_s: float) -> dict[str, Row]:
+    """Targets take turns, so that a run that is stopped early has some of each."""
     rows = {name: Row() for name in names}
-    chunks = deque(
-        (name, seeds[at : at + _CHUNK]) for at in range(0, len(seeds), _CHUNK) for name in rows
-    )
-    chunks = deque(sorted(chunks, key=lambda chunk: list(rows).index(chunk[0])))
+    starts = range(0, len(seeds), _CHUNK)
+    chunks = deque((name, seeds[at : at + _CHUNK]) for at in starts for name in rows)
+    end = time.monotonic() + most_s
     workers = [Worker(side) for _ in range(jobs)]
     while chunks or any(worker.left for worker in workers):
+        if time.monotonic() > end:
+            chunks.clear()
         for worker in workers:
             if not worker.left and chunks:
                 worker.give(*chunks.popleft())
@@ -256,6 +261,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("-n", "--cases", type=int, default=200, help="cases a target (200)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (0)")
     parser.add_argument("--seed", type=int, help="one case only")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--no-minimise", action="store_true")
@@ -269,7 +275,8 @@ def main(words: Sequence[str]) -> int:
     workshop = Workshop(side, prepare)
     if args.seed is not None:
         return max(one_case(name, args.seed, args.output, workshop) for name in names)
-    rows = run(names, range(args.first, args.first + args.cases), args.jobs, side)
+    seeds = range(args.first, args.first + args.cases)
+    rows = run(names, seeds, args.jobs, side, args.seconds)
     print(table(rows))
     save(rows, args.output / "found", workshop, not args.no_minimise)
     found = [(name, finding) for name, row in rows.items() for finding in row.findings.values()]

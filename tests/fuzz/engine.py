@@ -9,6 +9,7 @@ once.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -201,20 +202,23 @@ def _called(call: Call, folder: Path, file: Path, witness: Witness) -> int:
     return 0
 
 
+_parser = functools.cache(command_line.build_parser)
+
+
 @contextlib.contextmanager
 def _witnessed(witness: Witness) -> Iterator[None]:
-    """Errors pass by here on their way to the sentence."""
-    report = command_line._report
+    """Errors pass by here on their way to the sentence; parsers are built once, not each time."""
+    report, build_parser = command_line._report, command_line.build_parser
 
     def noted(error: NpuscopeError, argv: list[str]) -> int:
         witness.errors.append(error)
         return report(error, argv)
 
-    command_line._report = noted
+    command_line._report, command_line.build_parser = noted, _parser
     try:
         yield
     finally:
-        command_line._report = report
+        command_line._report, command_line.build_parser = report, build_parser
 
 
 @contextlib.contextmanager

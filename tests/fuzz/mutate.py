@@ -192,7 +192,8 @@ def json_lines(data: bytes, rng: Random) -> bytes:
     rows = data.split(b"\n")
     at = rng.randrange(len(rows))
     try:
-        rows[at] = json.dumps(_several(json.loads(rows[at]), rng)).encode()
+        changed = _several(json.loads(rows[at]), rng)
+        rows[at] = json.dumps(changed, separators=(",", ":")).encode()
     except (ValueError, RecursionError):
         rows[at] = rng.choice(BYTES)(rows[at], rng)
     return b"\n".join(rows)

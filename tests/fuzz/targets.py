@@ -29,7 +29,7 @@ from fuzz.engine import Command, Target
 from fuzz.mutate import BINARY, BYTES, JSON, JSON_LINES, TEXT, TOML, Mutator
 from fuzz.targets_manycore import MANYCORE, prepare_manycore
 from loadable import samples as images
-from models import TfliteWriter, conv_net, dense_net, mobilenet_like, to_onnx, to_tflite
+from models import Net, TfliteWriter, conv_net, dense_net, mobilenet_like, to_onnx, to_tflite
 from models_onnx import OnnxWriter
 from models_onnx_cases import CASES as ODD_ONNX
 from models_onnx_ops import CASES as ONNX_OPS
@@ -40,6 +40,7 @@ from npuscope.board.device import Option, Request
 from npuscope.board.remote import RemoteBoard
 from npuscope.board.server import VirtualBoard
 from npuscope.board.server_exchange import Timing
+from npuscope.cli.main import main
 from npuscope.graph.load import load_model
 from npuscope.loadable import firmware_map
 from npuscope.loadable.layout import Trailer
@@ -47,8 +48,10 @@ from npuscope.machine import load as machine_files
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.header import read_header
 from npuscope.program.ec_blob.instructions import Irq, Label
+from npuscope.program.ec_blob.text import disassemble
 from program.c_info.small import document
 from program.ec_blob.epoch_text import CONVOLUTION, COPY
+from program.ec_blob.test_binary import ALL as CONTAINERS
 from program.test_identify import CSV, MDESC, MPOOL
 from program.test_quant_json import DOCUMENT as QUANT_JSON
 
@@ -133,10 +136,11 @@ def _onnx_op(case: Any) -> bytes:
 MODEL_COMMANDS = (
     *_commands("estimate {file}", "explain {file}", "compile {file} -o {out}", weight=20),
     *_commands("estimate {file} --json", "explain {file} --json", "lint {file}", "profile {file}"),
-    *_commands("profile {file} --json", "validate {file} --seeds 1", "inspect {file} --json"),
+    *_commands("profile {file} --json", "inspect {file} --json"),
     *_commands("manycore compile -model {file} -o {out}", "export {file} --netron {out}.onnx"),
     *_commands("compile {file} -o {out} --no-epoch-controller --generation 2.2"),
     *_commands("estimate {file} --html {out}.html", "compare {file} --b generation=2.2", weight=4),
+    *_commands("validate {file} --seeds 1", weight=4),
 )
 TFLITE_COMMANDS = (*MODEL_COMMANDS, Command("fix {file} -o {out}.tflite --seeds 1", 4))
 ONNX_COMMANDS = (*MODEL_COMMANDS, Command("fix {file} -o {out}.onnx --seeds 1", 4))
@@ -164,13 +168,23 @@ def _texts(*texts: str) -> Callable[[Path], list[bytes]]:
 C_INFOS = (document(), document("2.2.0-77"), document(controlled=True))
 SOURCE_COMMANDS = _commands(
     "estimate {file}", "explain {file}", "profile {file}", "inspect {file}", "compare {file}",
-    "estimate {file} --json", "inspect {file} --json", "export {file} --model-explorer {out}.json",
-    "explain {file} --model {side}/net.tflite", "estimate {file} --set clocks.npu_mhz=800",
+    "estimate {file} --json", "inspect {file} --json", "explain {file} --model {side}/net.tflite",
+    "estimate {file} --set clocks.npu_mhz=800",
 )  # fmt: skip
 FOLDER_COMMANDS = _commands(
-    "inspect {dir}", "inspect {dir} --json", "estimate {dir}", "checklist {dir}", "explain {dir}",
-    "package {dir} -o {out} --parse-only", "compare {dir} {side}/build", "checklist {dir} --json",
-    "validate {dir} --model {side}/net.tflite --seeds 1", "profile {dir} --json",
+    "inspect {dir}",
+    "inspect {dir} --json",
+    "estimate {dir}",
+    "checklist {dir}",
+    "explain {dir}",
+    "compare {dir} {side}/build",
+    "checklist {dir} --json",
+    "profile {dir} --json",
+    "export {dir} --model {side}/net.tflite --model-explorer {out}.json",
+) + _commands("validate {dir} --model {side}/net.tflite --seeds 1", weight=3)
+PACKAGE_COMMANDS = _commands(
+    "package {dir} -o {out} --parse-only", "checklist {dir}", "inspect {dir} --json",
+    "package {dir} -o {out} --parse-only --json",
 )  # fmt: skip
 LOG_COMMANDS = _commands(
     "inspect {file}", "inspect {file} --json", "profile --connect log:{file}",
@@ -251,7 +265,7 @@ def _npy_header(data: bytes, rng: Random) -> bytes:
 
 
 def _folders(side: Path) -> list[bytes]:
-    return [_folder_bytes(side / name) for name in ("build", "plain")]
+    return [_folder_bytes(side / name) for name in ("build", "plain", "plain_c")]
 
 
 def _folder_bytes(folder: Path) -> bytes:
@@ -452,22 +466,32 @@ def _stores(side: Path) -> list[bytes]:
         sweeps.failed("c"),
         sweeps.row("d", pools="internal", notes=["one", "two"]),
     ]
-    return ["\n".join(json.dumps(row) for row in rows).encode() + b"\n"]
+    lines = (json.dumps(row, separators=(",", ":")) for row in rows)
+    return ["".join(f"{line}\n" for line in lines).encode()]
+
+
+def _small_net() -> Net:
+    """Hardware and software epochs, few of them: the build's files stay short."""
+    net = Net((1, 6, 6, 3))
+    net.conv(4, stride=2)
+    net.mean()
+    net.dense(3)
+    net.softmax()
+    return net
 
 
 def prepare(side: Path) -> None:
     """What commands need beside the file: a model, builds, saved results, programs."""
-    for name, net in (("net", mobilenet_like(size=6, width=4)), ("conv", conv_net())):
+    for name, net in (("net", _small_net()), ("conv", conv_net())):
         (side / f"{name}.tflite").write_bytes(to_tflite(net))
         (side / f"{name}.onnx").write_bytes(to_onnx(net))
     net = side / "net.tflite"
     graph = load_model(net)
     api.compile(graph, side / "build")
     api.compile(graph, side / "plain", epoch_controller=False, generation="2.2")
-    for build in ("build", "plain"):
-        for empty in (side / build).glob("*.raw"):
-            if not empty.stat().st_size:
-                empty.unlink()
+    if main(f"compile {net} -o {side}/moved --relocatable -q".split()):
+        raise RuntimeError("the relocatable build")
+    for build in ("build", "plain", "moved"):
         # The same without our own program, so that readers take the vendor's files.
         shutil.copytree(side / build, side / f"{build}_c")
         (side / f"{build}_c" / "program.json").unlink()
@@ -488,8 +512,6 @@ def prepare(side: Path) -> None:
 
 
 def _keep_results(side: Path, net: Path) -> None:
-    from npuscope.cli.main import main
-
     results = side / "results"
     results.mkdir()
     for words in (
@@ -505,14 +527,14 @@ def _keep_results(side: Path, net: Path) -> None:
 RESULT_COMMANDS = _commands(
     "compare {file} {side}/results/estimate.json", "compare {side}/net.tflite {file}",
     "gate {file} --max total_ms=1 --max SW=0", "gate {side}/net.tflite --baseline {file} --tol 3%",
-    "inspect {file}", "inspect {file} --json", "profile {file}", "compare {file} --json",
+    "inspect {file}", "inspect {file} --json", "compare {file} --json",
     "gate {file} --baseline {file} --json",
 )  # fmt: skip
 PROFILE_COMMANDS = _commands(
     "profile {file}", "profile {file} --full", "profile {file} --json", "inspect {file} --json",
     "profile {file} --csv {out}.csv --trace {out}.pftrace --chrome {out}.json",
     "profile {file} --html {out}.html", "compare {file} {side}/net.tflite",
-    "gate {file} --max SW=0", "profile {file} --vendor-figures",
+    "gate {file} --max SW=0",
     "export {file} --model {side}/net.tflite --netron {out}.onnx",
 )  # fmt: skip
 
@@ -523,6 +545,8 @@ ROWS: tuple[Target, ...] = (
            "network.c", "build_c"),
     Target("network_c_plain", _build_file("plain/network.c"), TEXT,
            (*SOURCE_COMMANDS, *FOLDER_COMMANDS), "network.c", "plain_c"),
+    Target("network_c_moved", _build_file("moved/network.c"), TEXT, PACKAGE_COMMANDS,
+           "network.c", "moved_c"),
     Target("ecblobs_h", _build_file("build/network_ecblobs.h"), TEXT,
            (*_commands("disasm {file}", "disasm {file} --json", "inspect {file}"),
             *FOLDER_COMMANDS), "network_ecblobs.h", "build_c"),
@@ -544,8 +568,10 @@ ROWS: tuple[Target, ...] = (
            "network_generate_report.txt", "build_info"),
     Target("validate_report", _texts(
         report_texts.VALIDATE_REPORT, report_texts.as_ide_log(
-            report_texts.OLD_REPORT + report_texts.RESULTS)), TEXT, LOG_COMMANDS, "report.txt"),
-    Target("profiler_log", _texts(report_texts.PROFILER_LOG, report_texts.EVENTS), TEXT,
+            report_texts.OLD_REPORT + report_texts.RESULTS)), TEXT,
+           _commands("inspect {file}", "inspect {file} --json", "inspect {dir} --json",
+                     "profile --connect log:{file}"), "report.txt", "build_info"),
+    Target("profiler_log", _texts(report_texts.PROFILER_LOG), TEXT,
            LOG_COMMANDS, "run.log"),
     Target("counter_log", _build_file("results/run.log"), TEXT, LOG_COMMANDS, "run.log"),
     Target("ec_blob", lambda side: [write_binary(EcBinary((Label(3), Irq(0)))), *_blobs(side)],
@@ -554,6 +580,11 @@ ROWS: tuple[Target, ...] = (
     Target("ec_asm", lambda side: [COPY.encode(), CONVOLUTION.encode()], TEXT,
            _commands("asm {file} -o {out}.bin", "asm {file} -o {out}.h", "asm {file} -o {out}.h "
                      "--json"), "blob.txt"),
+    Target("ec_container", lambda side: [write_binary(binary) for binary in CONTAINERS], BINARY,
+           _commands("disasm {file}", "disasm {file} --json", "inspect {file} --json"),
+           "blob.bin"),
+    Target("ec_container_asm", lambda side: [disassemble(binary).encode() for binary in CONTAINERS],
+           TEXT, _commands("asm {file} -o {out}.bin", "asm {file} -o {out}.h"), "blob.txt"),
     Target("mpool", lambda side: [json.dumps(MPOOL).encode(),
                                   *_build_file("build/stm32n6.mpool")(side)], JSON,
            _commands("inspect {file} --json", "estimate {side}/conv.tflite --mpool {file}",
@@ -582,7 +613,7 @@ ROWS: tuple[Target, ...] = (
            _commands("sweep report {file}", "sweep report {file} --html {out}.html",
                      "sweep report {file} --csv {out}.csv", "sweep report {file} --json"),
            "sweep.jsonl"),
-    Target("program", _build_file("build/program.json", "plain/program.json"), JSON,
+    Target("program", _build_file("build/program.json"), JSON,
            (*_commands("inspect {file}", "inspect {file} --json"), *FOLDER_COMMANDS),
            "program.json", "build"),
     Target("profile", _build_file("results/profile.json"), JSON, PROFILE_COMMANDS, "p.json"),
@@ -590,7 +621,8 @@ ROWS: tuple[Target, ...] = (
                                  "results/profile_result.json"), JSON, RESULT_COMMANDS, "r.json"),
     Target("npy", _arrays, (*BINARY, *(_npy_header,) * 8),
            _commands("validate {side}/conv.tflite --inputs {file}",
-                     "validate {side}/conv.onnx --inputs {file} --json"), "x.npy"),
+                     "validate {side}/conv.tflite --inputs {file} --input-data-type float32"),
+           "x.npy"),
     Target("loadable", _images, (*BINARY, *(_under_the_seal,) * 9),
            _commands("inspect {file}", "inspect {file} --json", "inspect {file} -v",
                      "inspect {file} --compare {side}/network_rel.bin",
@@ -600,7 +632,7 @@ ROWS: tuple[Target, ...] = (
                      "inspect {side}/network_rel.bin --firmware-map {file} --json"), "map.toml"),
     Target("raw_image", _build_file("build/octoFlash.raw", "plain/octoFlash.raw"), BINARY,
            _commands("inspect {file}", "inspect {file} --json", "checklist {dir}",
-                     "validate {dir} --model {side}/net.tflite --seeds 1", "estimate {dir}"),
+                     "inspect {dir}", "estimate {dir}"),
            "octoFlash.raw", "build_c"),
     Target("folder", _folders, (_odd_folder,), FOLDER_COMMANDS, "network.c", lay=_lay_folder),
     Target("wire_host", _hosts, WIRE, (Command(call=hear_a_host),), "bytes"),
