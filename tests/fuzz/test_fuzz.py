@@ -37,7 +37,7 @@ def row(name: str) -> object:
     return pytest.param(name, marks=broken if name in BROKEN else ())
 
 
-@pytest.mark.parametrize("name", map(row, TARGETS))
+@pytest.mark.parametrize("name", [row(name) for name in TARGETS])
 def test_damaged_files_are_read_or_refused(name: str, workshop: Workshop) -> None:
     outcomes = [workshop.run(workshop.case(TARGETS[name], seed)) for seed in SEEDS]
     found = [one for one in outcomes if one.causes]
