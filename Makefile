@@ -3,13 +3,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format clean
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+
+.PHONY: demo test test-random test-oldest lint format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/npuscope demo -o build/demo
 
+# `make test ARGS="tests/cli -x"` runs a part. Idle workers take tests from busy ones.
+PYTEST := -m pytest -n $(CORES) --dist worksteal
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python $(PYTEST) $(ARGS)
+
+# Another order of tests and of hashes every time; the seeds are printed at the top.
+test-random: $(VENV)/.installed-test
+	seed=$$(date +%s); echo "PYTHONHASHSEED=$$((seed % 4096))"; \
+	PYTHONHASHSEED=$$((seed % 4096)) $(BIN)/python $(PYTEST) -p randomly $(ARGS)
+
+# The suite with the oldest dependencies that pyproject.toml allows, in an environment of its own.
+test-oldest:
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install --quiet -e '.[test]' -c tests/oldest.txt
+	build/oldest/bin/python $(PYTEST) $(ARGS)
 
 # `make fuzz N=2000 TARGET="onnx mpool"`: damaged files of every format, thousands of them.
 .PHONY: fuzz
