@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from npuscope.advice.advise import advise
-from npuscope.advice.fitting import buffers_made, buffers_read, roots
+from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
-from npuscope.rules.finding import Hit, Value
+from npuscope.rules import fixes
+from npuscope.rules.finding import Confidence, Hit, Severity, Value
+from npuscope.rules.registry import advise
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.03
@@ -19,7 +20,14 @@ _ELEMENTWISE_SHARE = 0.25
 _SHOWN = 5
 
 
-@advise("ADV-COPIES")
+@advise(
+    "ADV-COPIES",
+    "Time goes into copies",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The epoch computes nothing: it joins, cuts or reorders channels.",
+    fixes=(fixes.CHANNEL_LAST_BORDER, fixes.AVOID_COPY),
+)
 def epoch_only_copies(subject: Subject) -> Iterator[Hit]:
     """An epoch that computes nothing takes a good part of the time."""
     for epoch, run in subject.hardware(_SHARE):
@@ -43,7 +51,15 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     return {}
 
 
-@advise("ADV-BROADCAST")
+@advise(
+    "ADV-BROADCAST",
+    "A small operand is read again and again",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="A short operand is repeated for an element-wise op: some 3 cycles an element where a "
+    "unit holds it, 33 where an engine reads it again; a full operand takes one.",
+    fixes=(fixes.FULL_OPERAND,),
+)
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
     """An engine or a unit repeats a short operand, and that sets the time of the epoch."""
     for epoch, run in subject.hardware(_SHARE):
@@ -58,7 +74,14 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
         yield Hit(epoch.origin, rate, limit, evidence, gains=gains, epoch=epoch.number)
 
 
-@advise("ADV-ELEMENTWISE")
+@advise(
+    "ADV-ELEMENTWISE",
+    "Much time in element-wise passes",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Activations and affine ops that did not join a layer pass over whole tensors.",
+    fixes=(fixes.FOLD_ELEMENTWISE,),
+)
 def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
     """Much of the time goes into element-wise epochs."""
     rows = [(e, run) for e, run in subject.hardware() if _is_elementwise(e, subject)]
@@ -77,7 +100,15 @@ def _is_elementwise(epoch: Epoch, subject: Subject) -> bool:
     return passes and not subject.is_of_layers(epoch)
 
 
-@advise("ADV-BANK")
+@advise(
+    "ADV-BANK",
+    "Streams share one memory bank",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="All engines of the epoch read or write the same bank (or bus interface), which cannot "
+    "serve them at full speed.",
+    fixes=(fixes.OPTION_SHUFFLE_DMA,),
+)
 def streams_share_a_bank(subject: Subject) -> Iterator[Hit]:
     """One memory bank or bus interface sets the time of an epoch."""
     for epoch, run in subject.hardware(_BANK_SHARE):

@@ -6,22 +6,40 @@ from collections.abc import Callable, Iterator
 
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
-from npuscope.rules.finding import Hit
-from npuscope.rules.lint import lint
+from npuscope.rules import fixes
+from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import computed, shape_text, source
+from npuscope.rules.registry import lint
 
 _MAX_RANK = 4
 _MAX_SIZE = 65535  # 16-bit dimensions
 _OPEN_BATCH = "the open batch size was set to 1"
 
 
-@lint("LINT-RANK")
+@lint(
+    "LINT-RANK",
+    "More than four axes",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="Buffers of the NPU have at most four axes. Such ops run on the CPU at best; the "
+    "vendor's compiler was also seen to crash (signo 11) or to report an unexpected input "
+    "shape.",
+    fixes=(fixes.MERGE_AXES,),
+    until="4.0",
+)
 def tensors_have_many_axes(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A tensor has more than four axes."""
     yield from _by_tensor(graph, lambda t: len(t.shape) > _MAX_RANK, _MAX_RANK)
 
 
-@lint("LINT-DIMENSION")
+@lint(
+    "LINT-DIMENSION",
+    "An axis of 65536 elements or more",
+    severity=Severity.ERROR,
+    confidence=Confidence.REPORTED,
+    cause="Sizes are 16-bit numbers in the NPU's registers.",
+    fixes=(fixes.FOLD_ROWS,),
+)
 def axes_are_long(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An axis has 65536 elements or more."""
     yield from _by_tensor(graph, lambda t: max(t.shape, default=0) > _MAX_SIZE, _MAX_SIZE)
@@ -40,7 +58,14 @@ def _made_by(makers: dict[str, Op], tensor: Tensor) -> tuple[str, ...]:
     return source(makers[tensor.name]) if tensor.name in makers else (tensor.name,)
 
 
-@lint("LINT-BATCH")
+@lint(
+    "LINT-BATCH",
+    "Batch other than 1",
+    severity=Severity.ERROR,
+    confidence=Confidence.DOCUMENTED,
+    cause="The NPU runs one image at a time.",
+    fixes=(fixes.BATCH_ONE,),
+)
 def batch_is_not_one(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An input holds several images."""
     for name in graph.inputs:
@@ -49,7 +74,16 @@ def batch_is_not_one(graph: Graph, machine: Machine) -> Iterator[Hit]:
             yield Hit((name,), shape[0], 1)
 
 
-@lint("LINT-OPEN-BATCH")
+@lint(
+    "LINT-OPEN-BATCH",
+    "The batch size is left open",
+    severity=Severity.INFO,
+    confidence=Confidence.REPORTED,
+    cause="npuscope takes 1. The vendor's 2.x tools stop with 'NoneType object has no attribute "
+    "get_value'.",
+    fixes=(fixes.BATCH_ONE,),
+    until="4.0",
+)
 def batch_is_open(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The file leaves the batch size open; we took 1."""
     notes = [note for note in graph.notes if _OPEN_BATCH in note]
@@ -57,7 +91,14 @@ def batch_is_open(graph: Graph, machine: Machine) -> Iterator[Hit]:
         yield Hit(tuple(graph.inputs), f"{len(notes)} open batch sizes", 1)
 
 
-@lint("LINT-UNUSED-INPUT")
+@lint(
+    "LINT-UNUSED-INPUT",
+    "An input that nobody reads",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The application fills a buffer in vain, or the wrong part of a network was exported.",
+    fixes=(fixes.DROP_INPUT,),
+)
 def inputs_are_not_read(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """No op reads an input."""
     readers = graph.consumers()
@@ -66,7 +107,15 @@ def inputs_are_not_read(graph: Graph, machine: Machine) -> Iterator[Hit]:
             yield Hit((name,), "no reader", "at least one")
 
 
-@lint("LINT-STATE")
+@lint(
+    "LINT-STATE",
+    "The network carries a state",
+    severity=Severity.INFO,
+    confidence=Confidence.REPORTED,
+    cause="Outputs are meant to be fed back as inputs. Random states make comparisons with the "
+    "reference look bad: feed the states of a real sequence.",
+    fixes=(fixes.THREAD_STATES,),
+)
 def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Outputs look like inputs: the network carries a state from one inference to the next."""
     shapes = [graph.tensor(name).shape for name in graph.outputs]
@@ -75,7 +124,15 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
         yield Hit(tuple(states), f"{len(states)} state inputs", 0)
 
 
-@lint("LINT-OE-FILE")
+@lint(
+    "LINT-OE-FILE",
+    "A file that the vendor's front end wrote",
+    severity=Severity.ERROR,
+    confidence=Confidence.REPORTED,
+    cause="Files named *_OE_*.onnx were preprocessed once; compiled again they give another mix "
+    "of epochs, most of them in software.",
+    fixes=(fixes.ORIGINAL_FILE,),
+)
 def file_was_preprocessed(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The file is the vendor front end's own output (`_OE_` in its name), not your model."""
     if "_OE_" in graph.name:

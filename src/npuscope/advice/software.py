@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.advice.advise import advise
 from npuscope.advice.subject import Subject
 from npuscope.program.model import Buffer, Epoch, EpochKind
-from npuscope.rules.finding import Hit
+from npuscope.rules import fixes
+from npuscope.rules.finding import Confidence, Hit, Severity
+from npuscope.rules.registry import advise
 
 # Sizes at which results were seen to be wrong, and kernels to hang.
 _LARGE_OUTPUT_BYTES = 64_000
 _LARGE_FLOAT_BYTES = 256_000
 
 
-@advise("ADV-SOFTWARE")
+@advise(
+    "ADV-SOFTWARE",
+    "An epoch off the NPU, for an unknown reason",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The program says that the CPU runs this epoch but not why: vendor files leave the "
+    "reason out. `npuscope explain` on the model file finds it.",
+    fixes=(fixes.CUT_TAIL,),
+)
 def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
     """An epoch runs on the CPU and the program does not say why."""
     for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
@@ -24,7 +33,15 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
             yield Hit(epoch.origin, text, "HW", evidence, epoch=epoch.number)
 
 
-@advise("ADV-SW-OUTPUT")
+@advise(
+    "ADV-SW-OUTPUT",
+    "A large result of a software epoch",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="Software kernels were seen to corrupt results of 64 kB and more, and to hang on 256 kB "
+    "of float in external RAM.",
+    fixes=(fixes.SMALL_FLOAT,),
+)
 def software_makes_large_tensors(subject: Subject) -> Iterator[Hit]:
     """A software kernel makes a large output of the network, or reads much float from external
     RAM."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
 
-from npuscope.advice.advise import advise
 from npuscope.advice.bench import Change
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.graph.model import Graph, Op
 from npuscope.profile.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.modes import Simd
-from npuscope.rules.finding import Hit, Value
-from npuscope.rules.lint_channels import channel_fixes
+from npuscope.rules import fixes
+from npuscope.rules.channels import channel_fixes
+from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.queries import is_dense, source
-from npuscope.rules.shared_channels import shared_count
-from npuscope.rules.streams import layer_shape, slowdown
+from npuscope.rules.registry import advise
+from npuscope.rules.streams import layer_shape, shared_count, slowdown
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.02  # of the time: epochs below it are not worth a line
@@ -25,7 +25,16 @@ _WORTH = 0.1  # of the layer's own time
 _STEP = 8
 
 
-@advise("ADV-WEIGHTS")
+@advise(
+    "ADV-WEIGHTS",
+    "Weights are used once only",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="With one output position every weight is read for one multiplication, so the kernel "
+    "port is choked: 2 operations a cycle, 6 in Deep1x1 mode. A zero point other than 0 and "
+    "-128 rules that mode out.",
+    fixes=(fixes.ZERO_POINT, fixes.BATCH_FRAMES, fixes.FEWER_WEIGHTS),
+)
 def weights_are_used_once(subject: Subject) -> Iterator[Hit]:
     """One output position: every weight is read for one multiplication."""
     for epoch, run, op in subject.layers(_SHARE):
@@ -62,7 +71,16 @@ def _zero_point_fix(
     return {"zero-point": {"zero_point": "0 or -128"}}, gains
 
 
-@advise("ADV-MODE-16X8")
+@advise(
+    "ADV-MODE-16X8",
+    "A zero point halves the speed",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The input's zero point is neither 0 nor -128 and is subtracted inside the unit, in "
+    "16x8 mode: half the kernels, no Deep1x1. SiLU, leaky and linear layers leave such zero "
+    "points.",
+    fixes=(fixes.ZERO_POINT, fixes.RELU_IN_FRONT),
+)
 def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
     """A layer runs in 16x8 mode because of the zero point of its input."""
     for epoch, run, op in subject.layers(_SHARE):
@@ -82,7 +100,15 @@ def _has_positions(graph: Graph, op: Op) -> bool:
     return is_dense(graph, op) and prod(graph.output_tensor(op).shape[:-1]) > 1
 
 
-@advise("ADV-CHANNELS")
+@advise(
+    "ADV-CHANNELS",
+    "Channel counts with small divisors only",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Channels are cut into equal parts; these counts have no divisor near the size of the "
+    "units, so the layer runs in many small parts.",
+    fixes=(fixes.CHANGE_OUTPUTS, fixes.CHANGE_INPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
+)
 def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
     """A layer runs in small parts because its channel counts have small divisors only."""
     for epoch, run, op in subject.layers(_SHARE):
@@ -147,7 +173,15 @@ def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:
     return None if gain is None else max(0.0, gain - copies)
 
 
-@advise("ADV-VECTORS")
+@advise(
+    "ADV-VECTORS",
+    "Coefficients are streamed for every pixel",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The layer has more output channels than the arithmetic unit holds coefficients for; "
+    "they come from memory again and again.",
+    fixes=(fixes.SPLIT_OUTPUTS,),
+)
 def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
     """More output channels than the arithmetic unit holds coefficients for."""
     limit = subject.machine.arith.max_vector
@@ -171,7 +205,15 @@ def _equal_parts(count: int, limit: int) -> list[int]:
     return [min(size, count - first) for first in range(0, count, size)]
 
 
-@advise("ADV-ACCUMULATION")
+@advise(
+    "ADV-ACCUMULATION",
+    "Partial sums go through memory",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The units cannot hold all input channels at once, so 16-bit sums are written and read "
+    "back, once a pass.",
+    fixes=(fixes.FEWER_INPUTS,),
+)
 def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:
     """Partial sums that are written and read back set the time of a layer."""
     by_sums = (Bound.ACCUMULATOR, Bound.OUTPUT, Bound.BANK)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from npuscope.advice.advise import advise
 from npuscope.advice.subject import Subject
 from npuscope.graph.ops import is_depthwise
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.profile.run import estimate
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
-from npuscope.rules.finding import Hit, Value
-from npuscope.rules.lint_kernels import internal_ram_bytes
+from npuscope.rules import fixes
+from npuscope.rules.conv import internal_ram_bytes
+from npuscope.rules.finding import Confidence, Hit, Severity, Value
+from npuscope.rules.registry import advise
 from npuscope.sim.counters import Bound
 
 _FLASH_SHARE = 0.2
@@ -22,7 +23,15 @@ _GROUP = 8  # channels a side of an inflated depthwise kernel
 _SHOWN = 5
 
 
-@advise("ADV-FLASH")
+@advise(
+    "ADV-FLASH",
+    "The NPU waits for weights from flash",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Weights are read from external flash in every inference, at a fraction of what the NPU "
+    "could take.",
+    fixes=(fixes.WEIGHTS_ON_CHIP, fixes.COMPRESS_WEIGHTS),
+)
 def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     """Much of the time the NPU waits for weights from flash."""
     rows = [run for _, run in subject.hardware() if run.counters.bound is Bound.FLASH]
@@ -50,7 +59,16 @@ def _on_chip_gain(subject: Subject) -> float | None:
     return None if after is None else max(0.0, subject.profile.total_ms - after)
 
 
-@advise("ADV-EXTERNAL-RAM")
+@advise(
+    "ADV-EXTERNAL-RAM",
+    "Activations are in external RAM",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles an element "
+    "read, once per pass, which the vendor's cycle estimate does not price. The application "
+    "must also map it before the first inference.",
+    fixes=(fixes.SMALLER_INPUT,),
+)
 def activations_left_the_chip(subject: Subject) -> Iterator[Hit]:
     """Activations are in external RAM."""
     outside = subject.external()
@@ -86,7 +104,15 @@ def _with_fast_ram(machine: Machine) -> Machine:
     return machine.with_pools(tuple(fast(pool) for pool in machine.pools))
 
 
-@advise("ADV-PLACEMENT")
+@advise(
+    "ADV-PLACEMENT",
+    "Placement uses more RAM than it must",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Activations that live at the same time would fit on chip, but holes between buffers "
+    "sent some outside.",
+    fixes=(fixes.OPTION_AUTO_SCHED,),
+)
 def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
     """Activations would fit on chip, but their placement sent some outside."""
     memory, room = subject.profile.memory, internal_ram_bytes(subject.machine)
@@ -96,7 +122,15 @@ def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
         yield Hit(names, used, memory.lower_bound_bytes, {"internal_ram_bytes": room})
 
 
-@advise("ADV-PARTIALS")
+@advise(
+    "ADV-PARTIALS",
+    "A large kernel leaves partial sums in external RAM",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The kernel is cut into pieces, each with a 16-bit buffer as large as the output; "
+    "together they left the chip.",
+    fixes=(fixes.SMALLER_KERNEL,),
+)
 def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
     """16-bit partial sums of a large kernel are in external RAM."""
     partial = [b for b in subject.external() if b.nbits == 16 and not b.is_float]
@@ -111,7 +145,15 @@ def _touches(epoch: Epoch, names: set[str]) -> bool:
     return any(isinstance(u, Streng) and u.addr_base.buffer in names for u in epoch.units)
 
 
-@advise("ADV-INFLATED")
+@advise(
+    "ADV-INFLATED",
+    "Depthwise weights are stored eight times",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The 2.x compilers write depthwise kernels as dense groups of 8 x 8 channels, which "
+    "grows flash and the time to read it.",
+    fixes=(fixes.NEWER_COMPILER,),
+)
 def depthwise_weights_grew(subject: Subject) -> Iterator[Hit]:
     """Depthwise kernels are stored as dense groups of 8 x 8 channels."""
     graph = subject.graph

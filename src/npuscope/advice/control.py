@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from npuscope.advice.advise import advise
 from npuscope.advice.subject import Subject
 from npuscope.program.model import EpochKind
-from npuscope.rules.finding import Hit
+from npuscope.rules import fixes
+from npuscope.rules.finding import Confidence, Hit, Severity
+from npuscope.rules.registry import advise
 from npuscope.sim.counters import Bound
 
 _CONTROL_SHARE = 0.4
 _MANY_EPOCHS = 20
 
 
-@advise("ADV-LAUNCH")
+@advise(
+    "ADV-LAUNCH",
+    "Epochs are too small to be worth their start",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Programming and starting an epoch takes longer than running it. Below about 1 MB of "
+    "weights latency follows the number of epochs, not the operations.",
+    fixes=(fixes.FEWER_OPS,),
+)
 def starts_take_the_time(subject: Subject) -> Iterator[Hit]:
     """Programming epochs takes a large part of the time."""
     control, epochs = subject.profile.time.control_ms, list(subject.hardware())
@@ -27,7 +36,15 @@ def starts_take_the_time(subject: Subject) -> Iterator[Hit]:
     yield Hit((), text, f"below {_CONTROL_SHARE:.0%}", evidence)
 
 
-@advise("ADV-CONTROLLER-OFF")
+@advise(
+    "ADV-CONTROLLER-OFF",
+    "The CPU starts every epoch",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="Without the epoch controller the CPU writes all registers and coefficients before each "
+    "epoch; some shipped profiles leave it off.",
+    fixes=(fixes.EPOCH_CONTROLLER,),
+)
 def cpu_starts_epochs(subject: Subject) -> Iterator[Hit]:
     """The epoch controller is off: the CPU programs every epoch."""
     by_cpu = [e for e, _ in subject.epochs(EpochKind.HW) if e.blob is None]
