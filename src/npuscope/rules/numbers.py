@@ -32,8 +32,8 @@ _INT16_MAX = 32767
 _GAIN_BITS = 7  # the shift leaves room for a constant input of this many bits
 _BYTE_SPREAD = 256 / 12**0.5  # standard deviation of bytes that fill their range
 _RARE = 4  # deviations
-_CLIPS = 1.25  # sums that much beyond the limit: what is clipped shows
-_CLIPS = 0.25  # share of an operand's range that the result cannot hold
+_CLIPPED_SUM = 1.25  # sums that much beyond the limit: what is clipped shows
+_CLIPPED_SHARE = 0.25  # share of an operand's range that the result cannot hold
 _LOST_BITS = 16.0  # operand scales this far apart: the finer one drops four bits
 _CONCAT_RATIO = 8.0
 _SMALLEST, _LARGEST = 1e-7, 1e3
@@ -151,7 +151,7 @@ def balanced_weights_overflow(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if needed is None:
             continue
         shift = _shift(_rows(weights))
-        if needed > _CLIPS * _INT16_MAX * 2**shift:
+        if needed > _CLIPPED_SUM * _INT16_MAX * 2**shift:
             yield hit(
                 op,
                 f"sums up to {round(needed)}",
@@ -248,7 +248,7 @@ def operands_have_unlike_scales(graph: Graph, machine: Machine) -> Iterator[Hit]
 def _clips(op: Op, tensors: list[Tensor], out: Tensor) -> bool:
     """Does the result cut off much of an operand's range? A fused ReLU does it on purpose."""
     free = op.attrs_as(BinaryAttrs).activation is Activation.NONE
-    return free and any(_clipped_share(_range(t), _range(out)) > _CLIPS for t in tensors)
+    return free and any(_clipped_share(_range(t), _range(out)) > _CLIPPED_SHARE for t in tensors)
 
 
 def _clipped_share(operand: tuple[float, float], out: tuple[float, float]) -> float:

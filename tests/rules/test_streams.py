@@ -7,8 +7,14 @@ import pytest
 from compiler.nets import MACHINES, Net
 from npuscope.graph.attrs import Activation
 from npuscope.graph.model import Graph, Op
-from npuscope.rules.shared_channels import padding, shared_count
-from npuscope.rules.streams import LayerShape, padded_count, stream_cycles, with_count
+from npuscope.rules.streams import (
+    LayerShape,
+    padded_count,
+    padding,
+    shared_count,
+    stream_cycles,
+    with_count,
+)
 
 LATEST = MACHINES["4.0"]
 

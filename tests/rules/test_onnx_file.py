@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from compiler.nets import MACHINES
 from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
-from npuscope.rules.lint_file import file_lints, lint_model_file
+from npuscope.rules.registry import file_lints, lint_model_file
 
 IMAGE = (1, 4, 8, 8)
 Write = Callable[[OnnxWriter, str], str]
