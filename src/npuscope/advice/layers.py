@@ -20,9 +20,9 @@ from npuscope.rules.streams import layer_shape, shared_count, slowdown
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.02  # of the time: epochs below it are not worth a line
-_SLOW = 1.5
-_WORTH = 0.1  # of the layer's own time
-_STEP = 8
+_SLOW = 1.5  # lower than lint asks for: here the time is known, and the gain decides
+_WORTH = 0.1  # of the layer's own time: less is not worth a change (a choice)
+_STEP = 8  # counts that every mode can cut
 
 
 @advise(

@@ -14,10 +14,11 @@ from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.registry import advise
 from npuscope.sim.counters import Bound
 
+# Shares of the time below which an epoch, or all of a kind, are not worth a line (choices).
 _SHARE = 0.03
 _BANK_SHARE = 0.05
 _ELEMENTWISE_SHARE = 0.25
-_SHOWN = 5
+_SHOWN = 5  # names in one finding
 
 
 @advise(

@@ -10,7 +10,8 @@ from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.registry import advise
 
-# Sizes at which results were seen to be wrong, and kernels to hang.
+# Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
+# boards, where the true limits were not looked for.
 _LARGE_OUTPUT_BYTES = 64_000
 _LARGE_FLOAT_BYTES = 256_000
 

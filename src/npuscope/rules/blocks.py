@@ -12,8 +12,11 @@ from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.queries import LAYERS, hit, of_kind, shape_text, source
 from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
+# What exporters put between the parts of a norm or of attention: scalings, masks, moves.
 _BETWEEN = ("Mul", "Add", "Div", "Reshape", "Transpose", "Quantize", "Dequantize")
+# Detection heads: a hundred rows or more, of a few values each (a choice).
 _ANCHORS, _VALUES = 100, 16
+# A decoder computes and moves; a tail of one kind alone is an ordinary output.
 _ARITHMETIC = ("Sub", "Div", "Mul", "Exp", "Add")
 _MOVES = ("Concat", "Slice", "Split", "Transpose")
 
@@ -31,6 +34,7 @@ def values_are_normalised(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A normalisation over the values of a tensor (LayerNorm, RMSNorm), whole or in pieces."""
     makers = graph.producers()
     for op in of_kind(graph, "LayerNorm", "Rsqrt", "Div"):
+        # A quotient by a root is a norm in pieces; other quotients are told as such.
         by_root = op.kind == "Div" and _behind(makers, op.inputs[1], "Sqrt") is not None
         if op.kind != "Div" or by_root:
             yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", "BatchNorm")

@@ -22,12 +22,15 @@ from npuscope.rules.streams import (
     with_count,
 )
 
-_SLOW = 2.0
+_SLOW = 2.0  # against parts of full size: below it another count rarely pays for training again
 _SMALL_SHARE = 0.01  # of the network's MACs: layers below it do not matter
-_NARROW_INPUTS = 4
-_WIDE_MAP = 32 * 32
+_NARROW_INPUTS = 4  # images and masks: RGB, RGBA
+_WIDE_MAP = 32 * 32  # positions: on smaller maps the start of the epoch weighs more (a choice)
+# Nothing to subtract; -128 turns into the plain byte of uint8. Every other layer seen in vendor
+# builds has its zero point in the unit, and is in 16x8 mode.
 _FREE_ZERO_POINTS = (0, -128)
-_SLOWER = 1.3
+_SLOWER = 1.3  # against 8x8 mode: less is lost in the rest of the epoch (a choice)
+# Between an input and its first layer these leave the zero point as the application gave it.
 _SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
 
 

@@ -18,9 +18,9 @@ from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
 # A shape that no unit takes is told before the number format: to quantize would not help.
 _SHAPE_FIRST = -1
-_STRIDES = (1, 2, 4)
-_HANGING_GROUPS = 256
-_PARTIAL_BYTES = 2
+_STRIDES = (1, 2, 4)  # the preferred ones; 3 was seen in software
+_HANGING_GROUPS = 256  # the one count that was reported to hang; where it begins is not known
+_PARTIAL_BYTES = 2  # sums between pieces have 16 bits
 _JOINED = 2  # so many pieces run in one epoch and leave no partial sums
 
 
@@ -36,6 +36,7 @@ _JOINED = 2  # so many pieces run in one epoch and leave no partial sums
 )
 def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Groups must be 1, or one input channel per output channel (depthwise)."""
+    # A depthwise layer with several outputs per input has no mode either.
     groups = cast(ConvAttrs, op.attrs).groups
     channels = graph.first_input(op).shape[-1]
     outputs = graph.output_tensor(op).shape[-1]
@@ -99,6 +100,7 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     """One channel of one line is wider than the line buffer."""
     width, rows = graph.first_input(op).shape[-2], graph.tensor(op.inputs[1]).shape[1]
     limit = machine.convacc.line_buffer_elements
+    # A one-row kernel keeps no lines: it works on the stream as it comes.
     return Refusal(f"width {width}", str(limit)) if rows > 1 and width > limit else None
 
 
@@ -146,6 +148,7 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     shape = graph.output_tensor(op).shape
     outputs, positions = shape[-1], prod(shape[:-1])
     weights = graph.tensor(op.inputs[1]).shape
+    # Seen for dense layers and 1x1 kernels alone; a limit of 0 stands for a newer generation.
     pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
     if not limit or positions > 1 or not pointwise or outputs <= limit:
         return None
@@ -312,6 +315,7 @@ def kernel_covers_the_height(graph: Graph, machine: Machine) -> Iterator[Hit]:
     limit = machine.convacc.max_kernel_height
     for op, attrs, weights in convolutions(graph):
         height = graph.first_input(op).shape[1]
+        # A kernel that fits the rows of the unit is not rewritten.
         if weights[2] == 1 and weights[1] == height > limit and not any(attrs.pads):
             yield hit(op, f"{height}x1", limit)
 

@@ -20,7 +20,8 @@ from npuscope.rules.queries import (
 )
 from npuscope.rules.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
 
-# What the operator tables of the vendor list as software.
+# What the operator tables of the vendor list as software, under the names of our ops. Ops with a
+# rule of their own (Softmax, Gather, bilinear Resize ...) are left to it.
 _SOFTWARE = (
     *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
     *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
@@ -131,6 +132,7 @@ def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | No
         return Refusal(f"slopes are {slope.dtype.value}")
     if not (is_npu_tensor(source) and is_npu_tensor(graph.output_tensor(op))):
         return Refusal(f"'{source.name}' is {source.dtype.value}")
+    # Slopes are coefficients of the arithmetic unit: one for all, or one per channel.
     limit = machine.arith.max_vector
     if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
         return Refusal(f"{slope.elements} slopes for {source.shape[-1]} channels", str(limit))
@@ -197,6 +199,7 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
     if not _one_way(shapes, out):
         return Refusal(f"{shapes[0]} against {shapes[1]}")
+    # Constants come as coefficient vectors, never as a stream of the full size.
     constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
     if any(not _is_vector(tensor.shape, out) for tensor in constants):
         return Refusal("a constant of the full shape")
@@ -247,5 +250,6 @@ def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     """A vector that is computed at run time can only be multiplied, not added."""
     out = graph.output_tensor(op).shape
     tensors = [graph.tensor(name) for name in op.inputs[:2]]
+    # A product repeats the vector in an engine; a sum has no such mode.
     computed = [t for t in tensors if t.shape != out and not t.is_constant]
     return Refusal(f"'{computed[0].name}' has shape {computed[0].shape}") if computed else None

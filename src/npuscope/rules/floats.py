@@ -23,7 +23,10 @@ from npuscope.rules.queries import (
 )
 from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
+# Kinds with a row in the lowering table whose units read bytes. Moves and PReLU ask for themselves:
+# what they need of a format is more than "no float".
 _MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
+# What quantizers store weights in.
 _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 
 
@@ -37,6 +40,7 @@ _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 )
 def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The NPU computes on 8-bit tensors with one scale; this op has another format."""
+    # Weights and bias of a layer have rules of their own, with reasons that say more.
     names = (op.inputs[0], op.outputs[0]) if op.kind in LAYERS else (*op.inputs, *op.outputs)
     for name in names:
         tensor = graph.tensor(name)
@@ -117,6 +121,7 @@ def _merge(
 ) -> None:
     if other is island:
         return
+    # The op at hand joins two islands that were apart until now.
     island.extend(other)
     islands[:] = [known for known in islands if known is not other]
     home.update({name: island for name, known in home.items() if known is other})
@@ -209,6 +214,7 @@ def only_weights_are_quantized(graph: Graph, op: Op) -> Hit | None:
 )
 def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Activations inside the network are uint8."""
+    # At the border uint8 is allowed: the application may have it so.
     border = {*graph.inputs, *graph.outputs}
     inner = [t for t in computed(graph) if t.dtype is DType.UINT8 and t.name not in border]
     if inner:

@@ -28,7 +28,7 @@ from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
-_SWAPPED = (0, 1, 2, 4, 3)  # channels are last, in two axes
+_SWAPPED = (0, 1, 2, 4, 3)  # channels are last, in two axes: groups and channels of a group
 # Every element alike: it does not matter in which order they stand.
 _UNARY = (*FUNCTIONS, "Quantize", "Dequantize", "Clip", "Identity", "Cast")
 _BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
@@ -49,6 +49,7 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
     kept = [axis for axis in permutation if tensor.shape[axis] != 1]
     if kept == sorted(kept):
         return None  # moves nothing
+    # The engines step through one image: rows, columns, channels, a byte each.
     plain = len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype.bits == 8
     if plain and permutation in _BY_ENGINES:
         return None
@@ -102,6 +103,7 @@ def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The same op works on the same inputs twice."""
     known: dict[tuple[object, ...], Op] = {}
     for op in live_ops(graph):
+        # Formats too: two layers may read the same and quantize differently.
         first = known.setdefault((op.kind, op.attrs, op.inputs, _formats(graph, op)), op)
         if first is not op:
             elements = graph.output_tensor(op).elements
@@ -157,6 +159,7 @@ def resize_interpolates(graph: Graph, op: Op) -> Hit | None:
 def resize_ends_in_depth_to_space(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit writes a pixel twice: pixels are copied into channels and moved into space by a
     library call."""
+    # Always: what can be done half on the NPU is for lowering to decide.
     return Refusal("depth-to-space at the end")
 
 
@@ -203,6 +206,7 @@ def resize_factor(graph: Graph, op: Op) -> int | None:
     rows, columns = attrs.sizes
     factor = rows // height
     whole = rows == factor * height and columns == factor * width
+    # A factor of 1 is no resize; a smaller map would leave pixels out, which is a stride.
     if attrs.mode is not ResizeMode.NEAREST or not whole or factor < 2:
         return None
     return factor if repeats_pixels(graph, op) else None
@@ -211,6 +215,7 @@ def resize_factor(graph: Graph, op: Op) -> int | None:
 def repeats_pixels(graph: Graph, op: Op) -> bool:
     """Does a nearest resize pick what asymmetric coordinates and floor would?"""
     attrs = op.attrs_as(ResizeAttrs)
+    # The two runtimes round float positions in their own ways; the graph knows whose it is.
     picks = litert_nearest_of if graph.numerics is Numerics.LITERT else nearest_of
     for axis, (size, count) in enumerate(
         zip(graph.first_input(op).shape[1:3], attrs.sizes, strict=True)

@@ -143,6 +143,7 @@ def slice_with_a_step(graph: Graph, op: Op) -> Hit | None:
 def _steps(op: Op) -> list[int]:
     attrs = op.attrs_as(SliceAttrs)
     pairs = zip(attrs.steps, attrs.sizes, strict=True)
+    # One element needs no step, whatever the file says.
     return [step for step, size in pairs if step != 1 and size > 1]
 
 
@@ -191,6 +192,7 @@ def split_of_rows(graph: Graph, machine: Machine) -> Iterator[Hit]:
 def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Padding along the channels, or of anything but an 8-bit map, is made by the CPU."""
     pads, tensor = op.attrs_as(PadAttrs).pads, graph.first_input(op)
+    # The pad registers know rows and columns of a map, top, bottom, left and right.
     if not is_npu_tensor(tensor) or len(pads) != 4:
         return Refusal(f"{tensor.dtype.value} of {len(pads)} dimensions")
     return None if pads[0] == pads[3] == (0, 0) else Refusal(f"pads {pads}")
@@ -205,6 +207,7 @@ def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None
 )
 def channels_are_padded(graph: Graph, op: Op) -> Hit | None:
     """A Pad that adds channels."""
+    # Pads of another rank or type are refused too, but are no matter of channels.
     if not any(op.attrs_as(PadAttrs).pads[-1]):
         return None
     before, after = (t.shape[-1] for t in (graph.first_input(op), graph.output_tensor(op)))
@@ -223,6 +226,7 @@ def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
     if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
         return None
+    # Zero is the zero point, which is always a byte; another value may lie outside.
     byte = tensor.quant.zero_point + round(value / tensor.quant.scale)
     return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
 

@@ -26,19 +26,22 @@ from npuscope.rules.queries import (
 from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
 _FOUR_BITS = 16  # a channel whose largest weight is below this uses four bits of its eight
-_NARROW_SHARE = 0.25
-_DEAD_SHARE = 1 / 16
-_INT16_MAX = 32767
+_NARROW_SHARE = 0.25  # of the channels: fewer are outliers that no scale would suit (a choice)
+_DEAD_SHARE = 1 / 16  # of the channels: fewer cost little (a choice)
+_INT16_MAX = 32767  # sums leave the convolution unit with 16 bits
 _GAIN_BITS = 7  # the shift leaves room for a constant input of this many bits
 _BYTE_SPREAD = 256 / 12**0.5  # standard deviation of bytes that fill their range
-_RARE = 4  # deviations
+_RARE = 4  # standard deviations: one sum in about 16,000 is larger
 _CLIPPED_SUM = 1.25  # sums that much beyond the limit: what is clipped shows
 _CLIPPED_SHARE = 0.25  # share of an operand's range that the result cannot hold
 _LOST_BITS = 16.0  # operand scales this far apart: the finer one drops four bits
-_CONCAT_RATIO = 8.0
+_CONCAT_RATIO = 8.0  # the narrowest part keeps 32 of its 256 steps
+# Of a scale. Below, all bytes of a tensor span less than 3e-5: it was constant in calibration.
+# Above, one step is 1000: it overflowed. Both are choices far outside what networks have.
 _SMALLEST, _LARGEST = 1e-7, 1e3
 _NOISE_WIDTH = (5.5, 9.5)  # what a few hundred values of a standard normal cover
-_NOISE_ZERO = 8
+_NOISE_ZERO = 8  # a normal is symmetric: the zero point is near the middle, but not on it
+# Scales that people choose: bytes as they are, or pixels brought to 0..1 or -1..1.
 _NICE = (1.0, 1 / 255, 1 / 256, 1 / 127, 1 / 128, 1 / 127.5, 1 / 64)
 
 
@@ -168,6 +171,8 @@ def _rows(weights: Tensor) -> np.ndarray:
 
 def _shift(rows: np.ndarray) -> int:
     """Room for the gain of a constant input, by the largest plain sum of weights."""
+    # The rule of the vendor's compilers, as their builds show it: the plain sum, not that of
+    # magnitudes. The number format of the open generation takes the real one.
     largest = float(np.abs(rows.sum(axis=1)).max())
     return max(0, ceil(log2(largest)) - _GAIN_BITS) if largest else 0
 

@@ -14,9 +14,9 @@ from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.registry import lint_file
 
-_SENTINEL = 2**31 - 1
+_SENTINEL = 2**31 - 1  # exporters write the largest int32 or int64 for "to the end"
 _UINT4, _INT4 = 21, 22  # numbers of ONNX element types
-_SMALL = 64  # elements: bounds and indices, no weights
+_SMALL = 64  # elements: bounds and indices are read, weights are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,7 @@ def _hit(node: OnnxNode, value: str, limit: str) -> Hit:
 )
 def opset_is_new(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """The opset is newer than the vendor's front end reads (4-bit weights need it)."""
+    # 4-bit types came with opset 21: such a file cannot be older.
     newest = machine.generation.newest_opset
     if newest and file.opset > newest and not file.four_bits:
         yield Hit((), file.opset, newest)
@@ -277,6 +278,7 @@ def inputs_have_an_odd_form(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
 )
 def constants_are_dequantized(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """A constant that is no weight goes through a DequantizeLinear."""
+    # Weights go to layers, which fold them; these ops pass a constant on as it is.
     readers = {name: node for node in file.nodes for name in node.inputs}
     for node in file.nodes:
         if node.kind != "DequantizeLinear" or node.inputs[0] not in file.constants:
@@ -300,6 +302,7 @@ def weights_are_shared(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """One initializer serves a Gemm and a MatMul: per-channel quantization fails on it."""
     users: dict[str, set[str]] = {}
     for node in file.nodes:
+        # Input 1 holds the weights of both.
         for name in node.inputs[1:2]:
             if name in file.constants and node.kind in ("Gemm", "MatMul"):
                 users.setdefault(name, set()).add(node.kind)

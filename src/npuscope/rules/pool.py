@@ -13,6 +13,7 @@ from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import hit, is_float, of_kind
 from npuscope.rules.registry import Refusal, foretells, lint, refuse
 
+_BLOCK_FACTOR = 3  # pools of whole blocks are built from windows of two and three
 _LARGEST_FACTOR = 7  # global pools of 7x7 map on every generation; 50x11 was seen in software
 
 
@@ -33,6 +34,7 @@ def covers_the_map(graph: Graph, op: Op) -> bool:
 def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The window is larger than the unit's and does not cover the whole map."""
     window, limit = cast(PoolAttrs, op.attrs).window, machine.pool.max_window
+    # Of the two only the average has a form over the whole map.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
     return Refusal(f"window {window}", str(limit)) if max(window) > limit else None
@@ -63,7 +65,7 @@ def _can_be_tiled(graph: Graph, op: Op) -> bool:
         return factor <= _LARGEST_FACTOR
     if attrs.strides == (1, 1):
         return op.kind == "MaxPool"
-    return attrs.strides == attrs.window and factor <= 3
+    return attrs.strides == attrs.window and factor <= _BLOCK_FACTOR
 
 
 def _largest_factor(number: int) -> int:
@@ -83,6 +85,7 @@ def _largest_factor(number: int) -> int:
 def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The stride is larger than the unit's."""
     strides, limit = cast(PoolAttrs, op.attrs).strides, machine.pool.max_stride
+    # One result: there is no next position that a stride would lead to.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
     return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
@@ -99,6 +102,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The padding is larger than the unit's, or an average would count it."""
     pads, limit = cast(PoolAttrs, op.attrs).pads, machine.pool.max_padding
+    # An average must not count padded values, which the unit would.
     if op.kind == "AveragePool" and any(pads):
         return Refusal("padded average")
     return Refusal(f"padding {pads}", str(limit)) if max(pads) > limit else None
@@ -108,7 +112,7 @@ def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "NA-POOL-PAD",
     "LINT-POOL-PAD",
     title="Padded average pool",
-    ops=("AveragePool",),
+    ops=("AveragePool",),  # a padded maximum maps, up to the limit
     cause="Padded values must not count in an average; a Pad is carried out by a library call.",
 )
 def average_is_padded(graph: Graph, op: Op) -> Hit | None:

@@ -11,8 +11,9 @@ from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import computed, shape_text, source
 from npuscope.rules.registry import lint
 
-_MAX_RANK = 4
-_MAX_SIZE = 65535  # 16-bit dimensions
+_MAX_RANK = 4  # batch, height, width, channels: what a buffer of the NPU can tell
+_MAX_SIZE = 65535  # dimensions are 16-bit fields of the registers
+# Part of the note that our readers leave on a graph.
 _OPEN_BATCH = "the open batch size was set to 1"
 
 
@@ -87,6 +88,7 @@ def batch_is_not_one(graph: Graph, machine: Machine) -> Iterator[Hit]:
 def batch_is_open(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The file leaves the batch size open; we took 1."""
     notes = [note for note in graph.notes if _OPEN_BATCH in note]
+    # Reported for ONNX; a TFLite file carries a size beside the open one.
     if notes and graph.numerics.value == "qdq":
         yield Hit(tuple(graph.inputs), f"{len(notes)} open batch sizes", 1)
 
@@ -120,6 +122,7 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Outputs look like inputs: the network carries a state from one inference to the next."""
     shapes = [graph.tensor(name).shape for name in graph.outputs]
     states = [name for name in graph.inputs if graph.tensor(name).shape in shapes]
+    # With one input or one output nothing is left that could be the data itself.
     if len(graph.inputs) > 1 and len(graph.outputs) > 1 and states:
         yield Hit(tuple(states), f"{len(states)} state inputs", 0)
 

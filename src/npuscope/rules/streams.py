@@ -19,12 +19,13 @@ from npuscope.rules.queries import LAYERS, is_dense, zero_point
 
 _NEAR = 0.125  # how far a better channel count may lie from the present one
 _ALIKE = 2.0  # costs a channel within this factor count as good
-_STEP = 8
+_STEP = 8  # a count that every mode can cut into good parts
 _MORE = 0.25  # how many channels of zeros may be added, as a share
-_EVEN = 4
+_EVEN = 4  # zeros are cheap: counts that need not suit every mode are tried too
 _WORTH = 0.8  # of the cycles: a change that saves less is none
-_DEEP_PACK = 3  # channels a word in Deep1x1 mode
+_DEEP_PACK = 3  # a word of a stream has 24 bits: three channels in Deep1x1 mode
 SIDES = ("outputs", "inputs")
+# Ops that keep channels apart: a channel more on one side is a channel more on the other.
 _APART = (
     *("Add", "Sub", "Mul", "PRelu", "Min", "Max", "Clip", "LeakyRelu", "Elu", "Sigmoid", "Tanh"),
     *("HardSwish", "HardSigmoid", "Quantize", "Dequantize", "Identity", "MaxPool", "AveragePool"),
