@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -193,6 +194,14 @@ def test_data_outside_the_file_is_not_read(tmp_path: Path) -> None:
         tensor.external_data.add(key="location", value="/etc/passwd")
     path = save(tmp_path, "net.onnx", proto.SerializeToString())
     assert lint_model_file(path, MACHINES["4.0"]) == ()
+
+
+def test_the_newest_opset_is_a_matter_of_the_machine(tmp_path: Path) -> None:
+    path, machine = save(tmp_path, "net.onnx", model(einsum, 21, 10)), MACHINES["4.0"]
+    for newest, found in ((20, True), (21, False), (0, False)):  # 0: no limit is known
+        generation = replace(machine.generation, newest_opset=newest)
+        rules = {f.rule for f in lint_model_file(path, replace(machine, generation=generation))}
+        assert ("LINT-OPSET" in rules) is found
 
 
 def test_every_rule_has_a_case() -> None:

@@ -18,6 +18,7 @@ from npuscope.graph.attrs import (
     ConvAttrs,
     ReduceAttrs,
 )
+from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.model import DType, Graph, Quant
 from npuscope.graph.ops import OPS
 from npuscope.graph.run import run
@@ -423,6 +424,22 @@ def test_all_reasons_are_kept() -> None:
     assert set(met(graph)) == {"NA-CONV-GROUPS", "NA-WEIGHTS"}
     trail = epoch_of(compiled(graph), graph).trail
     assert {refused.rule for refused in trail} == {"NA-CONV-GROUPS", "NA-WEIGHTS"}
+
+
+def test_what_quantizing_would_not_mend_is_told_first() -> None:
+    net = Net()
+    weights = net.constant(np.ones((8, 3, 3, 2), np.float32))
+    x = net.input((1, 8, 8, 4), None)
+    net.op("Conv2D", (x, weights), ConvAttrs(groups=2), (1, 6, 6, 8), None, DType.FLOAT32)
+    assert [*met(net.graph())] == ["NA-CONV-GROUPS", "NA-FLOAT", "NA-WEIGHTS"]
+
+
+def test_a_step_is_told_before_the_axis() -> None:
+    net = Net()
+    x = net.input(IMAGE)
+    attrs = SliceAttrs((0, 0, 0, 0), (1, 4, 8, 4), (1, 2, 1, 1))
+    net.op("Slice", (x,), attrs, (1, 4, 8, 4), net.quant(x))
+    assert [*met(net.graph())] == ["NA-SLICE-STEP", "NA-SLICE-AXIS"]
 
 
 def test_weights_with_a_zero_point_are_refused_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 Here: one file a theme, a rule a function with all that the user reads; `fixes` (leaf table),
 `finding` (values), `queries` and `streams` (questions to a graph), `registry` (who asks).
+A new rule is one function in its theme and one row in tests/rules/test_<theme>.py.
 In: Graph, Machine, an ONNX file. Out: Refused (for lowering) and Finding (for lint, explain).
 """
 

@@ -148,10 +148,9 @@ _DECLARED: dict[str, dict[str, Rule]] = {}
 
 def declare(module: str, rule: Rule) -> None:
     """A rule of a module; the decorators below make it of a function."""
-    known = _DECLARED.setdefault(module, {})
-    if rule.id in known:
+    if any(rule.id in known for known in _DECLARED.values()):
         raise InternalError(f"rule '{rule.id}' is declared twice")
-    known[rule.id] = rule
+    _DECLARED.setdefault(module, {})[rule.id] = rule
 
 
 def refuse(
@@ -203,7 +202,6 @@ def foretells(
     fixes: tuple[FixTemplate, ...] = (),
     severity: Severity | None = None,
     confidence: Confidence | None = None,
-    until: str = "",
     also: tuple[str, ...] = (),
 ) -> Callable[[Tell], Tell]:
     """A lint rule that says of the model file what a refuse rule above it says of an op.
@@ -223,7 +221,6 @@ def foretells(
             confidence=confidence or first.confidence,
             cause=cause or first.cause,
             fixes=fixes or first.fixes,
-            until=until or first.until,
             twins=(refusal, *also),
             sentence=_sentence(tell),
             ops=tuple(ops) or first.ops,
