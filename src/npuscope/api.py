@@ -242,7 +242,7 @@ def explain(
     Without a `batch` it is estimated, with one it is run that many times. The reasons of a
     compiled program come from its `model`, which is looked for beside it.
     """
-    from npuscope.advice.with_model import with_model
+    from npuscope.advice.reasons import with_model
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
@@ -363,7 +363,7 @@ def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
     machine = machine_for(options)
     graph = read_graph(source, options)
     from npuscope.rules.finding import gravest_first
-    from npuscope.rules.lint import lint_graph
+    from npuscope.rules.registry import lint_graph
 
     return gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
 
@@ -372,6 +372,6 @@ def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
     """What only the file itself shows, before a reader has smoothed it."""
     if isinstance(source, Graph) or is_program(source):
         return ()
-    from npuscope.rules.lint_file import lint_model_file
+    from npuscope.rules.registry import lint_model_file
 
     return lint_model_file(source, machine)

@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 
 def findings(rule: str, subject: Subject) -> list[Finding]:
-    return list(advices()[rule].findings(subject))
+    return list(advices()[rule].findings(subject.machine, subject))
 
 
 def dense(inputs: int, outputs: int, zero: int = 2) -> Graph:

@@ -6,12 +6,12 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network
 from compiler.nets import MACHINES, Net
+from npuscope.advice.advise import catalogue
 from npuscope.advice.explain import Explanation, best_changes, explain, merged
 from npuscope.graph.model import Graph
 from npuscope.profile.run import estimate
-from npuscope.rules.catalogue import RuleInfo, make_finding, rule
 from npuscope.rules.finding import Finding, Fix, Hit, Severity
-from npuscope.rules.lint import lint_graph
+from npuscope.rules.registry import lint_graph, make_finding
 
 
 def explained(graph: Graph, generation: str = "4.0") -> Explanation:
@@ -28,8 +28,7 @@ def classifier() -> Graph:
 
 
 def finding(rule_id: str, *gains: float | None, ops: tuple[str, ...] = ("a",)) -> Finding:
-    info = rule(rule_id)
-    assert isinstance(info, RuleInfo)
+    info = catalogue()[rule_id]
     fixes = tuple(Fix(f"fix{i}", f"do {i}", gain_ms=gain) for i, gain in enumerate(gains))
     made = make_finding(info, Hit(ops, "value"))
     return Finding(
@@ -110,7 +109,7 @@ def test_the_best_three_changes() -> None:
 
 
 def test_cutting_the_tail_saves_the_time_of_its_epochs() -> None:
-    from rules.test_lint_moves import detector
+    from rules.test_blocks import detector
 
     result = explained(detector(True))
     (tail,) = (f for f in result.findings if f.rule == "LINT-DECODE-TAIL")

@@ -9,17 +9,15 @@ import pytest
 
 from advice.runs import LATEST, run
 from compiler.nets import MACHINES, Net, per_tensor
-from npuscope.advice.fallen import deciding
-from npuscope.advice.fitting import is_fitting
-from npuscope.advice.refused import found_and_limit, refused_findings
+from npuscope.advice.refused import deciding, found_and_limit, is_fitting, refused_findings
 from npuscope.advice.subject import Subject
 from npuscope.graph.attrs import Attrs, BinaryAttrs
 from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
 from npuscope.graph.model import DType, Graph
 from npuscope.program.model import Epoch, EpochKind, Refused
 from npuscope.report.text_findings import finding_lines
-from npuscope.rules import RULES
 from npuscope.rules.finding import Finding
+from npuscope.rules.registry import Kind, rules
 
 
 def prime(kind: str) -> Graph:
@@ -190,7 +188,7 @@ def test_the_reason_that_decides() -> None:
 
 
 def test_value_and_limit_come_out_of_the_reason() -> None:
-    rule = RULES[0]
+    rule = next(rule for rule in rules().values() if rule.kind is Kind.REFUSE)
     text = f"{rule.sentence} (window (5, 5), limit 3)"
     assert found_and_limit(Refused("NPU", rule.id, text)) == ("window (5, 5)", "3")
     assert found_and_limit(Refused("NPU", rule.id, "free text")) == ("free text", None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.load import load_machine, packaged
+from npuscope.machine.load import generations, load_machine, packaged
 from npuscope.machine.model import Machine
 
 TOML = packaged("stm32n6").read_text(encoding="utf-8")
@@ -25,6 +25,10 @@ def test_default_machine() -> None:
     assert machine.units["CONVACC"] == 4
     # 8 bytes a clock at 900 MHz, seen from 1000 MHz
     assert machine.cycles_per_byte("nic") == pytest.approx(1000 / 7200)
+
+
+def test_generations_are_ordered_by_the_file() -> None:
+    assert generations() == ("2.2", "3.0", "4.0", "open")
 
 
 def test_generations_take_over_what_they_are_like() -> None:

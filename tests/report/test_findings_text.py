@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from golden_file import check_golden
+from npuscope.advice.advise import catalogue
 from npuscope.advice.explain import Explanation, best_changes
 from npuscope.report.json_finding import finding_json
 from npuscope.report.json_findings import explain_json
 from npuscope.report.text_explain import explain_text, lint_text
 from npuscope.report.text_findings import finding_lines
-from npuscope.rules.catalogue import make_finding, rule
 from npuscope.rules.finding import Finding, Hit, worst_first
+from npuscope.rules.registry import make_finding
 from sample_profile import sample_profile
 
 
 def finding(rule_id: str, hit: Hit) -> Finding:
-    info = rule(rule_id)
-    assert info is not None
-    return make_finding(info, hit)
+    return make_finding(catalogue()[rule_id], hit)
 
 
 def prime(number: int) -> Finding:

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 from npuscope.report.checked import Checked
 from npuscope.report.junit import junit_xml
-from npuscope.rules.catalogue import make_finding, rule
 from npuscope.rules.finding import Finding, Hit, Severity
+from npuscope.rules.registry import make_finding, rule
 from report.hostile import hostile_findings
 
 

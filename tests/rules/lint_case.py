@@ -8,7 +8,7 @@ from typing import NamedTuple
 from compiler.nets import MACHINES, Net
 from npuscope.graph.model import Graph
 from npuscope.rules.finding import Finding
-from npuscope.rules.lint import lints
+from npuscope.rules.registry import lints
 
 IMAGE = (1, 8, 8, 4)
 
@@ -24,7 +24,12 @@ class Case(NamedTuple):
 
 
 def findings(case: Case, graph: Graph) -> list[Finding]:
-    return list(lints()[case.rule].findings(graph, MACHINES[case.generation]))
+    return found_by(case.rule, graph, case.generation)
+
+
+def found_by(rule: str, graph: Graph, generation: str = "4.0") -> list[Finding]:
+    machine = MACHINES[generation]
+    return list(lints()[rule].findings(machine, graph, machine))
 
 
 def check(case: Case) -> None:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from npuscope.advice.advise import advise_run
+from npuscope.advice.advise import advise_run, catalogue
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profile.model import Profile
 from npuscope.program.model import EpochKind, Program
-from npuscope.rules.catalogue import Effect, catalogue
 from npuscope.rules.finding import Finding, Fix, Severity, worst_first
-from npuscope.rules.lint import lint_graph
+from npuscope.rules.fixes import Effect
+from npuscope.rules.registry import lint_graph
 
 _BEST = 3
 _LEAST_SHARE = 0.005  # of the time: smaller gains are no change that pays

@@ -9,15 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
+from npuscope.building import Build, Options, Source, model_beside, read_graph
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
-from npuscope.rules import RULES
+from npuscope.rules.registry import rule
 
 _USUAL = {"QuantizeLinear": "NA-QUANTIZE-FLOAT", "DequantizeLinear": "NA-DEQUANTIZE-FLOAT"}
 _OFF = (EpochKind.SW, EpochKind.HYBRID)
+
+
+def with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
+    """A compiled program with the network it came from: given, or found beside it by its
+    fingerprint."""
+    if made.graph is not None or isinstance(source, Graph):
+        return made
+    found = model or model_beside(Path(source), made.program)
+    if found is None:
+        return made
+    graph = read_graph(found, options)
+    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
 
 
 def with_reasons(program: Program, graph: Graph, machine: Machine) -> Program:
@@ -51,9 +65,9 @@ def _trail(epoch: Epoch, known: list[Epoch]) -> tuple[Refused, ...]:
 
 def _usual(epoch: Epoch) -> tuple[Refused, ...]:
     """Conversions that the front-end put in have no source op; their reason is always one."""
-    rule = next((_USUAL[kind] for kind in epoch.operators if kind in _USUAL), None)
-    sentence = next((known.sentence for known in RULES if known.id == rule), "")
-    return (Refused("NPU", rule, sentence),) if rule and sentence else ()
+    name = next((_USUAL[kind] for kind in epoch.operators if kind in _USUAL), "")
+    known = rule(name)
+    return (Refused("NPU", name, known.sentence),) if known else ()
 
 
 def plain(name: str) -> str:

@@ -1,21 +1,25 @@
-"""Epochs off the NPU: the trail of refusals in the Program becomes findings."""
+"""Epochs off the NPU: the trail of refusals in the Program becomes findings.
+
+Epochs of one op are gathered with the conversions around it; fixes are kept where they fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 
 from npuscope.advice.bench import Change
-from npuscope.advice.fallen import Fallen, fallen_ops
-from npuscope.advice.fitting import is_fitting
 from npuscope.advice.subject import LAYERS, UNCOSTED, Subject
 from npuscope.graph.model import Op
-from npuscope.program.model import Buffer, Epoch, Refused
-from npuscope.rules import RULES
-from npuscope.rules.catalogue import Effect, FixTemplate, Kind, RuleInfo, make_finding, rule
+from npuscope.profile.model import EpochProfile
+from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
+from npuscope.program.units import Streng
 from npuscope.rules.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rules.shuffles import shuffle_fix
+from npuscope.rules.fixes import Effect, FixTemplate
+from npuscope.rules.layout import shuffle_fix
+from npuscope.rules.queries import CONVERSIONS
+from npuscope.rules.registry import Kind, Rule, make_finding, rule
 from npuscope.rules.streams import (
     LayerShape,
     best_split,
@@ -25,6 +29,7 @@ from npuscope.rules.streams import (
 )
 
 _STEP = 8  # channel counts that every mode can cut
+_ALONE = "NPU"  # the way that needs no CPU
 
 
 def refused_findings(subject: Subject) -> Iterator[Finding]:
@@ -34,9 +39,9 @@ def refused_findings(subject: Subject) -> Iterator[Finding]:
         yield make_finding(_fitting(info, fallen, subject), _hit(info, fallen, subject))
 
 
-def _unknown(refused: Refused) -> RuleInfo:
-    """A rule that the catalogue does not hold (a program of another version)."""
-    return RuleInfo(
+def _unknown(refused: Refused) -> Rule:
+    """A rule that we do not know (a program of another version)."""
+    return Rule(
         refused.rule,
         Kind.REFUSE,
         "The op does not run on the NPU",
@@ -46,13 +51,13 @@ def _unknown(refused: Refused) -> RuleInfo:
     )
 
 
-def _fitting(info: RuleInfo, fallen: Fallen, subject: Subject) -> RuleInfo:
+def _fitting(info: Rule, fallen: Fallen, subject: Subject) -> Rule:
     """The rule with the fixes that make sense at this place of the network."""
     fixes = (t for t in info.fixes if is_fitting(t.id, fallen.main, subject.program))
     return replace(info, fixes=tuple(fixes))
 
 
-def _hit(info: RuleInfo, fallen: Fallen, subject: Subject) -> Hit:
+def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     epoch = fallen.main
     value, limit = found_and_limit(fallen.refused)
     parameters = _parameters(subject, epoch)
@@ -73,7 +78,8 @@ def _hit(info: RuleInfo, fallen: Fallen, subject: Subject) -> Hit:
 
 def found_and_limit(refused: Refused) -> tuple[str, str | None]:
     """What the rule saw, apart from its sentence: 'sentence (found, limit 512)'."""
-    sentence = next((known.sentence for known in RULES if known.id == refused.rule), None)
+    known = rule(refused.rule)
+    sentence = known.sentence if known else ""
     text = refused.reason
     if sentence and text.startswith(f"{sentence} (") and text.endswith(")"):
         text = text[len(sentence) + 2 : -1]
@@ -174,3 +180,164 @@ def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> f
     if None in times:
         return None
     return max(0.0, fallen.ms - sum(ms for ms in times if ms is not None))
+
+
+# Which epochs belong together
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """An op off the NPU: its kernel, and the conversions around it, with one reason."""
+
+    epochs: tuple[tuple[Epoch, EpochProfile], ...]
+    refused: Refused
+
+    @property
+    def main(self) -> Epoch:
+        """The epoch of the op itself."""
+        kernels = [e for e, _ in self.epochs if e.call and e.call.kernel not in CONVERSIONS]
+        return kernels[0] if kernels else self.epochs[0][0]
+
+    @property
+    def ms(self) -> float:
+        return sum(run.ms for _, run in self.epochs)
+
+    @property
+    def only_converts(self) -> bool:
+        return all(e.call and e.call.kernel in CONVERSIONS for e, _ in self.epochs)
+
+    @property
+    def read(self) -> set[str]:
+        return {name for e, _ in self.epochs if e.call for name in e.call.inputs}
+
+    @property
+    def written(self) -> set[str]:
+        return {name for e, _ in self.epochs if e.call for name in e.call.outputs}
+
+
+def fallen_ops(subject: Subject) -> list[Fallen]:
+    """Epochs of one source op and one reason belong together, with the conversions they cause."""
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[Epoch, EpochProfile]]] = {}
+    reasons: dict[tuple[tuple[str, ...], str], Refused] = {}
+    for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
+        if epoch.trail:
+            reason = deciding(epoch)
+            # Without a source op an epoch stands for itself.
+            key = (epoch.origin or (epoch.name,), reason.rule)
+            groups.setdefault(key, []).append((epoch, run))
+            reasons[key] = reason
+    found = [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]
+    return _with_conversions(found)
+
+
+def deciding(epoch: Epoch) -> Refused:
+    """What has to change for the next better way: with the CPU's help, then without."""
+    helped = [refused for refused in epoch.trail if refused.way != _ALONE]
+    return helped[0] if helped and epoch.kind is EpochKind.SW else epoch.trail[0]
+
+
+def _with_conversions(found: list[Fallen]) -> list[Fallen]:
+    """Dequantize and Quantize around a float op cost what they cost because of that op."""
+    ops = [fallen for fallen in found if not fallen.only_converts]
+    apart: list[Fallen] = []
+    added: dict[int, list[tuple[Epoch, EpochProfile]]] = {}
+    for fallen in found:
+        if fallen.only_converts:
+            place = _cause(fallen, ops)
+            if place is None:
+                apart.append(fallen)
+            else:
+                added.setdefault(place, []).extend(fallen.epochs)
+    joined = [replace(op, epochs=_ordered(op.epochs, added.get(n, ()))) for n, op in enumerate(ops)]
+    return sorted((*joined, *apart), key=lambda fallen: fallen.epochs[0][0].number)
+
+
+def _cause(conversion: Fallen, ops: list[Fallen]) -> int | None:
+    """Place of the op that reads what is dequantized, or makes what is quantized."""
+    kernel = conversion.main.call.kernel if conversion.main.call else ""
+    for place, op in enumerate(ops):
+        meets = (
+            conversion.written & op.read if kernel == "Dequantize" else conversion.read & op.written
+        )
+        if meets:
+            return place
+    return None
+
+
+def _ordered(
+    first: Iterable[tuple[Epoch, EpochProfile]], second: Iterable[tuple[Epoch, EpochProfile]]
+) -> tuple[tuple[Epoch, EpochProfile], ...]:
+    return tuple(sorted((*first, *second), key=lambda pair: pair[0].number))
+
+
+# Which fixes make sense for an epoch, by its place in the program
+
+
+def is_fitting(fix_id: str, epoch: Epoch, program: Program) -> bool:
+    """Fixes that are not in the table fit anywhere."""
+    check = _PLACES.get(fix_id)
+    return check is None or check(epoch, program)
+
+
+def _reads_input(epoch: Epoch, program: Program) -> bool:
+    return bool(_reads(epoch, program) & roots(program.inputs, program))
+
+
+def _makes_output(epoch: Epoch, program: Program) -> bool:
+    return bool(_makes(epoch, program) & roots(program.outputs, program))
+
+
+def _is_inside(epoch: Epoch, program: Program) -> bool:
+    return not (_reads_input(epoch, program) or _makes_output(epoch, program))
+
+
+def _is_last(epoch: Epoch, program: Program) -> bool:
+    """Its result is an output, as it is or dequantized."""
+    if _makes_output(epoch, program):
+        return True
+    made = _makes(epoch, program)
+    readers = [e for e in program.executed if made & _reads(e, program)]
+    return bool(readers) and all(
+        e.call is not None and e.call.kernel == "Dequantize" and _makes_output(e, program)
+        for e in readers
+    )
+
+
+def _reads(epoch: Epoch, program: Program) -> set[str]:
+    return roots(buffers_read(epoch), program)
+
+
+def _makes(epoch: Epoch, program: Program) -> set[str]:
+    return roots(buffers_made(epoch), program)
+
+
+def buffers_read(epoch: Epoch) -> tuple[str, ...]:
+    return epoch.call.inputs if epoch.call else _engines(epoch, 0)
+
+
+def buffers_made(epoch: Epoch) -> tuple[str, ...]:
+    return epoch.call.outputs if epoch.call else _engines(epoch, 1)
+
+
+def _engines(epoch: Epoch, direction: int) -> tuple[str, ...]:
+    engines = (unit for unit in epoch.units if isinstance(unit, Streng))
+    return tuple(e.addr_base.buffer for e in engines if e.dir == direction)
+
+
+def roots(names: Iterable[str], program: Program) -> set[str]:
+    """Buffers by the name of the one they lie in: a reshape is the same bytes."""
+    buffers = program.buffer_map()
+    found = set()
+    for name in names:
+        while name in buffers and buffers[name].view_of:
+            name = buffers[name].view_of
+        found.add(name)
+    return found
+
+
+_PLACES: dict[str, Callable[[Epoch, Program], bool]] = {
+    "integer-input": _reads_input,
+    "integer-output": _makes_output,
+    "quantize-neighbours": _is_inside,
+    "drop-softmax": _is_last,
+}

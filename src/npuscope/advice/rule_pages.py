@@ -1,4 +1,4 @@
-"""The documentation of all rules as pages, made from the catalogue and the rules' docstrings."""
+"""The documentation of all rules as pages, made from their records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from npuscope.advice.advise import catalogue
 from npuscope.advice.fix.edits import formats
-from npuscope.advice.sentences import sentences
-from npuscope.rules.catalogue import FixTemplate, Kind, RuleInfo, catalogue
+from npuscope.rules.fixes import FixTemplate
+from npuscope.rules.registry import Kind, Rule
 
 _WIDTH = 100
 _KINDS = {
@@ -25,15 +26,14 @@ _HEADINGS = {
 
 def rule_pages() -> dict[str, str]:
     """File name -> text, the index included."""
-    told = sentences()
     rules = list(catalogue().values())
-    pages = {f"{info.id}.md": _page(info, told.get(info.id, "")) for info in rules}
+    pages = {f"{info.id}.md": _page(info) for info in rules}
     return {"index.md": _index(rules), "fixes.md": _edits(rules), **pages}
 
 
-def _page(info: RuleInfo, sentence: str) -> str:
+def _page(info: Rule) -> str:
     lines = [f"# {info.id}: {info.title}", ""]
-    lines += [*_wrapped(sentence), ""] if sentence else []
+    lines += [*_wrapped(info.sentence), ""] if info.sentence else []
     lines += [*_facts(info), "", *_wrapped(f"**Why.** {info.cause}"), *_fixes(info)]
     if info.twins:
         twins = ", ".join(_link(twin) for twin in info.twins)
@@ -41,7 +41,7 @@ def _page(info: RuleInfo, sentence: str) -> str:
     return "\n".join([*lines, "", "[All rules](index.md)", ""])
 
 
-def _facts(info: RuleInfo) -> Iterator[str]:
+def _facts(info: Rule) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
     yield f"| kind | {info.kind.value}: {_KINDS[info.kind]} |"
@@ -50,7 +50,7 @@ def _facts(info: RuleInfo) -> Iterator[str]:
     yield f"| generations | {_generations(info)} |"
 
 
-def _generations(info: RuleInfo) -> str:
+def _generations(info: Rule) -> str:
     if not info.since and not info.until:
         return "all"
     if info.since == info.until:
@@ -58,7 +58,7 @@ def _generations(info: RuleInfo) -> str:
     return f"{info.since or 'first'} to {info.until or 'last'}"
 
 
-def _fixes(info: RuleInfo) -> Iterator[str]:
+def _fixes(info: Rule) -> Iterator[str]:
     if info.fixes:
         yield ""
         yield "Fixes:"
@@ -78,7 +78,7 @@ def _title(fix: FixTemplate) -> str:
     return re.sub(r"\{(\w+)\}", r"*\1*", fix.title)
 
 
-def _edits(rules: list[RuleInfo]) -> str:
+def _edits(rules: list[Rule]) -> str:
     """Fixes that `npuscope fix` can make."""
     known = {fix.id: fix for info in rules for fix in info.fixes if formats(fix.id)}
     lines = ["# Fixes that npuscope makes", ""]
@@ -104,7 +104,7 @@ def _link(rule_id: str) -> str:
     return f"[{rule_id}]({rule_id}.md)"
 
 
-def _index(rules: list[RuleInfo]) -> str:
+def _index(rules: list[Rule]) -> str:
     lines = ["# Rules", ""]
     lines += _wrapped(
         "What `npuscope explain` and `npuscope lint` check. Severity: an error means that the "

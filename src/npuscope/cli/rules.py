@@ -12,7 +12,7 @@ from npuscope.cli.output import deliver
 from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from npuscope.rules.catalogue import RuleInfo
+    from npuscope.rules.registry import Rule
 
 _WIDTH = 100
 
@@ -23,19 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from npuscope.advice.sentences import sentences
+    from npuscope.advice.advise import catalogue
     from npuscope.report.json_findings import rules_json
-    from npuscope.rules.catalogue import catalogue
 
     known = catalogue()
     chosen = list(known.values()) if args.rule is None else [_find(args.rule, known)]
-    told = sentences()
-    text = _table(chosen) if args.rule is None else _page(chosen[0], told.get(chosen[0].id, ""))
-    deliver(args, text, rules_json(chosen, told))
+    text = _table(chosen) if args.rule is None else _page(chosen[0])
+    deliver(args, text, rules_json(chosen))
     return 0
 
 
-def _find(name: str, known: dict[str, RuleInfo]) -> RuleInfo:
+def _find(name: str, known: dict[str, Rule]) -> Rule:
     info = known.get(name.upper())
     if info is None:
         near = difflib.get_close_matches(name.upper(), known, n=3)
@@ -44,7 +42,7 @@ def _find(name: str, known: dict[str, RuleInfo]) -> RuleInfo:
     return info
 
 
-def _table(rules: list[RuleInfo]) -> str:
+def _table(rules: list[Rule]) -> str:
     kinds = {info.kind: sum(i.kind is info.kind for i in rules) for info in rules}
     counts = ", ".join(f"{number} {kind.value}" for kind, number in kinds.items())
     lines = [f"{len(rules)} rules: {counts}"]
@@ -52,14 +50,14 @@ def _table(rules: list[RuleInfo]) -> str:
     return "\n".join(lines)
 
 
-def _page(info: RuleInfo, sentence: str) -> str:
+def _page(info: Rule) -> str:
     lines = [
         f"{info.id}: {info.title}",
         f"{info.kind.value} rule, {info.severity.value}, {info.confidence.value}",
     ]
     if info.since or info.until:
         lines.append(f"generations {info.since or 'first'} to {info.until or 'last'}")
-    paragraphs = [sentence, info.cause, *(f"fix: {fix.in_general}" for fix in info.fixes)]
+    paragraphs = [info.sentence, info.cause, *(f"fix: {fix.in_general}" for fix in info.fixes)]
     for paragraph in filter(None, paragraphs):
         lines += textwrap.wrap(paragraph, _WIDTH)
     return "\n".join([*lines, f"see {info.docs}"])

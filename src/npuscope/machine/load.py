@@ -83,6 +83,12 @@ def known_generations(table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(table.get("generations", {}))
 
 
+@lru_cache(maxsize=1)
+def generations() -> tuple[str, ...]:
+    """Compiler generations in the order in which they came: that of the default machine's file."""
+    return known_generations(read_table(packaged(DEFAULT_MACHINE)))
+
+
 def packaged(name: str) -> Path:
     if name not in known_machines():
         raise UsageError(

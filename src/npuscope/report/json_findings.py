@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from npuscope.report.json_finding import finding_json, fix_json, gain
 from npuscope.report.json_report import estimate_json
-from npuscope.rules.catalogue import RuleInfo
 from npuscope.rules.finding import Finding
+from npuscope.rules.registry import Rule
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Change, Explanation
@@ -52,27 +52,23 @@ def lint_json(file: str, findings: Iterable[Finding], generation: str) -> dict[s
     }
 
 
-def rules_json(rules: Iterable[RuleInfo], sentences: Mapping[str, str]) -> dict[str, Any]:
+def rules_json(rules: Iterable[Rule]) -> dict[str, Any]:
     """The object of `npuscope rules --json`."""
-    return {
-        "schema": RULES_SCHEMA,
-        "rules": [_rule(info, sentences.get(info.id, "")) for info in rules],
-    }
+    return {"schema": RULES_SCHEMA, "rules": [_rule(info) for info in rules]}
 
 
-def _rule(info: RuleInfo, sentence: str) -> dict[str, Any]:
+def _rule(info: Rule) -> dict[str, Any]:
     return {
         "id": info.id,
         "kind": info.kind.value,
         "title": info.title,
-        "sentence": sentence,
+        "sentence": info.sentence,
         "severity": info.severity.value,
         "confidence": info.confidence.value,
         "cause": info.cause,
         "fixes": [
             {"id": fix.id, "title": fix.title, "automatic": fix.automatic} for fix in info.fixes
         ],
-        "cases": list(info.cases),
         "since": info.since,
         "until": info.until,
         "docs": info.docs,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from npuscope.report.checked import Checked
 from npuscope.report.text_findings import finding_line
-from npuscope.rules.catalogue import RuleInfo
 from npuscope.rules.finding import Finding
+from npuscope.rules.registry import Rule
 from npuscope.text import xml_text
 
 _INDENT = "    "
@@ -57,7 +57,7 @@ def _cases(checked: Checked) -> Iterator[Case]:
         yield from _of_rule(info, found.get(info.id, []))
 
 
-def _of_rule(info: RuleInfo, findings: Iterable[Finding]) -> Iterator[Case]:
+def _of_rule(info: Rule, findings: Iterable[Finding]) -> Iterator[Case]:
     """Names must differ: where two findings speak of the same ops, the later gets a number."""
     seen: Counter[str] = Counter()
     for finding in findings:

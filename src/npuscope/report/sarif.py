@@ -13,8 +13,8 @@ from urllib.parse import quote
 from npuscope.report.checked import Checked
 from npuscope.report.json_finding import finding_json
 from npuscope.report.text_findings import finding_line
-from npuscope.rules.catalogue import RuleInfo
 from npuscope.rules.finding import Finding, Severity
+from npuscope.rules.registry import Rule
 from npuscope.text import link_free, safe_terminal
 from npuscope.version import __version__
 
@@ -48,7 +48,7 @@ def source_uri(source: str) -> str:
     return f"file://{quote(os.fsencode(path.as_posix()))}"
 
 
-def _driver(rules: Iterable[RuleInfo]) -> dict[str, Any]:
+def _driver(rules: Iterable[Rule]) -> dict[str, Any]:
     return {
         "name": "npuscope",
         "version": __version__,
@@ -57,7 +57,7 @@ def _driver(rules: Iterable[RuleInfo]) -> dict[str, Any]:
     }
 
 
-def _rule(info: RuleInfo) -> dict[str, Any]:
+def _rule(info: Rule) -> dict[str, Any]:
     return {
         "id": safe_terminal(info.id),
         "shortDescription": {"text": link_free(info.title)},
@@ -74,13 +74,13 @@ def _rule(info: RuleInfo) -> dict[str, Any]:
     }
 
 
-def _help(info: RuleInfo) -> str:
+def _help(info: Rule) -> str:
     fixes = [f"Fix: {fix.in_general}." for fix in info.fixes]
     return link_free(" ".join([info.cause, *fixes, f"See {info.docs}."]))
 
 
 def _results(
-    findings: Iterable[Finding], rules: tuple[RuleInfo, ...], uri: str
+    findings: Iterable[Finding], rules: tuple[Rule, ...], uri: str
 ) -> Iterator[dict[str, Any]]:
     index = {info.id: number for number, info in enumerate(rules)}
     seen: Counter[tuple[str, ...]] = Counter()

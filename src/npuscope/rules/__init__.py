@@ -1,6 +1,11 @@
-"""Rules: may this op use this unit, and if not, why."""
+"""Rules: what keeps an op off the NPU, and what is risky in a model file.
 
-from npuscope.rules import conv, moves, operands, pool, software
-from npuscope.rules.registry import RULES, Refusal, refusals
+Here: one file a theme, a rule a function with all that the user reads; `fixes` (leaf table),
+`finding` (values), `queries` and `streams` (questions to a graph), `registry` (who asks).
+A new rule is one function in its theme and one row in tests/rules/test_<theme>.py.
+In: Graph, Machine, an ONNX file. Out: Refused (for lowering) and Finding (for lint, explain).
+"""
 
-__all__ = ["RULES", "Refusal", "conv", "moves", "operands", "pool", "refusals", "software"]
+from npuscope.rules.registry import Refusal, refusals
+
+__all__ = ["Refusal", "refusals"]

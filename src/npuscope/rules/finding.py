@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-# What evidence and parameters hold: values that JSON knows.
-Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
+from npuscope.rules.fixes import Fix as Fix
+from npuscope.rules.fixes import Value as Value
 
 
 class Severity(StrEnum):
@@ -24,20 +24,6 @@ class Confidence(StrEnum):
     VERIFIED = "verified"  # seen on hardware, or checked by us
     DOCUMENTED = "documented"
     REPORTED = "reported"  # one public source says so
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One graph edit (or option) that helps; the edit itself is looked up by `id`.
-
-    `automatic` marks edits that keep the network's function. `gain_ms` is None when unknown.
-    """
-
-    id: str
-    title: str
-    parameters: Mapping[str, Value] = field(default_factory=dict)
-    automatic: bool = False
-    gain_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a rule function reports; the rule's entry in the catalogue makes it a Finding.
+    """What a rule function reports; the rule's record makes it a Finding.
 
     `fixes` holds the parameters of its fixes and `gains` their predicted gains, by fix id.
     """

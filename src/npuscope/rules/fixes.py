@@ -1,8 +1,69 @@
-"""Fixes that several rules offer: their ids name graph edits or options of the tool chain."""
+"""All fixes, once: ids of graph edits or of options of the tool chain, and what they do.
+
+A leaf: rules name the fixes that they offer, and many rules share one.
+"""
 
 from __future__ import annotations
 
-from npuscope.rules.catalogue import Effect, FixTemplate
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from string import Formatter
+
+# What evidence and parameters hold: values that JSON knows.
+Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
+
+
+class Effect(StrEnum):
+    """What a fix does to the op it is about: tells how a gain may be predicted."""
+
+    REMOVES = "removes"  # the work is gone from the network
+    MAPS = "maps"  # the same work in one pass over the NPU
+    RESHAPES = "reshapes"  # other channel counts: the layer can be compiled again
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One graph edit (or option) that helps; the edit itself is looked up by `id`.
+
+    `automatic` marks edits that keep the network's function. `gain_ms` is None when unknown.
+    """
+
+    id: str
+    title: str
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    automatic: bool = False
+    gain_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FixTemplate:
+    """`title` may name parameters in braces; a finding fills them in."""
+
+    id: str
+    title: str
+    automatic: bool = False
+    effect: Effect = Effect.OTHER
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(name for _, name, _, _ in Formatter().parse(self.title) if name)
+
+    @property
+    def in_general(self) -> str:
+        """The title before there is a finding: names stand in for values."""
+        return self.title.format(**{name: f"<{name}>" for name in self.parameters})
+
+    @property
+    def untimed(self) -> FixTemplate:
+        """The same where the ops of a finding are not all that goes: no gain is foretold."""
+        return replace(self, effect=Effect.OTHER)
+
+    def fix(self, parameters: Mapping[str, Value]) -> Fix:
+        title = self.title.format(**parameters)
+        return Fix(self.id, title, parameters, self.automatic)
+
 
 # Edits that keep the network's function.
 SPLIT_OUTPUTS = FixTemplate(
@@ -18,9 +79,7 @@ PAD_CHANNELS = FixTemplate(
     effect=Effect.RESHAPES,
 )
 SHUFFLE_CONV = FixTemplate(
-    "shuffle-conv",
-    "shuffle the {channels} channels with a 1x1 convolution",
-    automatic=True,
+    "shuffle-conv", "shuffle the {channels} channels with a 1x1 convolution", automatic=True
 )
 REMOVE_TRANSPOSES = FixTemplate(
     "remove-transposes", "remove the pair of Transposes", automatic=True, effect=Effect.REMOVES
@@ -75,8 +134,51 @@ EXPAND_OPERAND = FixTemplate(
     effect=Effect.MAPS,
 )
 BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", automatic=True)
+QUANTIZE_OP = FixTemplate(
+    "quantize-op",
+    "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
+    automatic=True,
+    effect=Effect.MAPS,
+)
+NEAREST_RESIZE = FixTemplate(
+    "nearest-resize",
+    "use nearest resizing (asymmetric, floor) and a convolution behind it",
+    automatic=True,
+)
+ADD_BEHIND = FixTemplate(
+    "add-behind", "add the activation in an Add behind the layer", automatic=True
+)
+MEAN_TIMES_N = FixTemplate(
+    "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=Effect.MAPS
+)
+MULTIPLY_INSTEAD = FixTemplate(
+    "multiply-instead", "multiply by the reciprocal", automatic=True, effect=Effect.MAPS
+)
+CONSTANT_SLICE = FixTemplate(
+    "constant-slice",
+    "use a Slice where the indices are constant neighbours",
+    automatic=True,
+    effect=Effect.MAPS,
+)
+DROP_INPUT = FixTemplate("drop-input", "remove the input from the model", automatic=True)
+NARROWER_KERNEL = FixTemplate(
+    "narrower-kernel",
+    "use two kernels of at most six columns and an Add, or stride 2 for a single column",
+    automatic=True,
+    effect=Effect.MAPS,
+)
+SHARE_RESULT = FixTemplate("share-result", "let both readers use one result", automatic=True)
+PLAIN_NEAREST = FixTemplate("plain-nearest", "state it as asymmetric and floor", automatic=True)
+REMOVE_RESHAPES = FixTemplate("remove-reshapes", "leave the Reshape out", automatic=True)
+OLDER_IR = FixTemplate("older-ir", "set model.ir_version to 9", automatic=True)
+STRIP_EMPTY_INPUT = FixTemplate("strip-empty-input", "remove the empty input", automatic=True)
+PLAIN_BOUNDS = FixTemplate("plain-bounds", "write the real bounds", automatic=True)
+FOLD_BOUNDS = FixTemplate("fold-bounds", "fold the bounds to float initializers", automatic=True)
+STATIC_EXPORT = FixTemplate("static-export", "write the shapes as constants", automatic=True)
+FOLD_CONSTANTS = FixTemplate("fold-constants", "fold constants before quantizing", automatic=True)
+OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", automatic=True)
 
-# Edits at the border of the network.
+# Edits at the border of the network: the application has to follow.
 INTEGER_INPUT = FixTemplate(
     "integer-input",
     "take int8 or uint8 at the input (--input-data-type) and quantize in the application",
@@ -95,6 +197,44 @@ DROP_SOFTMAX = FixTemplate(
     "end the network before the Softmax: the order of the scores stays the same",
     effect=Effect.REMOVES,
 )
+SEPARATE_OUTPUTS = FixTemplate(
+    "separate-outputs", "give the parts as outputs of their own", effect=Effect.REMOVES
+)
+HOST_LAYOUT = FixTemplate(
+    "host-layout", "bring the data into this order on the host", effect=Effect.REMOVES
+)
+THREAD_STATES = FixTemplate("thread-states", "validate with states threaded from call to call")
+ORIGINAL_FILE = FixTemplate("original-file", "use the model that you quantized")
+DECODE_OUTSIDE = FixTemplate(
+    "cut-tail",
+    "end the network at its last layers and decode in the application",
+    effect=Effect.REMOVES,
+)
+INPUT_FORM = FixTemplate("input-form", "declare [1, N], and guard indices with Max and Min")
+BATCH_FRAMES = FixTemplate(
+    "batch-frames", "process several frames at once, so that weights are reused"
+)
+CHANNEL_LAST_BORDER = FixTemplate(
+    "channel-last-border", "have the {side} channel-last (--{side}s-ch-position chlast)"
+)
+
+# Options of the tool chain.
+OPTION_EXPAND_SOFTMAX = FixTemplate("option-expand-softmax", "compile with --expand-softmax")
+NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
+SAFE_SHIFT = FixTemplate(
+    "safe-shift", "compile with --generation open, whose shift knows the real sums"
+)
+OLDER_OPSET = FixTemplate("older-opset", "export with opset 13 to 17")
+OPTION_SHUFFLE_DMA = FixTemplate(
+    "option-shuffle-dma", "compile with --Oshuffle-dma, or spread the buffers"
+)
+WEIGHTS_ON_CHIP = FixTemplate(
+    "weights-on-chip", "keep the weights on chip (a pool file without flash)"
+)
+OPTION_AUTO_SCHED = FixTemplate(
+    "option-auto-sched", "compile with --Oauto-sched, or try another order"
+)
+EPOCH_CONTROLLER = FixTemplate("epoch-controller", "compile with --enable-epoch-controller")
 
 # Changes of the network that need training or calibration again.
 CHANGE_OUTPUTS = FixTemplate(
@@ -103,12 +243,6 @@ CHANGE_OUTPUTS = FixTemplate(
 CHANGE_INPUTS = FixTemplate(
     "change-inputs", "use {channels} input channels", effect=Effect.RESHAPES
 )
-QUANTIZE_OP = FixTemplate(
-    "quantize-op",
-    "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
-    automatic=True,
-    effect=Effect.MAPS,
-)
 QUANTIZE_NEIGHBOURS = FixTemplate(
     "quantize-neighbours",
     "quantize the float ops next to it, so that no conversion is needed",
@@ -116,11 +250,6 @@ QUANTIZE_NEIGHBOURS = FixTemplate(
 )
 CHANNEL_AXIS = FixTemplate(
     "channel-axis", "lay the data out so that the op works along the channels", effect=Effect.MAPS
-)
-NEAREST_RESIZE = FixTemplate(
-    "nearest-resize",
-    "use nearest resizing (asymmetric, floor) and a convolution behind it",
-    automatic=True,
 )
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
@@ -133,6 +262,65 @@ TIE_SCALES = FixTemplate(
 )
 CALIBRATE = FixTemplate("calibrate", "calibrate again with real data")
 SMALLER_KERNEL = FixTemplate("smaller-kernel", "use two 3x3 convolutions instead of this kernel")
-OPTION_EXPAND_SOFTMAX = FixTemplate("option-expand-softmax", "compile with --expand-softmax")
-NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
 SMALLER_INPUT = FixTemplate("smaller-input", "use a smaller input, or fewer channels early on")
+RESIZE_VECTOR = FixTemplate("resize-vector", "resize the vector to the full shape before the Add")
+QUANTIZE = FixTemplate(
+    "quantize", "quantize to int8: weights symmetric per channel, activations asymmetric"
+)
+STATIC_QUANTIZATION = FixTemplate(
+    "static-quantization", "quantize statically, with calibration data"
+)
+RELU = FixTemplate("relu", "use ReLU and train again", effect=Effect.MAPS)
+FOLD_DEPTH_TO_SPACE = FixTemplate("fold-resize", "move it to a tensor with fewer channels")
+RESIZE_CONV = FixTemplate("resize-conv", "use nearest resizing and a convolution")
+PER_CHANNEL = FixTemplate("per-channel", "quantize weights per output channel")
+PRUNE_CHANNELS = FixTemplate("prune-channels", "remove the channels and their readers' weights")
+MERGE_AXES = FixTemplate("merge-axes", "merge axes, or replace view-permute-view blocks")
+FOLD_ROWS = FixTemplate("fold-rows", "fold the long axis into rows")
+NARROW_OUTPUTS = FixTemplate("narrow-outputs", "keep layers on large maps at 512 channels or fewer")
+USE_3X3 = FixTemplate("use-3x3", "use a 3x3 kernel here, or join it with the layer behind")
+STRIDE_TWO = FixTemplate("stride-two", "use strides 1, 2 or 4")
+SMALLER_STRIDE = FixTemplate(
+    "smaller-stride", "use strides 1, 2 or 4, and a pool where more is needed"
+)
+FOLD_WIDTH = FixTemplate(
+    "fold-width", "fold the width into rows or channels, or use a one-row kernel"
+)
+POOL_INSTEAD = FixTemplate("pool-instead", "use pooling or strides to widen the view")
+TWO_KERNELS = FixTemplate(
+    "two-kernels", "use two shorter kernels, such as 4x1 with stride 4 and 2x1"
+)
+SMALL_POOLS = FixTemplate("small-pools", "use several pools of up to 3x3, or a strided convolution")
+SMALL_POOL_STRIDES = FixTemplate("small-pools", "use several pools with smaller strides")
+MEAN_BOTH_AXES = FixTemplate(
+    "mean-both-axes", "take the mean over height and width", effect=Effect.MAPS
+)
+SEPARATE_CONVS = FixTemplate("separate-convs", "compute the parts with convolutions of their own")
+CONV_SHORTCUT = FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut")
+KEEP_LAYOUT = FixTemplate(
+    "keep-layout", "keep the channels last all the way through", effect=Effect.REMOVES
+)
+ZERO_PAD = FixTemplate("zero-pad", "pad with zeros")
+FOLD_RESIZE = FixTemplate(
+    "fold-resize", "resize a tensor with fewer channels, or later in the network"
+)
+MAPPED_FORM = FixTemplate(
+    "mapped-form", "use a form that maps: mean x N for sums, a product for quotients"
+)
+GATE_FORM = FixTemplate("gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)")
+FOLD_SIGN = FixTemplate("fold-sign", "fold the sign into the layer in front")
+BATCH_NORM = FixTemplate("batch-norm", "use BatchNorm, which folds into the convolution")
+MATMUL_FORM = FixTemplate("matmul-form", "write it as Slice, MatMul and Concat of rank 2")
+SMALL_FLOAT = FixTemplate("small-float", "keep tensors of software ops small, or map the op")
+FEWER_WEIGHTS = FixTemplate("fewer-weights", "make the layer smaller: sparse or low-rank")
+RELU_IN_FRONT = FixTemplate("relu", "end the layer in front with ReLU, whose zero point is -128")
+FEWER_INPUTS = FixTemplate("fewer-inputs", "narrow the channels with a 1x1 layer in front")
+AVOID_COPY = FixTemplate("avoid-copy", "let producers write into one tensor, or keep one layout")
+FULL_OPERAND = FixTemplate(
+    "full-operand", "store the operand in the full shape, or fold it in a layer"
+)
+FOLD_ELEMENTWISE = FixTemplate(
+    "fold-elementwise", "use ReLU, and fold scales into the layers around"
+)
+COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
+FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")

@@ -1,4 +1,4 @@
-"""Questions that lint rules ask of a graph."""
+"""Questions that rules ask of a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from npuscope.graph.ops import is_depthwise
 from npuscope.rules.finding import Hit, Value
 
 LAYERS = ("Conv2D", "FullyConnected")
+BINARY = ("Add", "Sub", "Mul")  # what the ARITH unit computes of two tensors
 CONVERSIONS = ("Quantize", "Dequantize")
+# Functions of one byte: what the ACTIV unit's tables can hold.
+FUNCTIONS = (
+    *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Exp", "Sqrt", "Erf"),
+    *("Abs", "Neg", "Square", "Gelu"),
+)
 
 
 def source(op: Op) -> tuple[str, ...]:
@@ -66,6 +72,16 @@ def computed(graph: Graph) -> Iterator[Tensor]:
 def operands(graph: Graph, op: Op) -> list[Tensor]:
     """Inputs that are no constants."""
     return [t for t in graph.input_tensors(op) if t is not None and not t.is_constant]
+
+
+def is_npu_tensor(tensor: Tensor | None) -> bool:
+    """8 bits with one scale: what the units compute on."""
+    return (
+        tensor is not None
+        and tensor.dtype in (DType.INT8, DType.UINT8)
+        and tensor.quant is not None
+        and not tensor.quant.per_channel
+    )
 
 
 def is_float(tensor: Tensor) -> bool:

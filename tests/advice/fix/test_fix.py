@@ -13,6 +13,7 @@ import npuscope
 from advice.fix.edits.channel_case import LiteNet, QdqNet
 from advice.fix.edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
+from npuscope.advice.advise import catalogue
 from npuscope.advice.fix.candidates import Candidate, Place
 from npuscope.advice.fix.choice import Choice, only
 from npuscope.advice.fix.edits import _ONNX, _TFLITE, formats
@@ -24,7 +25,6 @@ from npuscope.errors import ModelError, UsageError
 from npuscope.graph.edit import open_document
 from npuscope.graph.load import load_model, read_model
 from npuscope.program.model import Call
-from npuscope.rules.catalogue import catalogue
 from npuscope.rules.finding import Finding, Fix, Severity
 
 EXACT = (Effect("y", "y", 0.0, 1.0, inf),)

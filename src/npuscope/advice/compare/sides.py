@@ -11,7 +11,7 @@ from npuscope.advice.compare.result_file import (
     read_result_profile,
     result_schema,
 )
-from npuscope.advice.with_model import with_model
+from npuscope.advice.reasons import with_model
 from npuscope.building import Options, Source, build
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine

@@ -13,7 +13,7 @@ from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.rules.finding import Finding, Fix, Severity
 from npuscope.rules.fixes import INTEGER_INPUT, INTEGER_OUTPUT
-from npuscope.rules.lint_file import file_lints
+from npuscope.rules.registry import file_lints
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from npuscope.advice.advise import catalogue
 from npuscope.errors import UsageError
-from npuscope.rules.catalogue import catalogue
 from npuscope.rules.finding import Fix
 
 # Fixes that change what the application sees: they wait until they are asked for.

@@ -11,7 +11,7 @@ from npuscope.advice.fix.step import Outcome
 from npuscope.advice.fix.workbench import Look
 from npuscope.profile.model import Profile
 from npuscope.rules.finding import Finding, Severity
-from npuscope.rules.lint_file import file_lints
+from npuscope.rules.registry import file_lints
 
 Risks = Callable[[Look], tuple[Finding, ...]]
 

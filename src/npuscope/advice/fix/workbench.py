@@ -15,8 +15,7 @@ from npuscope.profile.model import Profile
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rules.finding import Finding
-from npuscope.rules.lint import lint_graph
-from npuscope.rules.lint_file import lint_model_file
+from npuscope.rules.registry import lint_graph, lint_model_file
 
 
 @dataclass(frozen=True, slots=True)

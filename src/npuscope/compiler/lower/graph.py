@@ -25,7 +25,7 @@ from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rules import refusals
-from npuscope.rules.operands import FUNCTIONS
+from npuscope.rules.queries import FUNCTIONS
 
 LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Conv2D": lower_conv,

@@ -9,7 +9,7 @@ from npuscope.compiler.stages import CopyStage
 from npuscope.graph.attrs_moves import BlockAttrs, DepthOrder
 from npuscope.graph.model import Op
 from npuscope.rules import refusals
-from npuscope.rules.moves import resize_factor
+from npuscope.rules.layout import resize_factor
 
 
 def lower_resize(context: Context, op: Op) -> None:

@@ -8,7 +8,7 @@ import pytest
 from advice.fix.edits.border_case import edited, graph_of, misfit, outside
 from compiler.nets import MACHINES
 from models import OnnxWriter, TfliteWriter
-from npuscope.rules.lint import lint_graph
+from npuscope.rules.registry import lint_graph
 
 
 def onnx_net(spare: bool = True) -> bytes:

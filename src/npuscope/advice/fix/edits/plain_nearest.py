@@ -13,7 +13,7 @@ from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
-from npuscope.rules.moves import repeats_pixels
+from npuscope.rules.layout import repeats_pixels
 
 
 @onnx_edit("plain-nearest")

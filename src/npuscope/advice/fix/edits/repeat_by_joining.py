@@ -21,7 +21,7 @@ from npuscope.advice.fix.request import Request
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
-from npuscope.rules.moves import resize_factor
+from npuscope.rules.layout import resize_factor
 
 
 @tflite_edit("repeat-by-joining")

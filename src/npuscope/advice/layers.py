@@ -1,0 +1,224 @@
+"""Advice on layers that run on the NPU, but slowly. Gains: the layer compiled again, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil, prod
+
+from npuscope.advice.bench import Change
+from npuscope.advice.subject import Subject, accumulation_passes, convolutions
+from npuscope.graph.model import Graph, Op
+from npuscope.profile.model import EpochProfile
+from npuscope.program.model import Epoch
+from npuscope.program.modes import Simd
+from npuscope.rules import fixes
+from npuscope.rules.channels import channel_fixes
+from npuscope.rules.finding import Confidence, Hit, Severity, Value
+from npuscope.rules.queries import is_dense, source
+from npuscope.rules.registry import advise
+from npuscope.rules.streams import layer_shape, shared_count, slowdown
+from npuscope.sim.counters import Bound
+
+_SHARE = 0.02  # of the time: epochs below it are not worth a line
+_SLOW = 1.5  # lower than lint asks for: here the time is known, and the gain decides
+_WORTH = 0.1  # of the layer's own time: less is not worth a change (a choice)
+_STEP = 8  # counts that every mode can cut
+
+
+@advise(
+    "ADV-WEIGHTS",
+    "Weights are used once only",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="With one output position every weight is read for one multiplication, so the kernel "
+    "port is choked: 2 operations a cycle, 6 in Deep1x1 mode. A zero point other than 0 and "
+    "-128 rules that mode out.",
+    fixes=(fixes.ZERO_POINT, fixes.BATCH_FRAMES, fixes.FEWER_WEIGHTS),
+)
+def weights_are_used_once(subject: Subject) -> Iterator[Hit]:
+    """One output position: every weight is read for one multiplication."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        shape = subject.graph.output_tensor(op).shape
+        choked = run.counters.bound in (Bound.WEIGHTS, Bound.FLASH)
+        if prod(shape[:-1]) == 1 and choked and is_dense(subject.graph, op):
+            yield _weights_hit(subject, epoch, run, op)
+
+
+def _weights_hit(subject: Subject, epoch: Epoch, run: EpochProfile, op: Op) -> Hit:
+    unit = convolutions(epoch)[0]
+    rate = round(run.claims.ops / max(run.counters.core_cycles, 1.0), 2)
+    evidence: dict[str, Value] = {
+        "ms": round(run.ms, 6),
+        "bound": run.counters.bound.value,
+        "mode": Simd(unit.simd).name.removeprefix("S").lower(),
+        "deep1x1": bool(unit.deepmode),
+        "zero_point": unit.fsub,
+    }
+    fixes, gains = _zero_point_fix(subject, op) if unit.simd == Simd.S16X8 else ({}, {})
+    ops = source(op)
+    return Hit(
+        ops, f"{rate} ops/cycle", "weights in use again", evidence, fixes, gains, epoch.number
+    )
+
+
+def _zero_point_fix(
+    subject: Subject, op: Op
+) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, float | None]]:
+    assert subject.graph is not None
+    gain = subject.bench.gain_ms(subject.graph, op, Change(zero_point=0))
+    gains = {"zero-point": None if gain is None else max(0.0, gain)}
+    return {"zero-point": {"zero_point": "0 or -128"}}, gains
+
+
+@advise(
+    "ADV-MODE-16X8",
+    "A zero point halves the speed",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The input's zero point is neither 0 nor -128 and is subtracted inside the unit, in "
+    "16x8 mode: half the kernels, no Deep1x1. SiLU, leaky and linear layers leave such zero "
+    "points.",
+    fixes=(fixes.ZERO_POINT, fixes.RELU_IN_FRONT),
+)
+def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
+    """A layer runs in 16x8 mode because of the zero point of its input."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        unit = convolutions(epoch)[0]
+        if unit.simd != Simd.S16X8 or not _has_positions(subject.graph, op):
+            continue
+        fixes, gains = _zero_point_fix(subject, op)
+        if (gains["zero-point"] or 0.0) >= _WORTH * run.ms:
+            text = f"zero point {unit.fsub}"
+            evidence = {"ms": round(run.ms, 6)}
+            yield Hit(source(op), text, "0 or -128", evidence, fixes, gains, epoch.number)
+
+
+def _has_positions(graph: Graph, op: Op) -> bool:
+    """A dense layer over more than one pixel."""
+    return is_dense(graph, op) and prod(graph.output_tensor(op).shape[:-1]) > 1
+
+
+@advise(
+    "ADV-CHANNELS",
+    "Channel counts with small divisors only",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Channels are cut into equal parts; these counts have no divisor near the size of the "
+    "units, so the layer runs in many small parts.",
+    fixes=(fixes.CHANGE_OUTPUTS, fixes.CHANGE_INPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
+)
+def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
+    """A layer runs in small parts because its channel counts have small divisors only."""
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        if not is_dense(subject.graph, op):
+            continue
+        shape = layer_shape(subject.graph, op)
+        factor = slowdown(shape, subject.machine)
+        if factor < _SLOW:
+            continue
+        fixes = channel_fixes(subject.graph, op, subject.machine)
+        gains = {fix: _count_gain(subject, op, fix, given) for fix, given in fixes.items()}
+        if max((gain or 0.0 for gain in gains.values()), default=0.0) >= _WORTH * run.ms:
+            text = f"{shape.inputs} -> {shape.outputs} channels"
+            evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
+            yield Hit(source(op), text, None, evidence, fixes, gains, epoch.number)
+
+
+def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
+    if fix == "split-outputs":
+        return _split_gain(subject, op, [int(part) for part in str(given["parts"]).split("+")])
+    if fix == "pad-channels":
+        return _pad_gain(subject, op, str(given["side"]), int(str(given["padded"])))
+    assert subject.graph is not None
+    count = int(str(given["channels"]))
+    change = Change(inputs=count) if fix == "change-inputs" else Change(outputs=count)
+    gain = subject.bench.gain_ms(subject.graph, op, change)
+    return None if gain is None else max(0.0, gain)
+
+
+def _pad_gain(subject: Subject, op: Op, side: str, padded: int) -> float | None:
+    """All layers that share the count."""
+    assert subject.graph is not None
+    shared = shared_count(subject.graph, op, side)
+    if shared is None:
+        return None
+    gains = []
+    for layer, place in shared.layers():
+        change = Change(inputs=padded) if place == "inputs" else Change(outputs=padded)
+        gains.append(subject.bench.gain_ms(subject.graph, layer, change))
+    if None in gains:
+        return None
+    copies = _copies_ms(subject, op, padded - shared.count) if shared.repeats else 0.0
+    return max(0.0, sum(gain or 0.0 for gain in gains) - copies)
+
+
+def _copies_ms(subject: Subject, op: Op, new: int) -> float:
+    """Some channels of the layer's data a second time, behind the others."""
+    assert subject.graph is not None
+    data = subject.graph.first_input(op)
+    positions = prod(data.shape[:-1])
+    return 2 * subject.bench.pass_ms(positions * new) + subject.bench.pass_ms(data.elements)
+
+
+def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:
+    """Parts one after the other, and the copies that join them."""
+    assert subject.graph is not None
+    changes = [Change(outputs=part) for part in parts]
+    gain = subject.bench.gain_ms(subject.graph, op, *changes)
+    positions = prod(subject.graph.output_tensor(op).shape[:-1])
+    copies = sum(subject.bench.pass_ms(positions * part) for part in parts)
+    return None if gain is None else max(0.0, gain - copies)
+
+
+@advise(
+    "ADV-VECTORS",
+    "Coefficients are streamed for every pixel",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The layer has more output channels than the arithmetic unit holds coefficients for; "
+    "they come from memory again and again.",
+    fixes=(fixes.SPLIT_OUTPUTS,),
+)
+def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
+    """More output channels than the arithmetic unit holds coefficients for."""
+    limit = subject.machine.arith.max_vector
+    for epoch, run, op in subject.layers(_SHARE):
+        assert subject.graph is not None
+        outputs = subject.graph.output_tensor(op).shape[-1]
+        if outputs <= limit or not _has_positions(subject.graph, op):
+            continue
+        parts = _equal_parts(outputs, limit)
+        gain = _split_gain(subject, op, parts)
+        if gain is not None and gain >= _WORTH * run.ms:
+            fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
+            evidence = {"ms": round(run.ms, 6)}
+            gains = {"split-outputs": gain}
+            yield Hit(source(op), outputs, limit, evidence, fixes, gains, epoch.number)
+
+
+def _equal_parts(count: int, limit: int) -> list[int]:
+    """Parts within the limit, all but the last of the same multiple of 8."""
+    size = min(limit, ceil(count / ceil(count / limit) / _STEP) * _STEP)
+    return [min(size, count - first) for first in range(0, count, size)]
+
+
+@advise(
+    "ADV-ACCUMULATION",
+    "Partial sums go through memory",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The units cannot hold all input channels at once, so 16-bit sums are written and read "
+    "back, once a pass.",
+    fixes=(fixes.FEWER_INPUTS,),
+)
+def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:
+    """Partial sums that are written and read back set the time of a layer."""
+    by_sums = (Bound.ACCUMULATOR, Bound.OUTPUT, Bound.BANK)
+    for epoch, run in subject.hardware(_SHARE):
+        passes = accumulation_passes(epoch)
+        if passes > 1 and run.counters.bound in by_sums:
+            evidence = {"ms": round(run.ms, 6), "bound": run.counters.bound.value}
+            yield Hit(epoch.origin, f"{passes} passes", 1, evidence, epoch=epoch.number)

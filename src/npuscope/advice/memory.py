@@ -1,0 +1,167 @@
+"""Advice on memory: flash, external RAM, placement, weights that grew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from npuscope.advice.subject import Subject
+from npuscope.graph.ops import is_depthwise
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.profile.run import estimate
+from npuscope.program.model import Epoch
+from npuscope.program.units import Streng
+from npuscope.rules import fixes
+from npuscope.rules.conv import internal_ram_bytes
+from npuscope.rules.finding import Confidence, Hit, Severity, Value
+from npuscope.rules.registry import advise
+from npuscope.sim.counters import Bound
+
+_FLASH_SHARE = 0.2  # of the time: below it other advice pays more (a choice)
+_INFLATED_BYTES = 16_384  # a few small layers inflate to less, which nobody would notice
+_GROUP = 8  # channels a side of an inflated depthwise kernel: 72 bytes a channel for 3x3
+_SHOWN = 5  # names in one finding
+
+
+@advise(
+    "ADV-FLASH",
+    "The NPU waits for weights from flash",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Weights are read from external flash in every inference, at a fraction of what the NPU "
+    "could take.",
+    fixes=(fixes.WEIGHTS_ON_CHIP, fixes.COMPRESS_WEIGHTS),
+)
+def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
+    """Much of the time the NPU waits for weights from flash."""
+    rows = [run for _, run in subject.hardware() if run.counters.bound is Bound.FLASH]
+    ms = sum(run.ms for run in rows)
+    if not rows or subject.share(ms) < _FLASH_SHARE:
+        return
+    evidence: dict[str, Value] = {
+        "ms": round(ms, 6),
+        "epochs": len(rows),
+        "weights_bytes": subject.profile.memory.weights_bytes,
+    }
+    slowest = sorted(rows, key=lambda run: -run.ms)[:_SHOWN]
+    ops = tuple(name for run in slowest for name in run.origin)
+    gains = {"weights-on-chip": _on_chip_gain(subject)}
+    text = f"{subject.share(ms):.0%} of the time"
+    yield Hit(ops, text, f"below {_FLASH_SHARE:.0%}", evidence, gains=gains)
+
+
+def _on_chip_gain(subject: Subject) -> float | None:
+    """The network compiled again without flash; None where it does not fit."""
+    if subject.graph is None or not subject.profile.fit.on_chip:
+        return None
+    chip = tuple(pool for pool in subject.machine.pools if not pool.cacheable)
+    after = subject.bench.network_ms(subject.graph, subject.machine.with_pools(chip))
+    return None if after is None else max(0.0, subject.profile.total_ms - after)
+
+
+@advise(
+    "ADV-EXTERNAL-RAM",
+    "Activations are in external RAM",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles an element "
+    "read, once per pass, which the vendor's cycle estimate does not price. The application "
+    "must also map it before the first inference.",
+    fixes=(fixes.SMALLER_INPUT,),
+)
+def activations_left_the_chip(subject: Subject) -> Iterator[Hit]:
+    """Activations are in external RAM."""
+    outside = subject.external()
+    if not outside:
+        return
+    waiting = [run for _, run in subject.hardware() if run.counters.bound is Bound.EXTERNAL_RAM]
+    evidence: dict[str, Value] = {
+        "lower_bound_bytes": subject.profile.memory.lower_bound_bytes,
+        "internal_ram_bytes": internal_ram_bytes(subject.machine),
+        "ms_waiting": round(sum(run.ms for run in waiting), 6),
+        "buffers": [buffer.name for buffer in outside[:_SHOWN]],
+        "gain_is": "most that can be saved: timed as if all activations were on chip",
+    }
+    ops = tuple(dict.fromkeys(name for run in waiting[:_SHOWN] for name in run.origin))
+    gains = {"smaller-input": _all_inside_gain(subject)}
+    size = subject.profile.memory.external_ram_bytes
+    yield Hit(ops, f"{size} bytes", 0, evidence, gains=gains)
+
+
+def _all_inside_gain(subject: Subject) -> float:
+    """The same program timed with external RAM as fast as the NPU's own."""
+    after = estimate(subject.program, _with_fast_ram(subject.machine)).total_ms
+    return max(0.0, subject.profile.total_ms - after)
+
+
+def _with_fast_ram(machine: Machine) -> Machine:
+    inside = machine.memory(machine.placement.bank_order[0]).path
+
+    def fast(pool: MemoryPool) -> MemoryPool:
+        external = pool.cacheable and pool.writable
+        return replace(pool, path=inside, cacheable=False) if external else pool
+
+    return machine.with_pools(tuple(fast(pool) for pool in machine.pools))
+
+
+@advise(
+    "ADV-PLACEMENT",
+    "Placement uses more RAM than it must",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Activations that live at the same time would fit on chip, but holes between buffers "
+    "sent some outside.",
+    fixes=(fixes.OPTION_AUTO_SCHED,),
+)
+def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
+    """Activations would fit on chip, but their placement sent some outside."""
+    memory, room = subject.profile.memory, internal_ram_bytes(subject.machine)
+    if memory.external_ram_bytes and memory.lower_bound_bytes <= room:
+        used = memory.internal_ram_bytes + memory.external_ram_bytes
+        names = tuple(buffer.name for buffer in subject.external()[:_SHOWN])
+        yield Hit(names, used, memory.lower_bound_bytes, {"internal_ram_bytes": room})
+
+
+@advise(
+    "ADV-PARTIALS",
+    "A large kernel leaves partial sums in external RAM",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The kernel is cut into pieces, each with a 16-bit buffer as large as the output; "
+    "together they left the chip.",
+    fixes=(fixes.SMALLER_KERNEL,),
+)
+def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
+    """16-bit partial sums of a large kernel are in external RAM."""
+    partial = [b for b in subject.external() if b.nbits == 16 and not b.is_float]
+    if partial:
+        names = {buffer.name for buffer in partial}
+        size = sum(buffer.size_bytes for buffer in partial)
+        ops = (name for e, _ in subject.hardware() if _touches(e, names) for name in e.origin)
+        yield Hit(tuple(dict.fromkeys(ops)), f"{size} bytes", 0, {"buffers": len(partial)})
+
+
+def _touches(epoch: Epoch, names: set[str]) -> bool:
+    return any(isinstance(u, Streng) and u.addr_base.buffer in names for u in epoch.units)
+
+
+@advise(
+    "ADV-INFLATED",
+    "Depthwise weights are stored eight times",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The 2.x compilers write depthwise kernels as dense groups of 8 x 8 channels, which "
+    "grows flash and the time to read it.",
+    fixes=(fixes.NEWER_COMPILER,),
+)
+def depthwise_weights_grew(subject: Subject) -> Iterator[Hit]:
+    """Depthwise kernels are stored as dense groups of 8 x 8 channels."""
+    graph = subject.graph
+    if graph is None or subject.machine.generation.depthwise != "inflated":
+        return
+    ops = [op for op in graph.ops if is_depthwise(graph, op)]
+    extra = sum(graph.tensor(op.inputs[1]).elements for op in ops) * (_GROUP - 1)
+    if extra >= _INFLATED_BYTES:
+        names = tuple(name for op in ops[:_SHOWN] for name in op.origin)
+        fixes = {"newer-compiler": {"generation": "3.0"}}
+        yield Hit(names, f"{extra} bytes more", _INFLATED_BYTES, {"layers": len(ops)}, fixes)
