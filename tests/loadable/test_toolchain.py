@@ -16,8 +16,9 @@ from npuscope.loadable.options import PackageOptions
 from npuscope.loadable.pack_elf import read_elf
 from npuscope.loadable.sources import ImageSource, firmware_folder, image_sources, own_headers
 from npuscope.loadable.toolchain import compile_own, find_toolchain, own_flags
-from npuscope.loadable.toolchain_cache import cache_folder, digest, work_folder
+from npuscope.loadable.toolchain_cache import cache_folder, digest
 from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.whole_file import work_folder
 
 CPUS = ("cortex-m33", "cortex-m55")
 pytest.importorskip("ziglang")
