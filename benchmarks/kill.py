@@ -3,8 +3,8 @@
     python benchmarks/kill.py --model ../shared/data/models/kws_ref_model.tflite [--seed 0]
 
 Every verb has two ways to be called, whose results differ. Before a kill the results of one way are
-there, or nothing; the run that is killed would write those of the other. Half of the kills come at
-any moment of the run, half from when it first writes. Then every file must be the old one, the new
+there, or nothing; the run that is killed would write those of the other. A third of the kills come
+at any moment of the run, a third soon after it first writes, a third while it renames. Then every file must be the old one, the new
 one, or absent as before; a set must be old or new as a whole once the next run has tidied up; files
 of the user's in the same folders must be as they were; and after the next complete run nothing else
 may be left, neither there nor in the cache nor among temporary files. Needs os.fork.
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from npuscope.cli.main import main as npuscope
 from npuscope.work_folder import tidy
 
 WRITING_S = 0.05
+RENAMING_S = 0.003
 WORK = re.compile(r"\.npuscope-[a-z0-9_]{8}")
 SWEEP = 'models = ["model.tflite"]\ngenerations = ["2.2", "4.0"]\n'
 PLANTED = ("notes.txt", ".npuscope-mine")  # the second merely looks like one of ours
@@ -206,21 +207,28 @@ class Trial:
 
     def kill(self, want: int) -> None:
         child = start(self.folder, self.verb.ways[want])
-        if self.rng.random() < 0.5:
-            time.sleep(self.rng.uniform(0, self.durations[want]))
-        else:
-            delay = self.rng.uniform(0, WRITING_S)
-            while not self.writes() and not self.is_over(child):
-                time.sleep(0.0005)
-            time.sleep(delay)
+        begun, longest_s = self.rng.choice(
+            (
+                (lambda: True, self.durations[want]),
+                (lambda: any(self.works()), WRITING_S),
+                (
+                    lambda: any((work / "journal.json").exists() for work in self.works()),
+                    RENAMING_S,
+                ),
+            )
+        )
+        delay = self.rng.uniform(0, longest_s)
+        while not begun() and not self.is_over(child):
+            time.sleep(0.0001)
+        time.sleep(delay)
         if self.is_over(child):
             self.tally.seen["over before"] += 1
         os.kill(child, signal.SIGKILL)
         ended(child)
 
-    def writes(self) -> bool:
-        places = [self.folder / name for name in self.verb.folders]
-        return any(WORK.fullmatch(name) for place in places for name in os.listdir(place))
+    def works(self) -> Iterator[Path]:
+        for place in (self.folder / name for name in self.verb.folders):
+            yield from (place / name for name in os.listdir(place) if WORK.fullmatch(name))
 
     @staticmethod
     def is_over(child: int) -> bool:
