@@ -4,10 +4,11 @@
 
 Every verb has two ways to be called, whose results differ. Before a kill the results of one way are
 there, or nothing; the run that is killed would write those of the other. A third of the kills come
-at any moment of the run, a third soon after it first writes, a third while it renames. Then every file must be the old one, the new
-one, or absent as before; a set must be old or new as a whole once the next run has tidied up; files
-of the user's in the same folders must be as they were; and after the next complete run nothing else
-may be left, neither there nor in the cache nor among temporary files. Needs os.fork.
+at any moment of the run, a third soon after it first writes, a third while it renames. Then every
+file must be the old one, the new one, or absent as before; a set must be old or new as a whole once
+the next run has tidied up; files of the user's in the same folders must be as they were; and after
+the next complete run nothing else may be left, neither there nor in the cache nor among temporary
+files. Needs os.fork.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def verbs(share: float) -> list[Verb]:
     files = ("out/p.csv", "p.html", "out/p.trace", "p.json", "out/p.chrome", "out/result.json")
     table = (
         ("compile", 60, "compile model.tflite -o out", "--generation 2.2", ("out",)),
-        ("package", 20, "package relative -o out --gen-c-file --split", "--no-secure", ("out",)),
+        ("package", 20, "package relative -o out --gen-c-file --split", "--cpu cortex-m33", ("out",)),
         ("fix", 45, "fix model.tflite -o out/f.tflite --json out/f.json --seeds 1",
          "--drop-softmax", ("out/f.tflite", "out/f.json")),
         ("profile", 55, f"{profile} {more}", "--generation 2.2", files),

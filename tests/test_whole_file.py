@@ -279,7 +279,9 @@ def test_a_failure_in_the_middle_of_a_commit_goes_back(
 
 def test_nothing_appears_if_one_of_a_set_fails(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    with pytest.raises(FileError, match="Is a directory"):
+    with pytest.raises(
+        FileError, match="cannot be written: this is a folder, a file is to be written"
+    ):
         write_files(tmp_path, {"a": b"new", "b": b"new"})
     assert content(tmp_path) == {}
     assert not leftovers(tmp_path)
@@ -455,7 +457,9 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
-    with pytest.raises(FileError, match="cannot be written: Is a directory"):
+    with pytest.raises(
+        FileError, match="cannot be written: this is a folder, a file is to be written"
+    ):
         write_whole(tmp_path, b"")
     with pytest.raises(FileError, match="is a file, expected a folder"):
         fill(tmp_path / "x", "1")

@@ -315,6 +315,7 @@ def _stamp(path: Path) -> Stamp:
 def refuse(target: Path) -> None:
     """What a rename would do without asking."""
     if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        text = "this is a folder, a file is to be written"
+        raise IsADirectoryError(errno.EISDIR, text, str(target))
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
