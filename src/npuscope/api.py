@@ -173,8 +173,8 @@ def package(
 ) -> Package:
     """A compiled network's folder as a runtime-loadable image; with `directory`, as files there."""
     from npuscope.loadable.build import package as run_package
-    from npuscope.loadable.build_files import write_files
     from npuscope.loadable.options import PackageOptions
+    from npuscope.whole_file import write_files
 
     made = run_package(Path(source), options or PackageOptions())
     if directory is not None:

@@ -1,41 +1,69 @@
-"""Files that are whole or not there: written under a temporary name beside, then renamed."""
+"""Files and folders that are whole or not there, and that never cost anyone a file.
+
+Everything is written into a work folder first, then renamed; `work_folder` tells how that outlasts
+a kill at any moment.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
-import tempfile
-from collections.abc import Iterator
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from npuscope.errors import FileError
+from npuscope.errors import FileError, UsageError
+from npuscope.text import safe_terminal
+from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
+
+# A folder with this file in it was written by us; it lists what we wrote.
+MARKER = ".npuscope"
+_MARKER_SCHEMA = "npuscope/folder/1"
+# Names of what is open already: replacing the file behind it would part it from its writer.
+_OPEN_ALREADY = re.compile(r"/(?:dev|proc/self)/(?:(stdout)|(stderr)|fd/(\d+))")
+_UNKNOWN = "is there already, and nothing tells that npuscope wrote it"
+_MOST_LINKS = 40
+_SHOWN = 5
 
 
 @contextlib.contextmanager
 def fresh(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to fill; it takes its name when all went well. A device such as /dev/stderr is
-    written as it is."""
+    """A file to fill; it takes its name when all went well, together with others of its set.
+
+    A link stays, and what it leads to is replaced. A device or a pipe is written as it is.
+    """
     path = Path(path)
     with as_file_error(path):
-        if path.exists() and not path.is_file():
-            with path.open("wb") as device:
-                yield device
+        stream = _stream(path)
+        if stream is not None:
+            with stream:
+                yield stream
             return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                yield file
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with _joined() as files, files.add(_followed(path)) as file:
+            yield file
 
 
 def write_whole(path: str | Path, data: bytes) -> None:
     with fresh(path) as file:
         file.write(data)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """All of them or none; what else is in the folder stays."""
+    with as_file_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _joined():
+        for name, data in files.items():
+            write_whole(folder / name, data)
+    return tuple(folder / name for name in files)
 
 
 @contextlib.contextmanager
@@ -46,8 +74,284 @@ def as_file_error(path: Path) -> Iterator[None]:
         raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
-def _umask() -> int:
-    """mkstemp makes private files; a result should have the usual rights."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+# Sets
+
+
+@contextlib.contextmanager
+def together() -> Iterator[_Set]:
+    """Files that are written inside appear together: at the end, or earlier with `appear`."""
+    files = _Set()
+    token = _CURRENT.set(files)
+    try:
+        yield files
+        files.commit()
+    finally:
+        _CURRENT.reset(token)
+        files.drop()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """What is written inside is no part of the set around it."""
+    token = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def appear() -> None:
+    """What was written so far takes its names, before anyone is told of it."""
+    files = _CURRENT.get()
+    if files is not None:
+        files.commit()
+
+
+@contextlib.contextmanager
+def _joined() -> Iterator[_Set]:
+    files = _CURRENT.get()
+    if files is not None:
+        yield files
+        return
+    with together() as own:
+        yield own
+
+
+class _Set:
+    """Files that are written and have no name yet, by the folder that they will be in."""
+
+    def __init__(self) -> None:
+        self._works: dict[Path, Work] = {}
+
+    @contextlib.contextmanager
+    def add(self, target: Path) -> Iterator[BinaryIO]:
+        refuse(target)
+        work = self._works.get(target.parent)
+        if work is None:
+            work = self._works[target.parent] = Work(target.parent)
+        if any(move.name == target.name for move in work.moves):
+            raise UsageError("two results would be written to this file", where=str(target))
+        made = work.next_name()
+        with open(work.path / made, "wb") as file:
+            yield file
+        work.moves.append(Move(made, target.name))
+
+    def commit(self) -> None:
+        works = [work for work in self._works.values() if work.moves]
+        if works:
+            _commit(works)
+        self.drop()
+
+    def drop(self) -> None:
+        for work in reversed(self._works.values()):
+            work.close()
+        self._works.clear()
+
+
+def _commit(works: Sequence[Work]) -> None:
+    """In the order of their names, as every run locks them, so that none waits for the other."""
+    with contextlib.ExitStack() as all_held, _by_name(works[0].home):
+        for home in sorted(work.home for work in works):
+            all_held.enter_context(held(home))
+        commit(works)
+
+
+@contextlib.contextmanager
+def _by_name(place: Path) -> Iterator[None]:
+    """An error of several files names the one."""
+    try:
+        yield
+    except OSError as error:
+        with as_file_error(Path(error.filename2 or error.filename or place)):
+            raise
+
+
+_CURRENT: ContextVar[_Set | None] = ContextVar("files", default=None)
+
+
+# Folders
+
+
+@contextlib.contextmanager
+def work_folder(home: Path) -> Iterator[Path]:
+    """A folder for what lies in between; gone at the end, after a kill when the next is made."""
+    with as_file_error(home):
+        work = Work(home)
+    try:
+        with apart():
+            yield work.path / NEW
+    finally:
+        work.close()
+
+
+@dataclass(slots=True)
+class NewFolder:
+    """A folder of ours: fill `path`; afterwards `files` were written and `kept` told of."""
+
+    path: Path
+    files: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def new_folder(path: str | Path) -> Iterator[NewFolder]:
+    """A folder to fill; it takes its name, or its files theirs, only when all went well.
+
+    Of an existing folder only what we wrote, and nobody changed since, is replaced.
+    """
+    with as_file_error(Path(path)):
+        target = _followed(Path(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tidy(target.parent)
+        tidy(target)
+        _refuse_foreign(target)
+        work = Work(target if target.exists() else target.parent)
+    try:
+        made = NewFolder(work.path / NEW)
+        with apart():
+            yield made
+        with _by_name(target):
+            _publish(work, target, made)
+    finally:
+        work.close()
+
+
+def _publish(work: Work, target: Path, made: NewFolder) -> None:
+    new = _manifest_of(made.path)
+    made.files = tuple(new)
+    (made.path / MARKER).write_text(_marker_text(new), encoding="utf-8")
+    if work.home != target:
+        with held(work.home):
+            if not target.exists():
+                made.path.rename(target)
+                return
+        _refuse_foreign(target)  # another run, or a person, was faster
+        work.move_to(target)
+    with held(target):
+        written = _read_marker(target)
+        made.kept = _checked(target, written, new)
+        work.moves = [Move(f"{NEW}/{name}", name) for name in new]
+        stale = [name for name in written if name not in new]
+        work.moves += [Move("", name) for name in stale if _is_as(target, name, written)]
+        work.moves.append(Move(f"{NEW}/{MARKER}", MARKER))
+        commit([work])
+
+
+def _checked(target: Path, written: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Refuses to replace what is not ours, or no longer; tells what stays."""
+    there = _files_in(target)
+    changed = {name for name in there if name in written and not _is_as(target, name, written)}
+    foreign = [name for name in there if name not in written]
+    for name in (*sorted(changed), *foreign):
+        if name in new and not _is_as(target, name, new):
+            raise FileError(
+                "was changed since npuscope wrote it" if name in written else _UNKNOWN,
+                where=str(target / name),
+                hint="move or delete it, or name a new folder with -o",
+            )
+    return (
+        *_kept([name for name in foreign if name not in new], "which npuscope did not write"),
+        *_kept(sorted(changed - new.keys()), "changed since npuscope wrote it"),
+    )
+
+
+def _kept(names: Sequence[str], why: str) -> list[str]:
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return [f"kept {', '.join(map(safe_terminal, names[:_SHOWN]))}{more}, {why}"]
+
+
+def _files_in(folder: Path) -> list[str]:
+    """Everything but folders, the marker and work folders, by name."""
+    found: list[str] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_work(name))
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        found += [os.path.relpath(os.path.join(place, name), folder) for name in (*files, *links)]
+    return sorted(name for name in found if name != MARKER)
+
+
+def _manifest_of(folder: Path) -> dict[str, Any]:
+    return {name: _record(folder / name) for name in _files_in(folder)}
+
+
+def _record(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+        return {"size_bytes": file.tell(), "sha256": digest}
+
+
+def _is_as(folder: Path, name: str, manifest: Mapping[str, Any]) -> bool:
+    """Whether a file is as a manifest tells."""
+    path, record = folder / name, manifest.get(name)
+    with contextlib.suppress(OSError):
+        return stat.S_ISREG(path.lstat().st_mode) and _record(path) == record
+    return False
+
+
+def _marker_text(files: Mapping[str, Any]) -> str:
+    about = "npuscope wrote these files, and replaces them as long as nobody changed them"
+    return json.dumps({"schema": _MARKER_SCHEMA, "about": about, "files": files}, indent=1) + "\n"
+
+
+def _read_marker(folder: Path) -> dict[str, Any]:
+    """What we wrote. Markers of earlier versions list nothing, so that nothing is known as ours."""
+    try:
+        marker = json.loads((folder / MARKER).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(marker, dict) or marker.get("schema") != _MARKER_SCHEMA:
+        return {}
+    files = marker.get("files")
+    return files if isinstance(files, dict) else {}
+
+
+def _refuse_foreign(target: Path) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise FileError("is a file, expected a folder", where=str(target))
+    names = [name for name in os.listdir(target) if not is_work(name)]
+    if names and MARKER not in names:
+        raise FileError(
+            "this folder holds files that npuscope did not write",
+            where=str(target),
+            hint="name a new folder with -o, or empty this one",
+        )
+
+
+# Names
+
+
+def _followed(path: Path) -> Path:
+    """Where a name leads: links are kept, what they lead to is replaced."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
+
+
+def _stream(path: Path) -> BinaryIO | None:
+    """A device, a pipe or what is open already; it has no old content to keep."""
+    number = _open_number(path)
+    if number is not None:
+        sys.stdout.flush()
+        return open(os.dup(number), "wb")
+    mode = path.stat().st_mode if path.exists() else stat.S_IFREG
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return path.open("wb")
+
+
+def _open_number(path: Path) -> int | None:
+    """The number behind /dev/stdout and its like, also through links."""
+    name = os.path.abspath(path)
+    for _ in range(_MOST_LINKS):
+        found = _OPEN_ALREADY.fullmatch(name)
+        if found:
+            return 1 if found[1] else 2 if found[2] else int(found[3])
+        if not os.path.islink(name):
+            return None
+        name = os.path.join(os.path.dirname(name), os.readlink(name))
+    return None

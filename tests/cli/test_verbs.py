@@ -13,13 +13,13 @@ import pytest
 from npuscope import api
 from npuscope.advice.explain import Explanation
 from npuscope.cli.main import main
-from npuscope.cli.output import MARKER
 from npuscope.machine.load import load_machine
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.report.json_report import estimate_json, profile_json
 from npuscope.report.text_estimate import estimate_text
 from npuscope.report.text_profile import profile_text
 from npuscope.rules.finding import Confidence, Finding, Severity
+from npuscope.whole_file import MARKER
 from sample_profile import sample_profile
 
 PROFILE = sample_profile()
@@ -198,6 +198,52 @@ def test_compile_keeps_a_foreign_folder(
     assert main(["compile", "net.tflite", "-o", str(tmp_path)]) == 3
     assert "holds files that npuscope did not write" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_compile_again_keeps_what_others_put_there(
+    calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "net"
+    words = ["compile", "net.tflite", "-o", str(folder)]
+    assert main(words) == 0
+    (folder / "notes.txt").write_text("mine")
+    assert main(words) == 0
+    assert "note     kept notes.txt, which npuscope did not write\n" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["files"] == ["program.json"]
+    assert "kept notes.txt, which npuscope did not write" in result["notes"]
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_compile_again_refuses_to_replace_what_someone_changed(
+    calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "net"
+    words = ["compile", "net.tflite", "-o", str(folder)]
+    assert main(words) == 0
+    (folder / "program.json").write_text("by hand")
+    assert main(words) != 0
+    assert capsys.readouterr().err == (
+        f"npuscope: {folder / 'program.json'}: was changed since npuscope wrote it\n"
+        "  hint: move or delete it, or name a new folder with -o\n"
+    )
+    assert (folder / "program.json").read_text() == "by hand"
+
+
+def test_files_of_one_call_appear_together_or_not_at_all(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "old.csv").write_text("old")
+    words = ["profile", "net.tflite", "--csv", str(tmp_path / "old.csv")]
+    words += ["--save", str(tmp_path / "new.json")]
+    assert main([*words, "--json", str(tmp_path)]) != 0
+    assert capsys.readouterr().out.find(" ms") == -1  # no answer without its files
+    assert [p.name for p in tmp_path.iterdir()] == ["old.csv"]
+    assert (tmp_path / "old.csv").read_text() == "old"
+    assert main([*words, "--json", str(tmp_path / "result.json")]) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"new.json", "old.csv", "result.json"}
+    assert (tmp_path / "old.csv").read_text() != "old"
 
 
 def test_a_failed_write_leaves_nothing(

@@ -16,8 +16,9 @@ from npuscope.loadable.options import PackageOptions
 from npuscope.loadable.pack_elf import read_elf
 from npuscope.loadable.sources import ImageSource, firmware_folder, image_sources, own_headers
 from npuscope.loadable.toolchain import compile_own, find_toolchain, own_flags
-from npuscope.loadable.toolchain_cache import cache_folder, digest, work_folder
+from npuscope.loadable.toolchain_cache import cache_folder, cached, digest
 from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.whole_file import work_folder
 
 CPUS = ("cortex-m33", "cortex-m55")
 pytest.importorskip("ziglang")
@@ -67,6 +68,32 @@ def test_a_relative_cache_variable_is_ignored(monkeypatch, tmp_path):
 def test_work_is_gone_afterwards(cache):
     with work_folder(cache_folder()) as work:
         (work / "file").write_text("x")
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cached_file_is_made_once_and_again_if_it_is_torn(cache):
+    made = []
+
+    def make(path):
+        made.append(path)
+        path.write_text("object")
+
+    first = cached(cache_folder(), "key", ".o", make)
+    assert cached(cache_folder(), "key", ".o", make) == first
+    assert len(made) == 1
+    first.write_text("obj")
+    assert cached(cache_folder(), "key", ".o", make).read_text() == "object"
+    assert len(made) == 2
+    assert list(cache.iterdir()) == [first]
+
+
+def test_a_file_that_fails_leaves_nothing_in_the_cache(cache):
+    def make(path):
+        path.write_text("half")
+        raise InternalError("does not compile")
+
+    with pytest.raises(InternalError):
+        cached(cache_folder(), "key", ".o", make)
     assert list(cache.iterdir()) == []
 
 

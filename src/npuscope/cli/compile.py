@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
-from npuscope.cli.output import MARKER, deliver, new_folder, refuse_overwrite, working
+from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.cli.vendor_flags import add_vendor, check_vendor, vendor_overrides
 from npuscope.text import safe_terminal
+from npuscope.whole_file import new_folder
 
 if TYPE_CHECKING:
     from npuscope.program.model import Program
@@ -47,11 +48,12 @@ def run(args: argparse.Namespace) -> int:
         made = api.build(args.source, options)
         program = made.program
         with new_folder(args.output) as folder:
-            notes = api.write(made, folder, names)
+            notes = api.write(made, folder.path, names)
+    notes = (*notes, *folder.kept)
     lines = [_answer(program, args.output), *(f"note     {safe_terminal(note)}" for note in notes)]
     if args.log_lowering:
         lines += _trail(program)
-    deliver(args, "\n".join(lines), _as_json(program, Path(args.output), notes))
+    deliver(args, "\n".join(lines), _as_json(program, args.output, folder.files, notes))
     return 0
 
 
@@ -79,14 +81,13 @@ def _trail(program: Program) -> list[str]:
     ]
 
 
-def _as_json(program: Program, directory: Path, notes: tuple[str, ...]) -> dict[str, Any]:
-    files = sorted(
-        str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
-    )
+def _as_json(
+    program: Program, directory: str, files: tuple[str, ...], notes: tuple[str, ...]
+) -> dict[str, Any]:
     return {
         "schema": "npuscope/compile/1",
-        "directory": str(directory),
-        "files": [name for name in files if name != MARKER],
+        "directory": str(Path(directory)),
+        "files": list(files),
         "machine": program.machine,
         "generation": program.generation,
         "epoch_controller": program.epoch_controller,

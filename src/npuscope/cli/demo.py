@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
-from npuscope.cli.output import deliver, dump, new_folder, working
+from npuscope.cli.output import deliver, dump, working
+from npuscope.whole_file import new_folder
 
 _DEFAULT_FOLDER = "npuscope-demo"
 
@@ -42,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
         profile = run_profile(made.program, made.machine, made.graph)
         explanation = explain(made, profile)
         reasons, result = explain_text(explanation), profile_json(profile, explanation.findings)
-        with new_folder(args.output) as folder:
+        with new_folder(args.output) as made_folder:
+            folder = made_folder.path
             save(made.program, folder / "program")
             text = f"{profile_text(profile, full=True)}\n{reasons}"
             (folder / "report.txt").write_text(text, encoding="utf-8")
@@ -53,6 +55,6 @@ def run(args: argparse.Namespace) -> int:
                 write_perfetto(trace_of_profile(profile, made.program), file)
     names = "report.txt, report.json, report.html, report.perfetto-trace and program/"
     where = f"{names} are in {args.output}"
-    text = f"{estimate_text(profile)}\n{reasons}\n{where}"
+    text = "\n".join((estimate_text(profile), reasons, where, *made_folder.kept))
     deliver(args, text, result)
     return 0

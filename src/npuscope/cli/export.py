@@ -114,9 +114,9 @@ def _graph(args: argparse.Namespace) -> Graph:
 def _write_node_data(args: argparse.Namespace, subject: _Subject) -> list[str]:
     if not args.model_explorer:
         return []
-    from npuscope.loadable.build_files import write_files
     from npuscope.report.export_model_explorer import data_paths, node_data
     from npuscope.report.figures import label, source_of
+    from npuscope.whole_file import write_files
 
     made = node_data(subject.nodes, subject.costs, label(source_of(subject.profile)))
     paths = data_paths(Path(args.model_explorer))
@@ -130,10 +130,10 @@ def _write_node_data(args: argparse.Namespace, subject: _Subject) -> list[str]:
 def _write_onnx(args: argparse.Namespace, subject: _Subject) -> list[str]:
     if not args.netron:
         return []
-    from npuscope.loadable.build_files import write_files
     from npuscope.report.export_drawing import drawn_onnx
     from npuscope.report.export_netron import annotated_onnx
     from npuscope.report.export_nodes import is_tflite, onnx_proto
+    from npuscope.whole_file import write_files
 
     if is_tflite(subject.data):
         made = drawn_onnx(subject.graph, subject.costs)

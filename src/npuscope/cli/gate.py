@@ -11,7 +11,8 @@ from npuscope.cli.compare import RUN_HELP
 from npuscope.cli.findings_files import add_findings_files, write_findings
 from npuscope.cli.options import add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import UsageError
+from npuscope.whole_file import appear, as_file_error
 
 if TYPE_CHECKING:
     from npuscope.advice.gate import Gate
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
             **api_options(args),
         )
     write_findings(args, found.findings, found.side.profile.machine.generation)
+    appear()  # first what can be refused: a summary that has grown stays so
     _write_summaries(args, found)
     deliver(args, gate_text(found), gate_json(found))
     if args.github and args.json != "-":
@@ -100,11 +102,8 @@ def _write_summaries(args: argparse.Namespace, found: Gate) -> None:
 
 def _append(path: Path, text: str) -> None:
     """Several gates of a job write one summary, so that it grows instead of being replaced."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    with as_file_error(path), path.open("ab", buffering=0) as file:
+        file.write(text.encode("utf-8"))  # in one piece, also beside another gate
 
 
 def _annotate(found: Gate) -> None:

@@ -119,7 +119,10 @@ def _run(argv: list[str]) -> int:
         parser.print_help(sys.stderr)
         return UsageError.exit_code
     _start_logging(args)
-    code: int = module.run(args)
+    from npuscope.whole_file import together
+
+    with together():
+        code: int = module.run(args)
     return code
 
 

@@ -150,7 +150,7 @@ def _options(args: argparse.Namespace) -> CompileOptions:
 
 def _write(folder: Path, program: CoreProgram) -> Path:
     from npuscope.manycore.container import FILE_NAME, write_program
-    from npuscope.manycore.runner_files import write_files
+    from npuscope.whole_file import write_files
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
     def add_file(self, names: Sequence[str], path: Path) -> None:
-        _LOG.info("wrote %s, %d bytes", safe_terminal(str(path)), path.stat().st_size)
+        _LOG.info("made %s", safe_terminal(str(path)))
         self.written.append(path)
         for name in names:
             self.files.setdefault(name, []).append(str(path))

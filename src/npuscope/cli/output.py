@@ -7,19 +7,15 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import UsageError
 from npuscope.text import safe_lines
-from npuscope.whole_file import as_file_error, write_whole
+from npuscope.whole_file import appear, write_whole
 
-# A folder with this file in it was written by us and may be replaced.
-MARKER = ".npuscope"
 # Options that name a file to write.
 _FILES = (
     "json",
@@ -41,6 +37,7 @@ _FILES = (
 def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
     """The verb's result in the form that was asked for. The first line of text is the answer."""
     if args.json == "-":
+        appear()
         print(dump(result), end="")
         return
     if args.json is not None:
@@ -49,6 +46,8 @@ def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> N
 
 
 def print_text(args: argparse.Namespace, text: str) -> None:
+    """Nobody is told of files that are not there yet."""
+    appear()
     print(safe_lines(text.partition("\n")[0] if args.quiet else text.rstrip("\n")))
 
 
@@ -79,52 +78,6 @@ def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
 def write_file(path: str | Path, text: str) -> None:
     """A lone surrogate in a name becomes an escape, which JSON reads as the same again."""
     write_whole(path, text.encode("utf-8", "backslashreplace"))
-
-
-@contextlib.contextmanager
-def new_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to fill; it takes its name only when all went well.
-
-    An existing folder is replaced if it is empty or holds our marker.
-    """
-    target = Path(os.path.abspath(path))  # so that "." has a name and a parent
-    with as_file_error(target):
-        _refuse_foreign(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        fresh = work / "new"
-        fresh.mkdir()
-        yield fresh
-        with as_file_error(target):
-            (fresh / MARKER).write_text("written by npuscope; replaced as a whole\n")
-            _swap(fresh, target, work / "old")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _swap(fresh: Path, target: Path, old: Path) -> None:
-    if target.exists():
-        target.rename(old)
-    try:
-        fresh.rename(target)
-    except OSError:
-        if old.exists():
-            old.rename(target)
-        raise
-
-
-def _refuse_foreign(target: Path) -> None:
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise FileError("is a file, expected a folder", where=str(target))
-    if any(target.iterdir()) and not (target / MARKER).is_file():
-        raise FileError(
-            "this folder holds files that npuscope did not write",
-            where=str(target),
-            hint="name a new folder with -o, or empty this one",
-        )
 
 
 @contextlib.contextmanager

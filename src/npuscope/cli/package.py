@@ -118,7 +118,7 @@ def _packaged(
     args: argparse.Namespace, source: Path, options: PackageOptions
 ) -> tuple[list[str], dict[str, Any]]:
     from npuscope.loadable.build import package
-    from npuscope.loadable.build_files import write_files
+    from npuscope.whole_file import write_files
 
     with working(args, "compiling"):
         made = package(source, options)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 
 from npuscope.cli.output import SafeFormatter, write_file
+from npuscope.whole_file import apart
 
 
 def add_vendor_output(parser: argparse.ArgumentParser, default_log: str) -> None:
@@ -58,4 +59,5 @@ def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
     finally:
         logger.removeHandler(handler)
         if args.log is not None:
-            write_file(args.log, stream.getvalue())
+            with apart():
+                write_file(args.log, stream.getvalue())

@@ -23,9 +23,9 @@ from npuscope.loadable.pack_elf import read_elf
 from npuscope.loadable.pack_pools import PoolPlan, plan_pools
 from npuscope.loadable.sources import firmware_folder, image_sources
 from npuscope.loadable.toolchain import Outcome, Toolchain, compile_own, find_toolchain, own_flags
-from npuscope.loadable.toolchain_cache import work_folder
 from npuscope.loadable.toolchain_library import runtime_library
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
+from npuscope.whole_file import work_folder
 
 _LOG = logging.getLogger(__name__)
 # The NPU's registers as code that is not secure sees them.

@@ -14,6 +14,7 @@ from npuscope.program.code_files import code_files
 from npuscope.program.images import pool_images
 from npuscope.program.model import Program
 from npuscope.program.serialize import save
+from npuscope.whole_file import work_folder
 
 _NAME = "network"
 
@@ -23,8 +24,7 @@ def package_program(program: Program, machine: Machine, options: PackageOptions)
     notes, files = code_files(program, machine, _NAME)
     if not files:
         raise TargetError(notes[0], hint=f"nothing to package: {RELOCATABLE_HINT}")
-    with tempfile.TemporaryDirectory(prefix="npuscope-") as name:
-        folder = Path(name)
+    with work_folder(Path(tempfile.gettempdir())) as folder:
         save(program, folder)
         for file, content in (files | pool_images(program)).items():
             data = content.encode() if isinstance(content, str) else content

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from npuscope.errors import InternalError, TargetError, UsageError
 from npuscope.loadable import codes
 from npuscope.loadable.options import TOOLCHAINS, CpuTarget, PackageOptions
 from npuscope.loadable.sources import ImageSource, all_headers, firmware_folder, include_folders
-from npuscope.loadable.toolchain_cache import cache_folder, digest
+from npuscope.loadable.toolchain_cache import cache_folder, cached, digest
 from npuscope.text import safe_terminal
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
@@ -192,22 +192,15 @@ def compile_own(
 
     def one(source: ImageSource) -> Path:
         key = digest(common, *source.flags, source.path.name, source.path.read_bytes())
-        target = folder / f"{key}.o"
-        if not target.is_file():
-            _compile_to(toolchain, source, target, flags)
-        return target
+        return cached(folder, key, ".o", partial(_compile_to, toolchain, source, flags))
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(one, sources))
 
 
 def _compile_to(
-    toolchain: Toolchain, source: ImageSource, target: Path, flags: Sequence[str]
+    toolchain: Toolchain, source: ImageSource, flags: Sequence[str], target: Path
 ) -> None:
-    handle, name = tempfile.mkstemp(suffix=".o", dir=target.parent)
-    os.close(handle)
-    outcome = toolchain.compile(source.path, Path(name), [*flags, *source.flags])
+    outcome = toolchain.compile(source.path, target, [*flags, *source.flags])
     if outcome.code:
-        Path(name).unlink(missing_ok=True)
         raise InternalError(f"{source.path.name} does not compile: {outcome.first_error}")
-    os.replace(name, target)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from npuscope.errors import FileError
+from npuscope.whole_file import work_folder
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_DIGITS = 16
 _HINT = "remove it, or name another folder with XDG_CACHE_HOME"
 
 
@@ -60,11 +59,20 @@ def digest(*parts: bytes | str) -> str:
     return total.hexdigest()
 
 
-@contextmanager
-def work_folder(cache: Path) -> Iterator[Path]:
-    """A folder for one build, gone when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="build-", dir=cache))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def cached(folder: Path, key: str, ending: str, make: Callable[[Path], None]) -> Path:
+    """What `make` wrote for this key, now or earlier.
+
+    Its name carries its digest: a file that a crash or a full disk has torn is made again.
+    """
+    for path in folder.glob(f"{key}.*{ending}"):
+        if path.name == _named(key, path, ending):
+            return path
+        path.unlink(missing_ok=True)
+    with work_folder(folder) as work:
+        made = work / f"made{ending}"
+        make(made)
+        return made.replace(folder / _named(key, made, ending))
+
+
+def _named(key: str, made: Path, ending: str) -> str:
+    return f"{key}.{sha256(made.read_bytes()).hexdigest()[:_DIGITS]}{ending}"

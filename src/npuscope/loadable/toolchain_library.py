@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from functools import partial
 from pathlib import Path
 
 from npuscope.errors import TargetError
 from npuscope.loadable.toolchain import Toolchain, zig_folder
-from npuscope.loadable.toolchain_cache import digest
+from npuscope.loadable.toolchain_cache import cached, digest
 
 # Each function in a section of its own, so that only what is called gets into an image; and
 # position independent, as a literal with an absolute address would forbid to run in place.
@@ -32,19 +31,17 @@ def runtime_library(toolchain: Toolchain) -> Path:
 def _of_zig(toolchain: Toolchain) -> Path:
     """Built once from zig's sources; `zig ld.lld` brings none by itself."""
     key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
-    target = toolchain.cache / f"compiler_rt-{toolchain.target.name}-{key[:16]}.a"
-    if target.is_file():
-        return target
+    name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
+    return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
+
+
+def _build_of_zig(toolchain: Toolchain, made: Path) -> None:
     source = zig_folder() / "lib" / "compiler_rt.zig"
-    with tempfile.TemporaryDirectory(prefix="library-", dir=toolchain.cache) as work:
-        made = Path(work) / "compiler_rt.a"
-        machine = f"-mcpu={toolchain.target.zig}"
-        command = [toolchain.compiler[0], "build-lib", str(source), machine, *_BUILD]
-        outcome = toolchain.run([*command, f"-femit-bin={made}"])
-        if outcome.code or not made.is_file():
-            raise TargetError(f"zig's helper library cannot be built: {outcome.first_error}")
-        os.replace(made, target)
-    return target
+    machine = f"-mcpu={toolchain.target.zig}"
+    command = [toolchain.compiler[0], "build-lib", str(source), machine, *_BUILD]
+    outcome = toolchain.run([*command, f"-femit-bin={made}"])
+    if outcome.code or not made.is_file():
+        raise TargetError(f"zig's helper library cannot be built: {outcome.first_error}")
 
 
 def _of_gcc(toolchain: Toolchain) -> Path:

@@ -11,10 +11,11 @@ from statistics import fmean, pstdev
 from npuscope.errors import FileError
 from npuscope.manycore.machine import CoreMachine, load_core_machine
 from npuscope.manycore.program import CoreProgram
-from npuscope.manycore.runner_files import buffer_files, check_folder, host_files, write_files
+from npuscope.manycore.runner_files import buffer_files, check_folder, host_files
 from npuscope.manycore.runner_views import absent_notes, check_views
 from npuscope.manycore.sim.options import Iteration, RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
+from npuscope.whole_file import write_files
 
 
 class ProfilingType(Enum):

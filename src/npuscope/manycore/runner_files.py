@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from npuscope.errors import FileError
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.sim.options import Iteration, RunResult, to_us
 from npuscope.text import safe_terminal
-from npuscope.whole_file import write_whole
 
 HOST_SCHEMA = "npuscope/host-trace/1"
 PREFIX = "aic-profiling-program-0-activation-0"
@@ -121,9 +120,3 @@ def check_folder(folder: Path) -> None:
             "this folder is not writable",
             where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
         )
-
-
-def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    for name, data in files.items():
-        write_whole(folder / name, data)
-    return tuple(folder / name for name in files)

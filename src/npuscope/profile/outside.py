@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from npuscope.graph.model import Graph, Numerics
+from npuscope.whole_file import work_folder
 
 Arrays = Mapping[str, np.ndarray]
 _PACKAGES = {Numerics.LITERT: ("litert", "ai_edge_litert"), Numerics.QDQ: ("onnxruntime",) * 2}
@@ -34,8 +35,8 @@ def outside_outputs(
     name, package = _PACKAGES[graph.numerics]
     if model is None or find_spec(package) is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
-        given, made = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        given, made = folder / "inputs.npz", folder / "outputs.npz"
         rows = [[sample[n] for n in graph.inputs] for sample in samples]
         np.savez(given, **_numbered(rows), **_scales(graph))  # type: ignore[arg-type]
         kernels = "any" if any_kernels else "reference"

@@ -6,7 +6,6 @@ names, and `constants`, the bytes that each constant takes at its buffer's place
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from npuscope.program.model import Buffer, Program
 from npuscope.program.records import decode, decode_record, encode
 from npuscope.program.verify import verify
 from npuscope.text import safe_terminal
+from npuscope.whole_file import write_files
 
 SCHEMA = "npuscope/program/1"
 JSON_NAME = "program.json"
@@ -61,13 +61,11 @@ def images(program: Program) -> dict[str, bytes]:
 
 
 def save(program: Program, directory: Path | str) -> Path:
-    """Write program.json and <pool>.raw; each file appears whole or not at all."""
+    """Write program.json and <pool>.raw: all of them, or none."""
     folder = Path(directory)
-    _make_folder(folder)
-    for pool, image in images(program).items():
-        _write(folder / _image_name(pool), image)
+    files = {_image_name(pool): image for pool, image in images(program).items()}
     # Last, so that a program never names images that are not there yet.
-    _write(folder / JSON_NAME, to_json(program))
+    write_files(folder, {**files, JSON_NAME: to_json(program)})
     return folder / JSON_NAME
 
 
@@ -162,23 +160,6 @@ def _image_name(pool: str) -> str:
     if not _POOL_NAME.fullmatch(pool):
         raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name")
     return f"{pool}.raw"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot be made: {error.strerror}", where=str(folder)) from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from error
 
 
 def _read(path: Path) -> bytes:

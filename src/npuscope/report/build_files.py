@@ -20,6 +20,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_csv import network_csv_text
 from npuscope.program.serialize import save
 from npuscope.text import c_identifier, file_name
+from npuscope.whole_file import together, write_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +40,18 @@ def write_build(
     profile: Profile,
     names: BuildNames | None = None,
 ) -> tuple[str, ...]:
-    """Fill a folder that is not visible to anyone yet; what could not be written is told."""
-    save(program, folder)
+    """All files, or none; what could not be written is told."""
     names = names or BuildNames()
     notes, files = code_files(program, machine, c_identifier(names.network))
     files |= table_files(program, machine, graph, profile, names)
-    for name, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(data)
+    with together():
+        save(program, folder)
+        write_files(folder, {name: _bytes(content) for name, content in files.items()})
     return notes
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def table_files(

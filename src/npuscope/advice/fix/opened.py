@@ -14,6 +14,7 @@ from npuscope.advice.fix.step import Opened
 from npuscope.advice.fix.workbench import Look
 from npuscope.graph.model import Graph
 from npuscope.profile.outside import outside_outputs
+from npuscope.whole_file import work_folder
 
 
 def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
@@ -33,8 +34,8 @@ def _run(
     """(the runtime's name, real values of each output, all samples in a row)."""
     graph = look.network.graph
     samples = [given(graph, values) for values in reals]
-    with tempfile.TemporaryDirectory(prefix="npuscope-") as folder:
-        file = Path(folder) / f"model{path.suffix}"
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        file = folder / f"model{path.suffix}"
         file.write_bytes(look.data)
         found = outside_outputs(file, graph, samples, any_kernels=True)
     if found is None:

@@ -46,7 +46,8 @@ class Journal:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Journal]:
-    """The store with its lock file beside it."""
+    """The store with its lock file beside it; a link is followed, so that all names share one."""
+    path = path.resolve() if path.is_symlink() else path
     with _locked(path.with_name(f"{path.name}.lock")):
         try:
             journal = Journal(path)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from functools import partial
 from pathlib import Path
 
 from npuscope.errors import InternalError
 from npuscope.loadable.options import PackageOptions
 from npuscope.loadable.sources import all_headers, firmware_folder, include_folders
 from npuscope.loadable.toolchain import Toolchain, find_toolchain
-from npuscope.loadable.toolchain_cache import digest
+from npuscope.loadable.toolchain_cache import cached, digest
 
 CPU = "cortex-m33"
 _PART = "0xD21"  # of the Cortex-M33, as images name it
@@ -42,10 +41,8 @@ def validation_firmware(dialect: int) -> bytes:
     command = _command(toolchain, folder, sources, dialect)
     read = [*sources, *all_headers(folder), folder / _SCRIPT]
     key = digest(toolchain.version, *command[1:], *(path.read_bytes() for path in read))
-    target = toolchain.cache / f"validation-{key[:20]}.elf"
-    if not target.is_file():
-        _build(toolchain, command, target)
-    return target.read_bytes()
+    name = f"validation-{key[:20]}"
+    return cached(toolchain.cache, name, ".elf", partial(_build, toolchain, command)).read_bytes()
 
 
 def _command(toolchain: Toolchain, folder: Path, sources: list[Path], dialect: int) -> list[str]:
@@ -66,10 +63,6 @@ def _command(toolchain: Toolchain, folder: Path, sources: list[Path], dialect: i
 
 
 def _build(toolchain: Toolchain, command: list[str], target: Path) -> None:
-    handle, name = tempfile.mkstemp(suffix=".elf", dir=target.parent)
-    os.close(handle)
-    outcome = toolchain.run([*command, "-o", name])
+    outcome = toolchain.run([*command, "-o", str(target)])
     if outcome.code:
-        Path(name).unlink(missing_ok=True)
         raise InternalError(f"the emulated board's firmware does not build: {outcome.first_error}")
-    os.replace(name, target)
