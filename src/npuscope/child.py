@@ -51,7 +51,8 @@ def environment() -> dict[str, str]:
     """
     ours = str(Path(__file__).parents[1])
     given = os.environ.get(_PATHS, "").split(os.pathsep)
-    return {**os.environ, _SAFE: "1", _PATHS: os.pathsep.join([ours, *filter(None, given)])}
+    paths = [ours, *(path for path in given if path not in ("", ours))]
+    return {**os.environ, _SAFE: "1", _PATHS: os.pathsep.join(paths)}
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -10,6 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from npuscope.profile.runtimes import onnxruntime_session, with_like_signs
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+ROOT = Path(__file__).parents[2]
+PARTS = ("src", "tests", "benchmarks", "tools", "docs", "firmware")
+OPENERS = {"InferenceSession", "Interpreter", "InterpreterWithCustomOps"}
 KINDS = ("QLinearConv", "QLinearMatMul", "QGemm", "ConvInteger", "MatMulInteger")
 SIGNS = [(x, w) for x in ("uint8", "int8") for w in ("uint8", "int8")]
 # onnxruntime has no kernel for int8 times uint8 in these.
@@ -87,6 +93,23 @@ def signs(data: bytes | str) -> list[set[int]]:
     types |= {value.name: value.data_type for value in graph.initializer}
     products = [node for node in graph.node if node.op_type in KINDS]
     return [{types["x"], types[n.input[3 if len(n.input) > 4 else 1]]} for n in products]
+
+
+def opens_a_runtime(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    if not any(word in text for word in OPENERS):
+        return False
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return bool(names & OPENERS)
+
+
+def test_runtimes_are_opened_in_one_place() -> None:
+    files = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    found = [path.relative_to(ROOT).as_posix() for path in files if opens_a_runtime(path)]
+    assert found == ["src/npuscope/profile/runtimes.py"]
 
 
 @pytest.mark.parametrize(("x", "w"), SIGNS)
