@@ -125,15 +125,9 @@ def seeded_input(tensor: Any, seed: int) -> Any:
 
 def litert(path: Path, values: Any, keep_all: bool = False) -> Any:
     """An interpreter on reference kernels with its input set."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from npuscope.profile.runtimes import litert_interpreter
 
-    interpreter = Interpreter(
-        str(path),
-        num_threads=1,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-        experimental_preserve_all_tensors=keep_all,
-    )
-    interpreter.allocate_tensors()
+    interpreter = litert_interpreter(str(path), keep_all=keep_all)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
     return interpreter
 

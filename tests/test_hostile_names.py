@@ -11,7 +11,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from hostile_names import FORGED, HOSTILE, assert_harmless, hostile_onnx
 from manycore import nets
 from models import mobilenet_like, save, to_onnx
+from npuscope import child
 from npuscope.cli import main as cli
 from npuscope.cli import output
 
@@ -141,8 +141,10 @@ def test_pools(capsys: Capture) -> None:
 
 @contextmanager
 def served(*words: str) -> Iterator[str]:
-    command = [sys.executable, "-c", START, "board", "serve", *words, "--tcp", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as board:
+    command = [*child.command(), "-c", START, "board", "serve", *words, "--tcp", "0", "--json"]
+    with subprocess.Popen(
+        command, env=child.environment(), stdout=subprocess.PIPE, text=True
+    ) as board:
         try:
             assert board.stdout is not None
             yield json.loads(board.stdout.readline())["address"]

@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from fake_device import FakeDevice
 from models import dense_net, save, to_tflite
+from npuscope import child
 from npuscope.board import listeners
 from npuscope.board.listeners import PtyListener, TcpListener
 from npuscope.board.server import VirtualBoard
@@ -131,8 +131,10 @@ sys.exit(board.run(parser.parse_args(sys.argv[1:])))
 
 def test_the_verb_serves_what_it_compiled(tmp_path: Path) -> None:
     model = str(save(tmp_path, "small.tflite", to_tflite(dense_net())))
-    command = [sys.executable, "-c", _VERB, "serve", model, model, "--tcp", "0", "--json=-"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [*child.command(), "-c", _VERB, "serve", model, model, "--tcp", "0", "--json=-"]
+    with subprocess.Popen(
+        command, env=child.environment(), stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
         try:

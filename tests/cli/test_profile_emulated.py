@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from models import mobilenet_like, save, to_tflite
+from npuscope import child
 from npuscope.cli.main import main
 
 for module in ("ziglang", "unicorn", "elftools"):
@@ -57,8 +57,10 @@ def test_profile_on_the_emulated_board(model: Path, capsys: Capture) -> None:
 @contextmanager
 def served(*words: object) -> Iterator[dict[str, Any]]:
     """What `npuscope board serve` says in its first line, while it serves."""
-    command = [sys.executable, "-c", START, "board", "serve", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as board:
+    command = [*child.command(), "-c", START, "board", "serve", *map(str, words)]
+    with subprocess.Popen(
+        command, env=child.environment(), stdout=subprocess.PIPE, text=True
+    ) as board:
         try:
             assert board.stdout is not None
             yield json.loads(board.stdout.readline())

@@ -12,6 +12,7 @@ import pytest
 
 from npuscope.graph.load import load_model
 from npuscope.graph.run import run
+from npuscope.profile.runtimes import Kernels, litert_interpreter
 
 schema = pytest.importorskip(
     "ai_edge_litert.schema_py_generated", reason="ai_edge_litert is not installed"
@@ -119,13 +120,7 @@ def reference(model: bytes, values: list[np.ndarray], number: int = 0) -> np.nda
 
 def references(model: bytes, values: list[np.ndarray], plain: bool = False) -> list[np.ndarray]:
     """All outputs; `plain` takes the kernels that LiteRT runs by default, without delegates."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    kernels = OpResolverType.BUILTIN_REF
-    if plain:
-        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kernels)
-    interpreter.allocate_tensors()
+    interpreter = litert_interpreter(model, Kernels.DEFAULT if plain else Kernels.REFERENCE)
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()

@@ -13,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from npuscope.graph.load import load_model
 from npuscope.graph.model import Numerics
 from npuscope.graph.run import run
+from npuscope.profile.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 
 class Model:
@@ -72,9 +73,7 @@ def compare(folder: Path, model: bytes, seed: int = 0) -> tuple[int, int]:
     """(differing elements, elements) on seeded inputs; no difference may pass one step."""
     path = folder / "one.onnx"
     path.write_bytes(model)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(model)
     rng = np.random.default_rng(seed)
     values = {
         i.name: rng.integers(-128, 127, i.shape, np.int8, endpoint=True)

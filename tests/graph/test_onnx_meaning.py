@@ -11,8 +11,9 @@ from models import save
 from models_onnx_cases import CASES
 from npuscope.graph import DType, Graph, Tensor, load_model
 from npuscope.graph.run import run
+from npuscope.profile.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 
 def quantized(x: np.ndarray, tensor: Tensor) -> np.ndarray:
@@ -32,9 +33,7 @@ def in_steps(y: np.ndarray, tensor: Tensor) -> np.ndarray:
 def test_case(tmp_path: Path, name: str) -> None:
     path = save(tmp_path, "model.onnx", CASES[name]())
     graph: Graph = load_model(path)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(str(path), options)
+    session = onnxruntime_session(str(path))
     (entry,) = session.get_inputs()
     source = graph.tensor(graph.inputs[0])
     x = np.random.default_rng(3).normal(0, 1, source.shape).astype(np.float32)

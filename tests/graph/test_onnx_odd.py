@@ -12,8 +12,9 @@ from onnx import TensorProto
 from models import OnnxWriter, save
 from npuscope.graph import load_model
 from npuscope.graph.run import run
+from npuscope.profile.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 CASES: dict[str, Callable[[OnnxWriter, np.random.Generator], str]] = {}
 
@@ -177,9 +178,7 @@ def test_case(name: str, tmp_path: Path) -> None:
         1 if source.dtype.is_float else 9
     )
     values = values.astype(source.dtype.numpy)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(data)
     (wanted,) = session.run(None, {"x": values})
     found, quant = run(graph, {"x": values})["y"], graph.tensors["y"].quant
     if quant is not None:

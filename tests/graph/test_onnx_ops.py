@@ -12,8 +12,9 @@ from models import OnnxWriter, save
 from models_onnx_ops import CASES, OpCase
 from npuscope.graph import Graph, load_model
 from npuscope.graph.run import run
+from npuscope.profile.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 X_SCALE, X_ZERO = 0.021, 2
 
@@ -32,10 +33,7 @@ def model(case: OpCase, quantized: bool) -> bytes:
 
 
 def wanted(data: bytes, x: np.ndarray) -> np.ndarray:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(data)
     return np.asarray(session.run(None, {"x": x})[0])
 
 

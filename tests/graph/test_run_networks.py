@@ -9,6 +9,7 @@ import pytest
 
 from npuscope.graph import Graph, Tensor, load_model
 from npuscope.graph.run import run, trace
+from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 
 # network -> seeded inputs
 NETWORKS = {
@@ -53,16 +54,9 @@ def seeded(tensor: Tensor, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_tensor_is_exact(name: str, shared_models: Path) -> None:
-    litert = pytest.importorskip(
-        "ai_edge_litert.interpreter", reason="ai_edge_litert is not installed"
-    )
+    pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
     path = shared_models / f"{name}.tflite"
-    interpreter = litert.Interpreter(
-        str(path),
-        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
-        experimental_preserve_all_tensors=True,
-    )
-    interpreter.allocate_tensors()
+    interpreter = litert_interpreter(str(path), keep_all=True)
     details = {detail["name"]: detail["index"] for detail in interpreter.get_tensor_details()}
     graph = load_model(path)
     source = graph.tensors[graph.inputs[0]]
@@ -91,11 +85,9 @@ ONNX_NETWORKS = (
 @pytest.mark.parametrize("name", ONNX_NETWORKS)
 def test_outputs_are_those_of_onnxruntime(name: str, shared_models: Path) -> None:
     """Ties inside may go the other way; in these networks they never reach the output."""
-    ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     path = shared_models / f"{name}.onnx"
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(str(path))
     graph = load_model(path)
     source = graph.tensors[graph.inputs[0]]
     values = seeded(source, 0)

@@ -16,6 +16,7 @@ from npuscope.manycore.adapters.model import Sheet
 from npuscope.manycore.adapters.registry import find_adapter, read_sheet
 from npuscope.manycore.adapters.tables import sheet_trace
 from npuscope.profile.model import Provenance
+from npuscope.profile.runtimes import onnxruntime_session
 from npuscope.trace_model import check
 
 RUNS = 3
@@ -44,12 +45,8 @@ def network() -> bytes:
 @pytest.fixture(scope="module")
 def profile_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile that onnxruntime has written."""
-    runtime = pytest.importorskip("onnxruntime")
-    options = runtime.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(tmp_path_factory.mktemp("ort") / "profile")
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = runtime.InferenceSession(network(), options, providers=["CPUExecutionProvider"])
+    pytest.importorskip("onnxruntime")
+    session = onnxruntime_session(network(), str(tmp_path_factory.mktemp("ort") / "profile"))
     for _ in range(RUNS):
         session.run(None, {"x": np.ones((1, 3, 64, 64), np.float32)})
     return Path(session.end_profiling())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npuscope import child
 from npuscope.graph.model import Graph, Numerics
 from npuscope.whole_file import work_folder
 
@@ -48,16 +48,9 @@ def outside_outputs(
 
 
 def _run_child(arguments: tuple[str, ...], samples: int) -> bool:
-    # -P: with -m alone, modules that lie in the working directory would be run.
-    name = arguments[0]
-    command = [sys.executable, "-P", "-m", "npuscope.profile.outside_child", *arguments]
+    name, timeout_s = arguments[0], _SECONDS_A_SAMPLE * (samples + 1)
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            timeout=_SECONDS_A_SAMPLE * (samples + 1),
-            check=False,
-        )
+        done = child.run_module("npuscope.profile.outside_child", *arguments, timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         _log.warning("%s did not finish: its comparison is left out", name)
         return False

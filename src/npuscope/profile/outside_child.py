@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.profile.runtimes import Kernels, litert_interpreter, onnxruntime_session
+
 Arrays = list[np.ndarray]
 Runtime = Callable[[Arrays], Arrays]
 
@@ -44,19 +46,12 @@ def _litert(model: str, kernels: str) -> Runtime:
 
 def _interpreter(model: str, kernels: str) -> Any:
     """Some operators have no reference kernel in the version that a file asks for."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    def made(kind: Any) -> Any:
-        interpreter = Interpreter(model_path=model, experimental_op_resolver_type=kind)
-        interpreter.allocate_tensors()
-        return interpreter
-
     try:
-        return made(OpResolverType.BUILTIN_REF)
+        return litert_interpreter(model)
     except (ValueError, RuntimeError):
         if kernels != "any":
             raise
-        return made(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+        return litert_interpreter(model, Kernels.DEFAULT)
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
@@ -66,12 +61,7 @@ def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarra
 
 
 def _onnxruntime(model: str, scales: dict[str, np.ndarray]) -> Runtime:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(model)
     nodes = session.get_inputs()
 
     def run(inputs: Arrays) -> Arrays:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +10,9 @@ from typing import Any
 
 import pytest
 
-import npuscope
+from npuscope import child
 
 PATIENCE_S = 60.0
-
-
-def with_this_npuscope() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
 
 
 class Drivers:
@@ -30,8 +24,8 @@ class Drivers:
     def start(self, spec: Path, *more: str) -> subprocess.Popen[bytes]:
         code = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
         process = subprocess.Popen(
-            [sys.executable, "-c", code, "sweep", str(spec), *more],
-            env=with_this_npuscope(),
+            [*child.command(), "-c", code, "sweep", str(spec), *more],
+            env=child.environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from advice.sweep.processes import with_this_npuscope
 from advice.sweep.samples import lines_of, row
+from npuscope import child
 from npuscope.advice.sweep.journal import opened, read_rows
 from npuscope.errors import FileError, UsageError
 
@@ -106,8 +105,8 @@ with opened(Path(sys.argv[1])):
 def test_the_lock_of_a_dead_sweep_is_free(tmp_path: Path) -> None:
     store = tmp_path / "s.jsonl"
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(store)],
-        env=with_this_npuscope(),
+        [*child.command(), "-c", HOLD, str(store)],
+        env=child.environment(),
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -57,7 +57,11 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     script = tmp_path / "worker.py"
     script.write_text(FAKE)
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
-    monkeypatch.setattr(pool, "_command", lambda: [sys.executable, "-S", str(script)])
+
+    def start(name: str, variables: dict[str, str], **pipes: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-S", str(script)], **pipes)
+
+    monkeypatch.setattr(pool.child, "start_module", start)
 
     def run(*names: str, jobs: int = 2, timeout_s: float | None = None) -> list[dict[str, Any]]:
         for name in names:

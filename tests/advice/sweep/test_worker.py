@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from advice.sweep.processes import PATIENCE_S, with_this_npuscope
+from advice.sweep.processes import PATIENCE_S
 from advice.sweep.samples import runs_of, small_sweep
+from npuscope import child
 
 # The worker with another function for its runs.
 PLAYED = """
@@ -31,8 +31,8 @@ worker.main()
 @contextmanager
 def started(*command: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, *command],
-        env=with_this_npuscope(),
+        [*child.command(), *command],
+        env=child.environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,15 +6,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import npuscope
 from board.emulated.programs import program
+from npuscope import child
 from npuscope.board.client_exchange import Timeouts
 from npuscope.board.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
 from npuscope.board.emulated.faults import FaultError
@@ -187,19 +185,18 @@ def test_a_killed_process_is_told(echo: EmulatedMachine) -> None:
 def test_the_process_ends_with_its_owner() -> None:
     """Nobody says stop: its input just closes."""
     near, far = socket.socketpair()
-    source = str(Path(npuscope.__file__).parents[1])
-    child = subprocess.Popen(
-        [sys.executable, "-m", "npuscope.board.emulated.child", str(far.fileno())],
+    board = child.start_module(
+        "npuscope.board.emulated.child",
+        str(far.fileno()),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         pass_fds=(far.fileno(),),
-        env={**os.environ, "PYTHONPATH": source},
     )
     far.close()
-    with near, child:
-        assert child.stdin is not None
-        child.stdin.close()
-        assert child.wait(_WAIT_S) == 0
+    with near, board:
+        assert board.stdin is not None
+        board.stdin.close()
+        assert board.wait(_WAIT_S) == 0
 
 
 def test_what_is_no_firmware_is_refused() -> None:

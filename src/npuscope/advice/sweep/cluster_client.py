@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from npuscope import child
 from npuscope.advice.sweep.options import SweepOptions, Tls
 from npuscope.errors import DeviceError, FileError, UsageError
 
@@ -116,6 +117,8 @@ def _own(stack: ExitStack, options: SweepOptions) -> Client:
             "it needs the package bokeh", where="--dashboard", hint="pip install bokeh"
         )
     stack.enter_context(dask.config.set(_CONFIG if options.dashboard else _CONFIG | _WITHOUT_PAGES))
+    # As long as the cluster lives: workers that died are replaced.
+    stack.enter_context(child.safe_spawning())
     cluster = LocalCluster(
         n_workers=options.local_cluster,
         threads_per_worker=1,

@@ -11,18 +11,18 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-import npuscope
+from npuscope import child
 from npuscope.advice.sweep.answers import Keep, answer_of, deadly_row, overdue_row
 from npuscope.advice.sweep.runs import Run
 from npuscope.advice.sweep.waiting import Waiting
 
+_MODULE = "npuscope.advice.sweep.worker"
 # Workers share the cores; threads inside them would only stand in each other's way.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_ONE_THREAD = dict.fromkeys(_THREADS, "1")
 _CHUNK = 1 << 16
 _TICK_S = 0.2  # how late a time limit may be noticed
 
@@ -47,8 +47,8 @@ class _Worker:
     """A process, and the run that it is busy with."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
+        self.process = child.start_module(
+            _MODULE, variables=_ONE_THREAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.run: Run | None = None
         self.last_model = ""
@@ -151,22 +151,6 @@ class _Pool:
         elif run is not None and not self._waiting.put_back(run):
             self._keep(deadly_row(run, how))
         self._hire()
-
-
-def _command() -> list[str]:
-    """The same Python; -P keeps modules of the current folder out."""
-    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
-    return [sys.executable, "-P", *optimized, "-m", "npuscope.advice.sweep.worker"]
-
-
-def _environment() -> dict[str, str]:
-    ours = str(Path(npuscope.__file__).parents[1])
-    paths = [ours, os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        **dict.fromkeys(_THREADS, "1"),
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }
 
 
 def _spelled(code: int) -> str:

@@ -7,14 +7,12 @@ import os
 import queue
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
-import npuscope
+from npuscope import child
 from npuscope.board.emulated.control import Decoder, Fields, encode
 from npuscope.board.emulated.faults import FaultError
 from npuscope.errors import DeviceError
@@ -47,17 +45,14 @@ class ChildProcess:
         self._listener.start()
 
     def _spawn(self, uart: socket.socket, most_memory_bytes: int) -> subprocess.Popen[bytes]:
-        package = str(Path(npuscope.__file__).parents[1])
-        # The child finds this very package, also where it is not installed.
-        paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        arguments = [str(uart.fileno()), str(most_memory_bytes)]
-        return subprocess.Popen(
-            [sys.executable, "-m", "npuscope.board.emulated.child", *arguments],
+        return child.start_module(
+            "npuscope.board.emulated.child",
+            str(uart.fileno()),
+            str(most_memory_bytes),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             pass_fds=(uart.fileno(),),
-            env={**os.environ, "PYTHONPATH": paths},
         )
 
     @property

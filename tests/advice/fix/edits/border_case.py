@@ -13,6 +13,7 @@ from npuscope.advice.fix.request import Network, Request
 from npuscope.graph import Graph
 from npuscope.graph.edit import NotFitting, open_document
 from npuscope.graph.load import is_tflite, read_model
+from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.rules.finding import Value
 
 
@@ -53,12 +54,7 @@ def outside(data: bytes, seed: int = 0, batch: int = 1) -> dict[str, np.ndarray]
 
 
 def _litert(data: bytes, random: np.random.Generator) -> dict[str, np.ndarray]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter = Interpreter(
-        model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
+    interpreter = litert_interpreter(data)
     for detail in interpreter.get_input_details():
         values = random.integers(-128, 127, detail["shape"], endpoint=True)
         interpreter.set_tensor(detail["index"], values.astype(detail["dtype"]))
@@ -68,9 +64,7 @@ def _litert(data: bytes, random: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def _onnxruntime(data: bytes, random: np.random.Generator, batch: int) -> dict[str, np.ndarray]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(data)
     values = {
         entry.name: random.uniform(
             -1, 1, [size if isinstance(size, int) else batch for size in entry.shape]

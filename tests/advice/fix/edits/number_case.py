@@ -14,6 +14,7 @@ from npuscope.advice.fix.seeded import as_given, real
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.load import is_tflite
 from npuscope.graph.model import Tensor
+from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.program.model import EpochKind
 
 IN_SCALE, IN_ZERO = 1 / 64, -3
@@ -53,11 +54,7 @@ def _fitting(tensor: Tensor, dtype: Any, values: np.ndarray) -> np.ndarray:
 
 
 def _litert(data: bytes, tensors: list[Tensor], values: list[np.ndarray]) -> list[np.ndarray]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    kernels = OpResolverType.BUILTIN_REF
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
-    interpreter.allocate_tensors()
+    interpreter = litert_interpreter(data)
     for detail, tensor, value in zip(interpreter.get_input_details(), tensors, values, strict=True):
         interpreter.set_tensor(detail["index"], _fitting(tensor, detail["dtype"], value))
     interpreter.invoke()
@@ -66,9 +63,7 @@ def _litert(data: bytes, tensors: list[Tensor], values: list[np.ndarray]) -> lis
 
 
 def _onnxruntime(data: bytes, tensors: list[Tensor], values: list[np.ndarray]) -> list[np.ndarray]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(data)
     types = {entry.name: entry.type for entry in session.get_inputs()}
     feeds = {
         tensor.name: _fitting(

@@ -1,0 +1,152 @@
+"""The one way to open an outside runtime: results depend on the model, not on this CPU.
+
+onnxruntime's optimised sessions compute quantized layers with integer kernels. On x86 without VNNI
+these add pairs of unsigned times signed products in 16 bits, which saturate. Without optimisation
+a QDQ model is computed in float32; where a file itself asks for an integer kernel, its weights
+take the sign of its activations: the kernels of like signs are exact everywhere. What is left of
+the CPU is the order in which float32 sums are rounded, which can move a result by a step.
+
+LiteRT's reference kernels are plain loops; its default ones choose their arithmetic by CPU.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx
+
+# Ops that multiply integers: places of what has the activations' type (their zero point is a
+# constant, whose type is always known), of the weights and of the weights' zero point.
+_PRODUCTS = {
+    "QLinearConv": (2, 3, 5),
+    "QLinearMatMul": (2, 3, 5),
+    "QGemm": (2, 3, 5),
+    "ConvInteger": (0, 1, 3),
+    "MatMulInteger": (0, 1, 3),
+}
+_HALF = 128  # between int8 and uint8 of the same real value
+_ONLY_FATAL = 4  # errors are raised anyway
+
+
+class Kernels(Enum):
+    """LiteRT's. The default ones are for what has no reference kernel, or a wrong one."""
+
+    REFERENCE = "reference"
+    DEFAULT = "default"
+
+
+def litert_interpreter(
+    model: str | bytes, kernels: Kernels = Kernels.REFERENCE, keep_all: bool = False
+) -> Any:
+    """An interpreter, ready to be given inputs. `keep_all`: tensors inside can be read too."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    types = {
+        Kernels.REFERENCE: OpResolverType.BUILTIN_REF,
+        Kernels.DEFAULT: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    }
+    interpreter = Interpreter(
+        **{"model_path" if isinstance(model, str) else "model_content": model},
+        num_threads=1,
+        experimental_op_resolver_type=types[kernels],
+        experimental_preserve_all_tensors=keep_all,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def onnxruntime_session(model: str | bytes, profile: str | None = None) -> Any:
+    """A session on one thread. `profile`: how the path of a profile that it writes begins."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = _ONLY_FATAL
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
+    providers = ["CPUExecutionProvider"]
+    like = with_like_signs(model)
+    if like is not model:  # a file that it refuses must not run because we have rewritten it
+        onnxruntime.InferenceSession(model, options, providers=providers)
+    return onnxruntime.InferenceSession(like, options, providers=providers)
+
+
+def with_like_signs(model: str | bytes) -> str | bytes:
+    """The model itself if no integers of unlike signs are multiplied in it."""
+    import onnx
+
+    if isinstance(model, bytes):
+        found = onnx.load_model_from_string(model)
+    else:
+        found = onnx.load_model(model, load_external_data=False)
+    if not any(node.op_type in _PRODUCTS for node in found.graph.node):
+        return model
+    if isinstance(model, str):
+        found = onnx.load_model(model)
+    return found.SerializeToString() if _make_signs_alike(found) else model
+
+
+def _make_signs_alike(model: onnx.ModelProto) -> bool:
+    types = _element_types(model)
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        places = _PRODUCTS.get(node.op_type)
+        if places and _are_unlike(node, places, types):
+            _flip_weights(model.graph, node, places, types)
+        model.graph.node.append(node)
+    return len(model.graph.node) > len(nodes)
+
+
+def _element_types(model: onnx.ModelProto) -> dict[str, int]:
+    """Of all tensors whose type is known, by name."""
+    from onnx.shape_inference import infer_shapes
+
+    graph = infer_shapes(model).graph
+    values = (*graph.input, *graph.value_info, *graph.output)
+    known = {value.name: value.type.tensor_type.elem_type for value in values}
+    return known | {tensor.name: tensor.data_type for tensor in graph.initializer}
+
+
+def _are_unlike(node: onnx.NodeProto, places: tuple[int, int, int], types: dict[str, int]) -> bool:
+    from onnx import TensorProto
+
+    pair = {types.get(node.input[place]) for place in places[:2]}
+    return pair == {TensorProto.INT8, TensorProto.UINT8}
+
+
+def _flip_weights(
+    graph: onnx.GraphProto,
+    node: onnx.NodeProto,
+    places: tuple[int, int, int],
+    types: dict[str, int],
+) -> None:
+    """Weights and their zero point move by 128, into the activations' type."""
+    import numpy as np
+    from onnx import TensorProto, numpy_helper
+
+    activations, *moved = places
+    target = types[node.input[activations]]
+    half = _HALF if target == TensorProto.UINT8 else -_HALF
+    stem = f"{node.output[0]}/like"
+    graph.initializer.append(numpy_helper.from_array(np.array(half, np.int32), f"{stem}/half"))
+    node.input.extend([""] * (max(moved) + 1 - len(node.input)))
+    for place in moved:
+        node.input[place] = _moved(graph, node.input[place], f"{stem}/{place}", target)
+
+
+def _moved(graph: onnx.GraphProto, name: str, stem: str, target: int) -> str:
+    from onnx import TensorProto, helper
+
+    half = f"{stem.rpartition('/')[0]}/half"
+    wide = half  # a zero point that is left out is 0
+    if name:
+        cast = helper.make_node("Cast", [name], [f"{stem}/wide"], to=TensorProto.INT32)
+        graph.node.extend([cast, helper.make_node("Add", [f"{stem}/wide", half], [f"{stem}/sum"])])
+        wide = f"{stem}/sum"
+    graph.node.append(helper.make_node("Cast", [wide], [f"{stem}/flipped"], to=target))
+    return f"{stem}/flipped"
