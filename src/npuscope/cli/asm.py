@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
-from pathlib import Path
 
+from npuscope.bounded_file import ASSEMBLY, read_text
 from npuscope.cli.options import add_output
 from npuscope.cli.output import deliver, refuse_overwrite, write_file
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.text import safe_terminal
+from npuscope.whole_file import write_whole
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     _refuse_same(args.source, args.output)
     try:
-        binary = assemble(Path(args.source).read_text(encoding="utf-8", errors="replace"))
+        binary = assemble(read_text(args.source, ASSEMBLY, errors="replace"))
         data = write_binary(binary)
     except NpuscopeError as error:
         where = ", ".join(filter(None, (safe_terminal(args.source), error.where)))
@@ -64,16 +64,4 @@ def _write(path: str, data: bytes, name: str) -> None:
     if path.lower().endswith(".h"):
         write_file(path, write_header({array_name(name): data}))
         return
-    # As write_file does for text: whole or not there.
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, data)

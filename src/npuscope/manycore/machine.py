@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.machine.overrides import apply_overrides
 from npuscope.machine.schema import SchemaError, build
@@ -102,7 +102,7 @@ def load_core_machine(
     if machine_file is None and not overrides:
         return _packaged_machine(name)
     path = Path(machine_file) if machine_file is not None else _packaged(name)
-    table = _read(path)
+    table = read_toml(path, MACHINE)
     machine = _build(table, path)
     if not overrides:
         return machine
@@ -114,7 +114,7 @@ def load_core_machine(
 @lru_cache(maxsize=4)
 def _packaged_machine(name: str) -> CoreMachine:
     path = _packaged(name)
-    return _build(_read(path), path)
+    return _build(read_toml(path, MACHINE), path)
 
 
 def known_core_machines() -> tuple[str, ...]:
@@ -130,15 +130,6 @@ def _packaged(name: str) -> Path:
             hint=f"known: {known}; --machine-file reads another",
         )
     return _FOLDER / f"{name}.toml"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"is not valid TOML: {error}", where=str(path)) from None
 
 
 def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> CoreMachine:

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.errors import FileError
+
 _UINT4, _INT4 = 21, 22  # numbers of ONNX element types
 _SMALL = 64  # elements: bounds and indices, no weights
 
@@ -58,8 +61,8 @@ def read_onnx_file(path: str | Path, data: bytes | None = None) -> OnnxFile | No
 
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(Path(path).read_bytes() if data is None else data)
-    except (DecodeError, RuntimeError, ValueError, OSError):
+        proto.ParseFromString(read_bytes(path, MODEL) if data is None else data)
+    except (DecodeError, RuntimeError, ValueError, FileError):
         return None
     if not proto.HasField("graph") or not proto.graph.node:
         return None
