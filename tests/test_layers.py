@@ -26,7 +26,15 @@ LAYERS = (
     "cli",
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
-SERVING_ALL = ("bounded_file", "errors", "text", "trace_builder", "trace_model", "version", "whole_file")
+SERVING_ALL = (
+    "bounded_file",
+    "errors",
+    "text",
+    "trace_builder",
+    "trace_model",
+    "version",
+    "whole_file",
+)
 BESIDE_CLI = ("api", "demo")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from npuscope.errors import FileError
+from npuscope.errors import OutputError
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def as_file_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise OutputError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
 def _umask() -> int:

@@ -11,7 +11,7 @@ from npuscope.cli.compare import RUN_HELP
 from npuscope.cli.findings_files import add_findings_files, write_findings
 from npuscope.cli.options import add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from npuscope.advice.gate import Gate
@@ -104,7 +104,7 @@ def _append(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise OutputError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
 def _annotate(found: Gate) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from npuscope.errors import FileError
+from npuscope.errors import FileError, OutputError
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
@@ -21,7 +21,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
             for name in files:
                 os.replace(Path(work) / name, folder / name)
     except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(folder)) from None
+        raise OutputError(f"cannot be written: {error.strerror}", where=str(folder)) from None
     return tuple(folder / name for name in files)
 
 

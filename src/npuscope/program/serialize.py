@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
-from npuscope.errors import FileError, InternalError
+from npuscope.errors import FileError, InternalError, OutputError
 from npuscope.program.model import Buffer, Program
 from npuscope.program.records import decode, decode_record, encode
 from npuscope.program.verify import verify
@@ -169,7 +169,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"cannot be made: {error.strerror}", where=str(folder)) from error
+        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from error
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -179,4 +179,4 @@ def _write(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        raise OutputError(f"cannot be written: {error.strerror}", where=str(path)) from error

@@ -20,6 +20,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_csv import network_csv_text
 from npuscope.program.serialize import save
 from npuscope.text import c_identifier, file_name
+from npuscope.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def write_build(
     files |= table_files(program, machine, graph, profile, names)
     for name, content in files.items():
         data = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(data)
+        write_whole(folder / name, data)
     return notes
 
 
