@@ -19,6 +19,7 @@ def find_fault(machine: Machine) -> Fault | None:
 
 def _faults(machine: Machine) -> Iterator[Fault]:
     yield from _required(machine)
+    yield from _convolves(machine)
     yield from _ranges(machine)
     yield from _pools(machine)
     yield from _names(machine)
@@ -30,6 +31,12 @@ def _ranges(machine: Machine) -> Iterator[Fault]:
         in_pool = fault.path.startswith("pools.")
         path = fault.path.replace(".size_bytes", ".size_kib") if in_pool else fault.path
         yield Fault(path, fault.message)
+
+
+def _convolves(machine: Machine) -> Iterator[Fault]:
+    """Lowering chooses how many of them a layer takes."""
+    if not machine.units["CONVACC"]:
+        yield Fault("units.CONVACC", "must be above 0, found 0")
 
 
 def _required(machine: Machine) -> Iterator[Fault]:

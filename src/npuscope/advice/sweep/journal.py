@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from npuscope.advice.sweep.row_schema import check_row
 from npuscope.advice.sweep.runs import ROW_SCHEMA
 from npuscope.bounded_file import STORE, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
@@ -92,6 +93,11 @@ def _whole_lines(path: Path) -> tuple[int, list[Row]]:
             break
         if row is None:
             raise FileError(f"line {number} is not a run", where=str(path))
+        try:
+            check_row(row)
+        except FileError as error:
+            where = f"{path}: line {number}: {error.where}"
+            raise FileError(error.message, where=where) from None
         rows.append(row)
         whole += len(line) + 1
     return whole, rows
@@ -102,8 +108,7 @@ def _parsed(line: bytes) -> Row | None:
         row = parse_json(line)
     except ValueError:
         return None
-    fine = isinstance(row, dict) and row.get("schema") == ROW_SCHEMA
-    return row if fine and isinstance(row.get("key"), str) and "status" in row else None
+    return row if isinstance(row, dict) and row.get("schema") == ROW_SCHEMA else None
 
 
 @contextmanager
