@@ -43,10 +43,10 @@ _ENDINGS: dict[str, dict[str, Any]] = {
         "internal_ram_bytes": Room,
         "external_ram_bytes": Room,
         "weights_bytes": Room,
-        "notes": tuple[str, ...],
     },
     "failed": {"error": dict[str, str]},
 }
+_OPTIONAL: dict[str, Any] = {"notes": tuple[str, ...]}
 _ERROR = ("kind", "message", "where", "hint")
 
 
@@ -61,7 +61,9 @@ def check_row(row: dict[str, Any]) -> None:
             raise FileError("this column is missing", where=name)
         decode(row[name], kind, name)
     for name, value in row.items():
-        if name not in columns and not _is_cell(value):
+        if name in _OPTIONAL:
+            decode(value, _OPTIONAL[name], name)
+        elif name not in columns and not _is_cell(value):
             raise FileError("expected a single value", where=safe_terminal(name))
     missing = [part for part in _ERROR if "error" in ending and part not in row["error"]]
     if missing:
