@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import FileError
@@ -54,6 +55,9 @@ OWN = Kind("a file of npuscope's own", 256 << 20)
 
 MOST_DEPTH = 64  # lists and tables in one another; vendor files have up to 12
 MOST_BITS = 128  # of a whole number; real ones have at most 64
+_CHUNK = 1 << 20
+# What numpy raises on headers that are damaged, or claim more than there is.
+_NO_ARRAY = (ValueError, TypeError, OverflowError, SyntaxError, EOFError, TokenError, MemoryError)
 # Opening a pipe must not wait for a writer, opening a terminal must not adopt it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _FLAGS |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -93,17 +97,23 @@ def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
     """The whole content."""
     with opened(path, hint=hint) as file:
         size = os.fstat(file.fileno()).st_size
-        if size <= kind.most_bytes:
-            # Files of /proc say 0, and a file may grow while it is read.
-            data = file.read(kind.most_bytes + 1 if size == 0 else size + 1)
-            size = max(size, len(data))
-        if size > kind.most_bytes:
-            raise FileError(
-                f"has {size:,} bytes, {kind.name} has at most {kind.most_bytes:,}",
-                where=str(path),
-                hint=hint,
-            )
+        check_size(path, size, kind, hint=hint)
+        data = file.read(size)
+        # Files of /proc say 0, and a file may grow while it is read.
+        while more := file.read(_CHUNK):
+            data += more
+            check_size(path, len(data), kind, hint=hint)
         return data
+
+
+def check_size(path: str | Path, size_bytes: int, kind: Kind, *, hint: str = "") -> None:
+    """For those who read part by part, too."""
+    if size_bytes > kind.most_bytes:
+        raise FileError(
+            f"has {size_bytes:,} bytes, {kind.name} has at most {kind.most_bytes:,}",
+            where=str(path),
+            hint=hint,
+        )
 
 
 def read_head(path: str | Path, count: int) -> bytes:
@@ -152,7 +162,7 @@ def read_array(path: str | Path) -> np.ndarray:
         raise FileError("holds several arrays, expected one .npy", where=str(path))
     try:
         found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, TypeError, OverflowError, SyntaxError, EOFError, MemoryError) as error:
+    except _NO_ARRAY as error:
         reason = safe_terminal(str(error).partition("\n")[0][:200])
         raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None
     return np.asarray(found)

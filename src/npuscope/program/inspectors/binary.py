@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.bounded_file import opened
+from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.program.inspectors.sample import Found, Sample, plain
 
@@ -186,6 +186,7 @@ def is_raw_image(sample: Sample) -> bool:
 
 def inspect_raw_image(sample: Sample) -> Found:
     used, end, at = 0, 0, 0
+    check_size(sample.path, sample.size, CORE_BUFFER)
     with opened(sample.path) as file:
         while chunk := file.read(_CHUNK):
             places = np.flatnonzero(np.frombuffer(chunk, np.uint8))
