@@ -113,7 +113,7 @@ def test_a_latency_without_end(program: Path, capsys: Capture) -> None:
     ("pairs", "told"),
     [
         (
-            ("clocks.dvfs_mhz=[0.001]", "clocks.dvfs_period_us=1e9"),
+            ("clocks.dvfs_mhz=[0.001]", "clocks.dvfs_period_us=1e9", "dma.issue_cycles=1e9"),
             "one inference takes more than 600 s of the machine's time",
         ),
         (
