@@ -21,6 +21,7 @@ from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.program.model import Program
+from npuscope.whole_file import as_file_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +163,8 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     if made.graph is None:
         raise UsageError("this is a compiled program already", hint="give a .tflite or .onnx model")
     profile = run_estimate(made.program, made.machine, made.graph)
-    folder.mkdir(parents=True, exist_ok=True)
+    with as_file_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return write_build(folder, made.program, made.machine, made.graph, profile, names)
 
 

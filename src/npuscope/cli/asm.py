@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
+from npuscope.bounded_file import ASSEMBLY, read_text
 from npuscope.cli.options import add_output
 from npuscope.cli.output import deliver, refuse_overwrite, write_file
 from npuscope.errors import FileError, NpuscopeError, UsageError
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     _refuse_same(args.source, args.output)
     try:
-        binary = assemble(Path(args.source).read_text(encoding="utf-8", errors="replace"))
+        binary = assemble(read_text(args.source, ASSEMBLY, errors="replace"))
         data = write_binary(binary)
     except NpuscopeError as error:
         where = ", ".join(filter(None, (safe_terminal(args.source), error.where)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_model, add_output, add_target, api_options
-from npuscope.cli.output import deliver, dump, working
-from npuscope.whole_file import new_folder
+from npuscope.cli.output import deliver, dump, working, write_file
+from npuscope.whole_file import fresh, new_folder
 
 _DEFAULT_FOLDER = "npuscope-demo"
 
@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
             folder = made_folder.path
             save(made.program, folder / "program")
             text = f"{profile_text(profile, full=True)}\n{reasons}"
-            (folder / "report.txt").write_text(text, encoding="utf-8")
-            (folder / "report.json").write_text(dump(result), encoding="utf-8")
+            write_file(folder / "report.txt", text)
+            write_file(folder / "report.json", dump(result))
             page = profile_page(profile, explanation.findings, made, explanation.verdict)
-            (folder / "report.html").write_text(page, encoding="utf-8")
-            with (folder / "report.perfetto-trace").open("wb") as file:
+            write_file(folder / "report.html", page)
+            with fresh(folder / "report.perfetto-trace") as file:
                 write_perfetto(trace_of_profile(profile, made.program), file)
     names = "report.txt, report.json, report.html, report.perfetto-trace and program/"
     where = f"{names} are in {args.output}"

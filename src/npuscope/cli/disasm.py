@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.bounded_file import BLOBS, read_bytes
 from npuscope.cli.options import add_output
 from npuscope.cli.output import deliver, refuse_overwrite, write_file
 from npuscope.errors import FileError, UsageError
@@ -47,7 +48,7 @@ def _read(path: str) -> dict[str, EcBinary]:
     from npuscope.program.ec_blob.binary import read_binary
     from npuscope.program.ec_blob.header import read_header
 
-    data = Path(path).read_bytes()
+    data = read_bytes(path, BLOBS)
     try:
         if not path.lower().endswith(".h"):
             return {Path(path).name: read_binary(data)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, dump, refuse_overwrite, working
 from npuscope.errors import FileError, UsageError
@@ -75,7 +76,7 @@ def _subject(args: argparse.Namespace) -> _Subject:
     profile, own = _profile(args)
     graph = own or _graph(args)
     path = Path(args.source if own else args.model)
-    data = path.read_bytes()
+    data = read_bytes(path, MODEL)
     nodes = tflite_nodes(graph) if is_tflite(data) else onnx_nodes(onnx_proto(data))
     subject = _Subject(path, data, graph, nodes, profile, layer_costs(profile, graph))
     if not subject.annotated:

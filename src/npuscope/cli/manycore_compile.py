@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_output, parse_overrides, parse_shapes
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError
+from npuscope.errors import FileError, OutputError
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _write(folder: Path, program: CoreProgram) -> Path:
     except FileExistsError:
         raise FileError("is a file, expected a folder", where=str(folder)) from None
     except OSError as error:
-        raise FileError(f"cannot be made: {error.strerror}", where=str(folder)) from None
+        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
     write_files(folder, {FILE_NAME: write_program(program)})
     return folder / FILE_NAME
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.cli.vendor_output import add_vendor_output, logged
 from npuscope.errors import FileError, UsageError
@@ -174,21 +175,14 @@ def _beside(source: Path) -> Path:
 def _bytes(path: Path) -> bytes:
     from npuscope.board.emulated.memory_map import FLASH_BYTES
 
-    try:
-        size = path.stat().st_size
-        if size > FLASH_BYTES:
-            raise FileError(
-                f"has {size:,} bytes, the board's flash {FLASH_BYTES:,}",
-                where=safe_terminal(str(path)),
-            )
-        with path.open("rb") as file:
-            return file.read(FLASH_BYTES)
-    except OSError as error:
+    hint = "`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)"
+    data = read_bytes(path, LOADABLE, hint=hint)
+    if len(data) > FLASH_BYTES:
         raise FileError(
-            f"cannot be read: {error.strerror}",
+            f"has {len(data):,} bytes, the board's flash {FLASH_BYTES:,}",
             where=safe_terminal(str(path)),
-            hint="`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)",
-        ) from None
+        )
+    return data
 
 
 def _packaged(folder: Path) -> tuple[bytes, bytes | None]:

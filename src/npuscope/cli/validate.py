@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from npuscope.bounded_file import read_array
 from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError, UsageError
-
-if TYPE_CHECKING:
-    import numpy as np
+from npuscope.errors import UsageError
 
 _FAILED = 1
 
@@ -38,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     if args.seeds < 1:
         raise UsageError(f"expected at least 1 seed, found {args.seeds}", where="--seeds")
-    inputs = [_load(Path(name)) for name in args.inputs] if args.inputs else None
+    inputs = [read_array(name) for name in args.inputs] if args.inputs else None
     from npuscope import api
     from npuscope.report.validation import validation_json, validation_text
 
@@ -48,19 +44,3 @@ def run(args: argparse.Namespace) -> int:
         )
     deliver(args, validation_text(result), validation_json(result))
     return 0 if result.passed else _FAILED
-
-
-def _load(path: Path) -> np.ndarray:
-    import numpy as np
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise FileError(
-            f"cannot be read: {error.strerror or 'not a .npy file'}", where=str(path)
-        ) from None
-    except (ValueError, EOFError) as error:
-        raise FileError(f"is not a .npy array: {error}", where=str(path)) from None
-    if not isinstance(array, np.ndarray):
-        raise FileError("holds several arrays, expected one .npy", where=str(path))
-    return array

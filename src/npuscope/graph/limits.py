@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from npuscope.bounded_file import MODEL
 from npuscope.errors import FileError
 
-MAX_FILE_BYTES = 512 << 20
+MAX_FILE_BYTES = MODEL.most_bytes
 MAX_OPS = 100_000
 MAX_TENSORS = 400_000
 MAX_RANK = 16

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from npuscope.errors import InternalError, NpuscopeError
 from npuscope.program.geometry import reach
-from npuscope.program.model import Buffer, Epoch, Group, Program
+from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal
 
@@ -68,6 +68,14 @@ def _epoch_order(program: Program) -> Iterator[Problem]:
     for before, after in pairwise(program.epochs):
         if after.number <= before.last_number:
             yield after.name, f"the number does not follow {before.last_number}"
+
+
+def _epoch_work(program: Program) -> Iterator[Problem]:
+    """None stands for work that is not known."""
+    for epoch in program.epochs:
+        known = epoch.kind is EpochKind.HW and epoch.groups is not None
+        if known and not any(group.units for group in epoch.groups or ()):
+            yield epoch.name, "the epoch runs on hardware and configures no unit"
 
 
 def _unique_names(program: Program) -> Iterator[Problem]:
@@ -219,6 +227,7 @@ def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:
 
 RULES: dict[str, Rule] = {
     "epoch-order": _epoch_order,
+    "epoch-work": _epoch_work,
     "unique-names": _unique_names,
     "unique-units": _unique_units,
     "links": _links,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advice.sweep.samples import lines_of, row
+from advice.sweep.samples import failed, lines_of, row
 from npuscope import child
 from npuscope.advice.sweep.journal import opened, read_rows
 from npuscope.errors import FileError, UsageError
@@ -34,7 +34,7 @@ def test_cut_anywhere_it_keeps_the_whole_rows_and_goes_on(tmp_path: Path) -> Non
     store = tmp_path / "s.jsonl"
     with opened(store) as journal:
         for key in "abc":
-            journal.append({"key": key, "status": "ok"})  # short: every offset is tried
+            journal.append(row(key))
     data = store.read_bytes()
     for size in range(len(data) + 1):
         store.write_bytes(data[:size])
@@ -63,7 +63,7 @@ def test_a_broken_line_in_between_is_an_error(tmp_path: Path) -> None:
 def test_a_run_that_was_done_again_counts_once(tmp_path: Path) -> None:
     store = tmp_path / "s.jsonl"
     with opened(store) as journal:
-        journal.append(row("a", status="failed"))
+        journal.append(failed("a"))
         journal.append(row("b"))
         journal.append(row("a", total_ms=7.0))
     assert read_rows(store) == [row("a", total_ms=7.0), row("b")]
