@@ -230,8 +230,9 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
 
 
 def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
-    pool, offset = homes[buffer.view_of or buffer.name]
-    return buffer.placed(pool, offset)
+    """Views go with what they show; a pool that a file refers to as a whole stays."""
+    home = homes.get(buffer.view_of or buffer.name)
+    return buffer if home is None else buffer.placed(*home)
 
 
 def _with_use(pools: tuple[Pool, ...], memory: Memory) -> tuple[Pool, ...]:

@@ -98,16 +98,6 @@ def check_stages(count: int, where: str) -> None:
         )
 
 
-def check_macs(macs: int, where: str) -> None:
-    if macs > MAX_MACS:
-        raise ModelError(
-            f"one op would take {macs:,} multiply-accumulates, more than the {MAX_MACS:,} that "
-            "we accept",
-            where=where,
-            hint="check the sizes of its input and its kernel",
-        )
-
-
 def check_run(size_bytes: int, macs: int, where: str) -> None:
     """Before an op of the reference executor runs."""
     hint = "estimate and explain work without running it; give a smaller input to run it"

@@ -64,7 +64,7 @@ def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
     if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
         return None
-    byte = tensor.quant.zero_point + round(value / tensor.quant.scale)
+    byte = tensor.quant.zero_point + np.rint(value / tensor.quant.scale)  # may be infinite
     return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
 
 
