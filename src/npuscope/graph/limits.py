@@ -23,7 +23,7 @@ MAX_LIST = 4096  # whole numbers that an op takes as axes, sizes or pads
 # What it may ask for: small files can name large work.
 MAX_MACS = 2**56  # of one op; sums over a network stay in 64 bits
 MAX_COMPUTED_BYTES = 128 << 20  # constants computed from constants, in one network
-MAX_KERNEL_PIECES = 16_384  # of one convolution
+MAX_KERNEL_PIECES = 4_096  # of one convolution or pool
 MAX_STAGES = 400_000  # that the ops of one network are lowered to
 MAX_RUN_BYTES = 1 << 30  # of one inference in the reference executor
 MAX_RUN_MACS = 2**40
@@ -78,13 +78,13 @@ class Computed:
 
 
 def check_pieces(count: int, where: str) -> None:
-    """Of a kernel that is larger than the unit's."""
+    """Of a window that is larger than the unit's."""
     if count > MAX_KERNEL_PIECES:
         raise ModelError(
-            f"the kernel with its dilation would be cut into {count:,} pieces, more than the "
+            f"its window, with the dilation, would be cut into {count:,} pieces, more than the "
             f"{MAX_KERNEL_PIECES:,} that we accept",
             where=where,
-            hint="use a smaller kernel or a smaller dilation",
+            hint="use a smaller window or a smaller dilation",
         )
 
 

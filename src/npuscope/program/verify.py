@@ -38,8 +38,8 @@ def check_foreign(program: Program, where: str) -> None:
 
     Files of other compilers may break the other rules, which concern what can be executed.
     """
-    for name in _FOREIGN_RULES:
-        for place, what in RULES[name](program):
+    for name, rule in _FOREIGN_RULES.items():
+        for place, what in rule(program):
             raise FileError(
                 f"{safe_terminal(what)} (rule '{name}')",
                 where=f"{where}: {safe_terminal(place)}",
@@ -175,19 +175,16 @@ def _named_pools(program: Program) -> Iterator[Problem]:
 def _figures(program: Program) -> Iterator[Problem]:
     """Times are divided by them."""
     for pool in program.pools:
-        if pool.byte_width < 1 or not 0 < pool.freq_ratio < inf:
+        if pool.size_bytes and (pool.byte_width < 1 or not 0 < pool.freq_ratio < inf):
             yield (
                 f"pool '{pool.name}'",
                 f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio}",
             )
-    for where, unit in _units(program):
-        if isinstance(unit, Streng) and min(unit.batch_depth, unit.element_bytes) < 1:
-            depth, size = unit.batch_depth, unit.element_bytes
-            yield where, f"it moves {depth} elements of {size} bytes at a time"
 
 
 def _engines(program: Program) -> Iterator[Problem]:
     """Every byte an engine touches lies in its buffer."""
+    yield from _named_buffers(program)
     buffers = program.buffer_map()
     for where, unit in _units(program):
         if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
@@ -273,19 +270,16 @@ RULES: dict[str, Rule] = {
     "links": _links,
     "call-buffers": _call_buffers,
     "interface": _interface,
-    "named-buffers": _named_buffers,
-    "named-pools": _named_pools,
-    "figures": _figures,
     "engine-range": _engines,
     "buffer-in-pool": _buffers_in_pools,
     "no-overlap": _overlaps,
 }
-_FOREIGN_RULES = (
-    "unique-names",
-    "links",
-    "call-buffers",
-    "interface",
-    "named-buffers",
-    "named-pools",
-    "figures",
-)
+_FOREIGN_RULES: dict[str, Rule] = {
+    "unique-names": _unique_names,
+    "links": _links,
+    "call-buffers": _call_buffers,
+    "interface": _interface,
+    "named-buffers": _named_buffers,
+    "named-pools": _named_pools,
+    "figures": _figures,
+}

@@ -49,7 +49,7 @@ class Const:
         """The values as a flat array of whole numbers."""
         if self.data.dtype.kind not in "iu" or self.quant is not None:
             raise ModelError(f"whole numbers expected, found {self.type}")
-        return self.data.ravel().astype(np.int64)
+        return self.data.ravel().astype(np.int64, copy=False)
 
     def real(self) -> np.ndarray:
         """The float32 values."""

@@ -201,16 +201,16 @@ def _inside(places: Const, size: int) -> np.ndarray:
     chosen = places.integers()
     if not chosen.size or chosen.min() < -size or chosen.max() >= size:
         raise ModelError(f"indices {chosen[:8].tolist()} of an axis with {size} elements")
-    return np.where(chosen < 0, chosen + size, chosen)
+    return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
 
 
 def _as_range(chosen: np.ndarray) -> range | None:
     """Evenly spaced places; None for others."""
-    steps = np.diff(chosen)
-    step = int(steps[0]) if steps.size else 1
-    if step == 0 or (steps != step).any():
+    first, last = int(chosen[0]), int(chosen[-1])
+    step = int(chosen[1]) - first if len(chosen) > 1 else 1
+    if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
         return None
-    return range(int(chosen[0]), int(chosen[-1]) + (1 if step > 0 else -1), step)
+    return range(first, last + (1 if step > 0 else -1), step)
 
 
 def _gather_any(task: Task) -> None:
