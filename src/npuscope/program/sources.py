@@ -18,6 +18,7 @@ from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
+from npuscope.program.verify import check_foreign
 
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
@@ -27,7 +28,13 @@ _HINT = "give a model, a network.c, a c_info.json, or the folder a compiler wrot
 
 
 def read_program(path: str | Path) -> Program:
-    path = Path(path)
+    program = _read(Path(path))
+    if program.source != "npuscope":
+        check_foreign(program, str(path))
+    return program
+
+
+def _read(path: Path) -> Program:
     if not path.exists():
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
