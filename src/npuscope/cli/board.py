@@ -63,7 +63,7 @@ def _powered(args: argparse.Namespace) -> Iterator[tuple[Served, list[str]]]:
             from npuscope.board.emulated.bridge import Bridge
 
             names = [network.name for network in emulated.info().networks]
-            yield Bridge(emulated.machine.link()), names
+            yield Bridge(emulated.machine), names
         return
     from npuscope.board.server import VirtualBoard
 
