@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from manycore import nets
 from models import mobilenet_like, save, to_onnx
 from npuscope.cli import main as cli
 from npuscope.cli import output
+from processes import started
 
 Capture = pytest.CaptureFixture[str]
 FILE = f"h\x1b[2J\n{FORGED}\u202e<b>.onnx"
@@ -142,13 +142,9 @@ def test_pools(capsys: Capture) -> None:
 @contextmanager
 def served(*words: str) -> Iterator[str]:
     command = [sys.executable, "-c", START, "board", "serve", *words, "--tcp", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as board:
-        try:
-            assert board.stdout is not None
-            yield json.loads(board.stdout.readline())["address"]
-        finally:
-            board.send_signal(signal.SIGINT)
-            board.wait(30)
+    with started(command, stdout=subprocess.PIPE, text=True) as board:
+        assert board.stdout is not None
+        yield json.loads(board.stdout.readline())["address"]
 
 
 def test_a_board(capsys: Capture) -> None:

@@ -25,6 +25,7 @@ from npuscope.board.server_exchange import Timing
 from npuscope.board.wire.framing import Revision, host_packets, receive_from_device
 from npuscope.board.wire.messages import Req, Resp, decode, encode
 from npuscope.errors import UsageError
+from processes import LIMIT_S, started
 
 SYNC = host_packets(encode(Req(1)), Revision.W2)[0]
 posix = pytest.mark.skipif(os.name != "posix", reason="pseudo terminals")
@@ -132,14 +133,32 @@ sys.exit(board.run(parser.parse_args(sys.argv[1:])))
 def test_the_verb_serves_what_it_compiled(tmp_path: Path) -> None:
     model = str(save(tmp_path, "small.tflite", to_tflite(dense_net())))
     command = [sys.executable, "-c", _VERB, "serve", model, model, "--tcp", "0", "--json=-"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with started(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
-        try:
-            assert said["networks"] == ["small", "small_2"]
-            _, host, port = said["address"].split(":")
-            with socket.create_connection((host, int(port))) as line:
-                assert greet(line)
-        finally:
-            server.send_signal(signal.SIGINT)
-        assert server.wait(5) == 0
+        assert said["networks"] == ["small", "small_2"]
+        _, host, port = said["address"].split(":")
+        with socket.create_connection((host, int(port))) as line:
+            assert greet(line)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(LIMIT_S) == 0
+
+
+def _ignore_interrupts() -> None:
+    """As a shell does for the background jobs of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@posix
+@pytest.mark.parametrize("way", [("--tcp", "0"), ("--pty",)], ids=["tcp", "pty"])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_signals_switch_the_verb_off_also_in_the_background(
+    stop: signal.Signals, way: tuple[str, ...], tmp_path: Path
+) -> None:
+    model = str(save(tmp_path, "small.tflite", to_tflite(dense_net())))
+    command = [sys.executable, "-c", _VERB, "serve", model, *way, "--json=-"]
+    pipe = {"stdout": subprocess.PIPE, "preexec_fn": _ignore_interrupts}
+    with started(command, **pipe) as server:
+        assert server.stdout.readline()
+        server.send_signal(stop)
+        assert server.wait(LIMIT_S) == 0

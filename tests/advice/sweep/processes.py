@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import npuscope
+from processes import LIMIT_S
 
-PATIENCE_S = 60.0
+PATIENCE_S = LIMIT_S
 
 
 def with_this_npuscope() -> dict[str, str]:

@@ -16,6 +16,7 @@ from npuscope.board.emulated.elf import Firmware, read_firmware
 from npuscope.board.emulated.memory import BoardMemory
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from processes import LIMIT_S
 
 HERE = Path(__file__).parent
 FIRMWARE = HERE.parents[2] / "firmware"
@@ -46,7 +47,7 @@ def program(
 
 def _zig(arguments: Sequence[str]) -> None:
     command = [sys.executable, "-m", "ziglang", "cc", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert not done.returncode, done.stderr
 
 
