@@ -52,7 +52,7 @@ def is_sync(data: bytes) -> bool:
 
 
 def greet(line: socket.socket) -> bool:
-    line.settimeout(2)
+    line.settimeout(LIMIT_S)
     line.sendall(SYNC)
     return is_sync(line.recv(34, socket.MSG_WAITALL))
 
@@ -71,7 +71,7 @@ def test_a_second_client_is_turned_away() -> None:
         place = ("127.0.0.1", listener.port)
         with socket.create_connection(place) as first, socket.create_connection(place) as second:
             assert greet(first)
-            second.settimeout(2)
+            second.settimeout(LIMIT_S)
             assert second.recv(1) == b""
             assert greet(first)
 
@@ -80,7 +80,7 @@ def test_a_silent_client_is_left() -> None:
     with serving(TcpListener(), Timing(idle=0.05)) as listener:
         assert isinstance(listener, TcpListener)
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
-            line.settimeout(2)
+            line.settimeout(LIMIT_S)
             assert line.recv(1) == b""
 
 

@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     with _stoppable(), working(args, "compiling"), _powered(args) as (served, names):
         listener = _listener(args)
-        _announce(args, listener.address, names)
         try:
+            _announce(args, listener.address, names)
             listener.serve(served)
         except KeyboardInterrupt:  # a signal is the usual way to switch a board off
             pass

@@ -197,7 +197,8 @@ class EmulatedBoard:
 
     def __init__(self, machine: EmulatedMachine, timeouts: Timeouts | None = None) -> None:
         self.machine = machine
-        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS)
+        # Nothing disturbs this line: a second attempt would end as the first did.
+        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS, attempts=1)
 
     @classmethod
     def boot(
