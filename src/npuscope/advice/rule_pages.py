@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from npuscope.advice.fix.edits import formats
 from npuscope.advice.sentences import sentences
+from npuscope.edits import formats
 from npuscope.rules.catalogue import FixTemplate, Kind, RuleInfo, catalogue
 
 _WIDTH = 100
