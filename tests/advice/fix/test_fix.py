@@ -22,8 +22,8 @@ from npuscope.advice.fix.numeric import Effect, effects
 from npuscope.advice.fix.step import Fixed, Step
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.errors import ModelError, UsageError
+from npuscope.files.load import load_model, read_model
 from npuscope.graph.edit import open_document
-from npuscope.graph.load import load_model, read_model
 from npuscope.program.model import Call
 from npuscope.rules.finding import Finding, Fix, Severity
 

@@ -10,10 +10,10 @@ import pytest
 
 from models import OnnxWriter, mobilenet_like, to_onnx
 from models_onnx import checked
+from npuscope.files.load import read_model
 from npuscope.graph.compare import first_difference
 from npuscope.graph.edit import open_document
 from npuscope.graph.edit.onnx_document import OnnxDocument
-from npuscope.graph.load import read_model
 
 PATH = Path("net.onnx")
 

@@ -11,11 +11,11 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from models import Net, mobilenet_like, save, to_tflite
+from npuscope.files.load import load_model, read_model
 from npuscope.graph.compare import first_difference
 from npuscope.graph.edit import open_document
 from npuscope.graph.edit.tflite_document import TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
-from npuscope.graph.load import load_model, read_model
 from npuscope.graph.model import Graph, Quant
 
 PATH = Path("net.tflite")

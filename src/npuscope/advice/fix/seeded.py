@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.graph.run import run, trace
+from npuscope.ops.run import run, trace
 from npuscope.profile.noise import noise
 
 Arrays = Mapping[str, np.ndarray]

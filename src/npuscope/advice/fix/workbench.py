@@ -9,8 +9,8 @@ from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.request import Network
 from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
+from npuscope.files.load import load_model, read_model
 from npuscope.graph.edit import Document, open_document
-from npuscope.graph.load import load_model, read_model
 from npuscope.profile.model import Profile
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npuscope.files.load import is_tflite, model_bytes
 from npuscope.graph.edit.onnx_document import OnnxDocument, has_external_data
 from npuscope.graph.edit.tflite_document import TfliteDocument
-from npuscope.graph.load import is_tflite, model_bytes
 
 Document = OnnxDocument | TfliteDocument
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.graph.edit.order import in_order
 from npuscope.graph.limits import MAX_NAME_BYTES
-from npuscope.graph.onnx.tensors import TensorReader, text
 from npuscope.text import safe_terminal
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.graph.ops import is_depthwise
+from npuscope.ops.layers import is_depthwise
 
 
 class Group(IntEnum):

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuscope.graph.attrs import (
-    ArgAttrs,
-    ConcatAttrs,
-    L2NormAttrs,
-    LayerNormAttrs,
-    MatMulAttrs,
-    PadAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
-    TransposeAttrs,
-)
-from npuscope.graph.attrs_moves import GatherAttrs, SliceAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.manycore.compiler.boxes import Box, Shape, full, with_axis
 from npuscope.manycore.compiler.needs_windows import conv_needs, pool_needs
+from npuscope.ops.layers import MatMulAttrs
+from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 
 Needs = tuple[Box | None, ...]
 

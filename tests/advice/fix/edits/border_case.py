@@ -10,9 +10,9 @@ import pytest
 from compiler.nets import MACHINES
 from npuscope.advice.fix.edits import apply_edit
 from npuscope.advice.fix.request import Network, Request
+from npuscope.files.load import is_tflite, read_model
 from npuscope.graph import Graph
 from npuscope.graph.edit import NotFitting, open_document
-from npuscope.graph.load import is_tflite, read_model
 from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.rules.finding import Value
 

@@ -12,7 +12,7 @@ from models import OnnxWriter
 from npuscope.advice.fix.numeric import effects
 from npuscope.advice.fix.seeded import as_given, real
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.load import is_tflite
+from npuscope.files.load import is_tflite
 from npuscope.graph.model import Tensor
 from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.program.model import EpochKind

@@ -13,9 +13,9 @@ from advice.runs import build
 from compiler.nets import MACHINES
 from models import OnnxWriter, mobilenet_like, to_onnx, to_tflite
 from npuscope.advice.fix.frontier import frontier
+from npuscope.files.load import load_model
 from npuscope.graph.edit.tflite_document import TfliteDocument
-from npuscope.graph.load import load_model
-from npuscope.graph.run import run
+from npuscope.ops.run import run
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind, Program
 

@@ -15,7 +15,7 @@ from models import OnnxWriter, save
 from npuscope.advice.fix.edits import apply_edit
 from npuscope.advice.fix.request import Network, Request
 from npuscope.graph.edit import NotFitting, open_document
-from npuscope.graph.run import run
+from npuscope.ops.run import run
 from npuscope.rules.registry import lint_model_file
 
 IMAGE = (1, 4, 8, 8)

@@ -15,8 +15,8 @@ from compiler.nets import MACHINES
 from npuscope.advice.fix.edits import apply_edit
 from npuscope.advice.fix.numeric import effects
 from npuscope.advice.fix.request import Network, Request
+from npuscope.files.load import read_model
 from npuscope.graph.edit import NotFitting, open_document
-from npuscope.graph.load import read_model
 
 GENERATIONS = ("2.2", "4.0")
 

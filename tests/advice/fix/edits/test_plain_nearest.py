@@ -6,7 +6,7 @@ import pytest
 
 from advice.fix.edits.border_case import graph_of, misfit
 from advice.fix.edits.moves_case import Lite, Qdq, check_same, findings, fixed, off_npu
-from npuscope.graph.attrs_moves import Coordinates, NearestRounding, ResizeAttrs
+from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs
 
 RULE, FIX = "LINT-RESIZE-FORM", "plain-nearest"
 

@@ -14,7 +14,7 @@ from advice.fix.edits.moves_case import findings, fixed, off_npu
 from compiler.nets import MACHINES
 from npuscope.advice.fix.edits.shuffle_conv import permutation
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.profile.validate import validate
 
 

@@ -9,9 +9,9 @@ from npuscope.advice.fix.parts.copying_onnx import check_opset, image_shape, mov
 from npuscope.advice.fix.parts.network_op import attrs_of
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.ops.reduce import PoolAttrs
 
 
 @onnx_edit("explicit-pad")

@@ -17,12 +17,12 @@ from npuscope.advice.fix.parts.pairs_onnx import activation_quant, quantizers
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs import ReduceAttrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
 from npuscope.graph.model import Quant
+from npuscope.ops.reduce import ReduceAttrs
 
 _AXES_AS_INPUT = 18  # opset from which ReduceMean has them there
 

@@ -10,11 +10,11 @@ from npuscope.advice.fix.parts.network_op import attrs_of
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument
 from npuscope.graph.edit.tflite_document import EditOp, EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
+from npuscope.ops.layers import ConvAttrs
 
 _ONNX_BETWEEN = (QUANTIZE, DEQUANTIZE, "Relu", "Clip", "LeakyRelu", "HardSwish", "Identity")
 _TFLITE_BETWEEN = ("RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "HARD_SWISH", "QUANTIZE")

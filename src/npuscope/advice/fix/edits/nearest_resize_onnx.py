@@ -18,8 +18,8 @@ from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS, Smoothing, smoothi
 from npuscope.advice.fix.parts.views_onnx import joined, made, reshaped
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit.onnx_document import OnnxDocument
+from npuscope.ops.images import ResizeAttrs
 
 Shape = tuple[int, int, int, int]
 

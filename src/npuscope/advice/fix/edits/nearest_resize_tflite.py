@@ -11,9 +11,9 @@ from npuscope.advice.fix.parts.smoothing import LONGEST_AXIS, Smoothing, smoothi
 from npuscope.advice.fix.parts.views_tflite import joined, like, reshaped
 from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit.tflite_document import EditTensor, TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
+from npuscope.ops.images import ResizeAttrs
 
 _SYMMETRIC = 1  # the edge pixel itself comes first
 

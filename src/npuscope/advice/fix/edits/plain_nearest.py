@@ -8,11 +8,11 @@ from npuscope.advice.fix.parts.network_op import network_op
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs_moves import ResizeAttrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
 from npuscope.graph.edit.tflite_records import Record
+from npuscope.ops.images import ResizeAttrs
 from npuscope.rules.layout import repeats_pixels
 
 

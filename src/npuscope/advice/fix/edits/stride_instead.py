@@ -16,10 +16,10 @@ from npuscope.advice.fix.parts.network_op import attrs_of
 from npuscope.advice.fix.parts.weights_onnx import onnx_place
 from npuscope.advice.fix.parts.weights_tflite import tflite_place
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.edit import NotFitting
 from npuscope.graph.edit.onnx_document import Node, OnnxDocument
 from npuscope.graph.edit.tflite_document import TfliteDocument
+from npuscope.ops.moves import SliceAttrs
 
 Pair = tuple[int, int]
 

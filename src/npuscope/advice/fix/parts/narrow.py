@@ -9,9 +9,9 @@ import numpy as np
 from npuscope.advice.fix.parts.steps import Interval, covered
 from npuscope.advice.fix.request import Network, Request
 from npuscope.advice.fix.seeded import real
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.model import Graph, Op
+from npuscope.ops.layers import ConvAttrs
 
 Pads = tuple[int, int, int, int]
 STRIDE = 2  # at which the unit takes twice the columns

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from npuscope.advice.fix.request import Request
-from npuscope.graph.attrs import Attrs
 from npuscope.graph.edit import NotFitting
-from npuscope.graph.model import Op
+from npuscope.graph.model import Attrs, Op
 
 A = TypeVar("A", bound=Attrs)
 

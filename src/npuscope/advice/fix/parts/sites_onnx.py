@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.advice.fix.parts.pairs_onnx import add_pair_constants
+from npuscope.files.onnx.expand import QLINEAR
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, QUANTIZE, Node, OnnxDocument, OnnxQuant
-from npuscope.graph.onnx.expand import QLINEAR
 
 # Ops that hand integers on: the tensors on both sides share scale and zero point.
 MOVES = (

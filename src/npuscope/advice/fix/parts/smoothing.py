@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuscope.graph.attrs_moves import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.graph.edit import NotFitting
+from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 
 LONGEST_AXIS = 65535  # what the NPU's size registers hold
 _LARGEST_FACTOR = 4  # kernels grow with it

@@ -10,9 +10,9 @@ import numpy as np
 
 from npuscope.advice.fix.parts.picking import picked, repeated
 from npuscope.advice.fix.request import Request
+from npuscope.files.onnx.constants import text
 from npuscope.graph.edit.document import NotFitting
 from npuscope.graph.edit.onnx_document import DEQUANTIZE, Node, OnnxDocument
-from npuscope.graph.onnx.tensors import text
 from npuscope.text import safe_terminal
 
 
