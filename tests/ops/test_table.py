@@ -1,17 +1,26 @@
-"""The table of ops: shapes and multiply-accumulates."""
+"""The table of ops: what rows name exists; shapes and multiply-accumulates."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from inspect import signature
 
 import pytest
 
 from npuscope.errors import InternalError, ModelError
+from npuscope.files.onnx.reader import converter as onnx_converter
+from npuscope.files.tflite.reader import OPERATORS
+from npuscope.files.tflite.reader import converter as tflite_converter
 from npuscope.graph import DType, Graph, Op, Tensor
 from npuscope.graph.model import Attrs
+from npuscope.ops import elementwise, functions, images, layers, moves, norms, reduce
+from npuscope.ops.kernels.table import makers
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, is_depthwise
 from npuscope.ops.moves import ConcatAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.row import broadcast
-from npuscope.ops.table import OPS, macs, spec, total_macs
+from npuscope.ops.table import ONNX, OPS, TFLITE, macs, spec, total_macs
 
 Shape = tuple[int, ...]
 
@@ -73,6 +82,43 @@ def test_macs() -> None:
     product = graph_of("MatMul", MatMulAttrs(), [(3, 8), (8, 5)], (3, 5))
     assert total_macs(product) == 3 * 5 * 8
     assert not is_depthwise(product, product.ops[0])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OPS if OPS[kind].kernel.form != "several"])
+def test_kernels_that_a_row_names_exist(kind: str) -> None:
+    row, made = OPS[kind].kernel, makers(kind)
+    for name, maker in ((row.real, made.real), (row.litert, made.litert), (row.qdq, made.qdq)):
+        assert callable(maker) if name else maker is None or callable(maker)
+    assert any((made.real, made.litert, made.qdq))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_converters_of_tflite_exist(operator: str) -> None:
+    import tflite
+
+    assert len(signature(tflite_converter(operator)).parameters) == 2
+    assert hasattr(tflite.BuiltinOperator, operator)
+    table, *fields = OPERATORS[operator].options or ("Model",)
+    assert all(hasattr(getattr(tflite, table), field) for field in fields)
+
+
+@pytest.mark.parametrize("kind", ONNX)
+def test_converters_of_onnx_exist(kind: str) -> None:
+    assert len(signature(onnx_converter(kind)).parameters) == 1
+
+
+def test_a_name_in_a_file_means_one_op() -> None:
+    assert len(TFLITE) == sum(len(row.tflite) for row in OPS.values())
+    assert len(ONNX) == sum(len(row.onnx) for row in OPS.values())
+    themes = (elementwise, functions, images, layers, moves, norms, reduce)
+    assert len(OPS) == sum(len(theme.ROWS) for theme in themes)
+
+
+def test_rows_load_no_kernel_and_no_converter() -> None:
+    code = "import sys, npuscope.ops.table; print(*[m for m in sys.modules if 'npuscope' in m])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert "npuscope.ops.moves" in loaded
+    assert "npuscope.ops.kernels" not in loaded and "npuscope.files" not in loaded
 
 
 def test_unknown_kind() -> None:

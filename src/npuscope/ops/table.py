@@ -13,6 +13,9 @@ OPS: dict[str, Row] = {
     for row in theme.ROWS
 }
 
+# Value by value, of one operand or several.
+ELEMENTWISE = tuple(row.kind for row in (*elementwise.ROWS, *functions.ROWS))
+
 # How files write them.
 TFLITE: dict[str, Tflite] = {name: how for row in OPS.values() for name, how in row.tflite.items()}
 ONNX: dict[str, Onnx] = {name: how for row in OPS.values() for name, how in row.onnx.items()}
