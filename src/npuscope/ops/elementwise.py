@@ -28,6 +28,13 @@ class BinaryAttrs(Attrs):
     activation: Activation = Activation.NONE
 
 
+@dataclass(frozen=True, slots=True)
+class ModAttrs(Attrs):
+    """What a division leaves, with the divisor's sign; with the dividend's if `truncated`."""
+
+    truncated: bool = False
+
+
 def makes_truth(graph: Graph, op: Op) -> str:
     """Comparisons."""
     return wrong_type(graph, op.outputs[0], (DType.BOOL,), "output")
@@ -140,6 +147,16 @@ ROWS = (
             "values", "float_ops:squared_difference", "litert_functions:squared_difference"
         ),
         tflite={"SQUARED_DIFFERENCE": Tflite("convert_values:binary", ("SquaredDifference",))},
+    ),
+    Row(
+        "Mod",
+        ModAttrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=number_type,
+        kernel=Kernel("values", "float_ops:remainder"),
+        tflite={"FLOOR_MOD": Tflite("convert_values:operands", ("Mod", 2, ModAttrs()))},
+        onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
     ),
     Row(
         "PRelu",

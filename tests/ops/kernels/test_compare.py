@@ -91,6 +91,17 @@ def test_floats(operator: str, tmp_path: Path) -> None:
     check_near(tmp_path, one_op(operator, made, [a, b], a), values, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+def test_remainders_have_the_sign_of_the_divisor(dtype: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    a, b = Value((1, 5, 7, 11), dtype), Value((1, 1, 7, 11), dtype)
+    values = [rng.integers(-40, 41, v.shape).astype(dtype) for v in (a, b)]
+    values[1][values[1] == 0] = 7
+    if dtype == "float32":
+        values = [x * np.float32(0.37) for x in values]
+    check(tmp_path, one_op("FLOOR_MOD", None, [a, b], a), values)
+
+
 @pytest.mark.parametrize("operator", ["LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"])
 def test_logic(operator: str, tmp_path: Path) -> None:
     x = Value((1, 4), "bool")

@@ -13,7 +13,7 @@ from npuscope.files.onnx.fold import axes_of
 from npuscope.files.onnx.layout import ADDED, Layout, checked_axis, dropped, plain
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType
-from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.elementwise import BinaryAttrs, ModAttrs
 from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
 from npuscope.ops.norms import (
     BatchNormAttrs,
@@ -98,6 +98,11 @@ def binary(kind: str) -> Convert:
 
 def comparison(kind: str) -> Convert:
     return _broadcasting(kind, Attrs(), (0, 1), DType.BOOL)
+
+
+def modulo(task: Task) -> None:
+    attrs = ModAttrs(truncated=bool(task.node.integer("fmod", 0)))
+    _broadcasting("Mod", attrs, (0, 1))(task)
 
 
 def power(task: Task) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from npuscope.graph.model import Activation, DType, Graph, Op
-from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.elementwise import BinaryAttrs, ModAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.kernels import real_math
 from npuscope.ops.kernels.reduce import pool_windows, window_counts
@@ -45,6 +45,17 @@ def _divide(a: Array, b: Array) -> Array:
             return np.asarray(a / b)
     with np.errstate(all="ignore"):
         return np.asarray((a - np.fmod(a, b)) // b)
+
+
+def remainder(graph: Graph, op: Op) -> Step:
+    """Of whole numbers too; by zero it is NaN, or 0 where there is none."""
+    function = np.fmod if op.attrs_as(ModAttrs).truncated else np.mod
+
+    def step(inputs: Sequence[Array]) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(inputs[0], inputs[1]))
+
+    return step
 
 
 def _power(a: Array, b: Array) -> Array:
