@@ -16,7 +16,7 @@ from npuscope.building import (
     read_graph,
 )
 from npuscope.errors import UsageError
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine

@@ -118,7 +118,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.model)
-    from npuscope.graph.load import load_model
+    from npuscope.files.load import load_model
     from npuscope.manycore.compiler.pipeline import compile_graph
     from npuscope.manycore.machine import load_core_machine
 
