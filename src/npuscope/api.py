@@ -275,8 +275,8 @@ def fix(
     Without a wish, fixes that keep the network's function are tried. `only` names rules or
     fixes, which are then applied whatever they cost.
     """
-    from npuscope.advice.fix.choice import Choice
-    from npuscope.advice.fix.choice import only as checked
+    from npuscope.advice.fix.candidates import Choice
+    from npuscope.advice.fix.candidates import only as checked
     from npuscope.advice.fix.run import fix as run_fix
 
     choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)

@@ -20,6 +20,7 @@ from npuscope.ops.table import OPS
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.model import Buffer, Call
+from processes import LIMIT_S
 
 # Functions of one real value; the others that a table can stand for have kernels of their own.
 REAL = tuple(
@@ -41,7 +42,7 @@ def library() -> ctypes.CDLL:
     sources = [str(path) for path in sorted(KERNELS.glob("*.c"))]
     target = folder / "kernels.so"
     command = [sys.executable, "-m", "ziglang", "cc", *flags, *sources, "-o", str(target)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert made.returncode == 0, made.stderr
     return ctypes.CDLL(str(target))
 

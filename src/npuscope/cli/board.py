@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,16 +44,29 @@ def run(args: argparse.Namespace) -> int:
     for source in args.sources:
         refuse_overwrite(args, source)
     _check(args)
-    with working(args, "compiling"), _powered(args) as (served, names):
+    with _stoppable(), working(args, "compiling"), _powered(args) as (served, names):
         listener = _listener(args)
-        _announce(args, listener.address, names)
         try:
+            _announce(args, listener.address, names)
             listener.serve(served)
-        except KeyboardInterrupt:  # the usual way to switch a board off
+        except KeyboardInterrupt:  # a signal is the usual way to switch a board off
             pass
         finally:
             listener.close()
     return 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGINT and SIGTERM both switch off, also where SIGINT was ignored at the start, as it is
+    in a script's background jobs."""
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
+    try:
+        yield
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
@@ -63,7 +77,7 @@ def _powered(args: argparse.Namespace) -> Iterator[tuple[Served, list[str]]]:
             from npuscope.board.emulated.bridge import Bridge
 
             names = [network.name for network in emulated.info().networks]
-            yield Bridge(emulated.machine.link()), names
+            yield Bridge(emulated.machine), names
         return
     from npuscope.board.server import VirtualBoard
 
@@ -154,5 +168,5 @@ def _announce(args: argparse.Namespace, address: str, networks: list[str]) -> No
         write_file(args.json, line + "\n")
     listed = safe_terminal(", ".join(networks))
     kind = "an emulated" if args.emulated else "a simulated"
-    print_text(args, f"{address}: {kind} board with {listed}\n  Ctrl-C switches it off")
+    print_text(args, f"{address}: {kind} board with {listed}\n  Ctrl-C or SIGTERM switches it off")
     print(end="", flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from advice.sweep.samples import failed, lines_of, row
 from npuscope import child
 from npuscope.advice.sweep.journal import opened, read_rows
 from npuscope.errors import FileError, UsageError
+from processes import started
 
 
 def written(path: Path, *keys: str) -> Path:
@@ -98,24 +98,18 @@ from pathlib import Path
 from npuscope.advice.sweep.journal import opened
 with opened(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
 def test_the_lock_of_a_dead_sweep_is_free(tmp_path: Path) -> None:
     store = tmp_path / "s.jsonl"
-    holder = subprocess.Popen(
-        [*child.command(), "-c", HOLD, str(store)],
-        env=child.environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-    with pytest.raises(UsageError, match=f"process {holder.pid}"), opened(store):
-        pass
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    holder.stdout.close()
+    command = [*child.command(), "-c", HOLD, str(store)]
+    pipe = {"stdout": subprocess.PIPE, "text": True}
+    with started(command, env=child.environment(), **pipe) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match=f"process {holder.pid}"), opened(store):
+            pass
     assert (tmp_path / "s.jsonl.lock").exists()
     written(store, "a")
     assert not (tmp_path / "s.jsonl.lock").exists()

@@ -14,9 +14,9 @@ from typing import Any
 
 from npuscope.advice.sweep.key import canonical, machine_from, versions
 from npuscope.building import Build, Options, build
+from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
-from npuscope.graph.edit import whole_bytes
 from npuscope.graph.model import Graph
 from npuscope.profile.model import Profile
 
