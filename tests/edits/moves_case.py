@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from graph.litert_ops import references
 
 from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, outside
@@ -23,6 +22,7 @@ from npuscope.profile.run import estimate
 from npuscope.profile.validate import validate
 from npuscope.program.model import EpochKind
 from npuscope.rules.finding import Finding
+from ops.litert_ops import references
 
 SCALE, ZERO = 0.05, -3
 GENERATIONS = ("2.2", "4.0")
