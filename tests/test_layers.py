@@ -41,8 +41,6 @@ SERVING_ALL = (
     "work_folder",
 )
 BESIDE_CLI = ("api", "demo")
-# Documents to edit stand on the readers, wherever their folder is.
-DOCUMENTS = ("graph", "edit")
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -74,8 +72,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_file_imports_only_what_lies_above(path: Path) -> None:
-    parts = path.relative_to(SOURCE).parts
-    part = "files" if parts[:2] == DOCUMENTS else parts[0].removesuffix(".py")
+    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     wrong = sorted(set(imported(path)) - allowed(part))
     assert not wrong, f"{part} must not import {', '.join(wrong)}"
 

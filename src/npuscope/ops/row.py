@@ -84,7 +84,7 @@ def any_type(graph: Graph, op: Op) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kind of op. `most` inputs None means any number; those past `least` are optional.
+    """One kind of op. It takes at least and at most so many `inputs`, None being any number.
 
     `moves_data` marks ops whose output values are input values, so quantization passes
     through them unchanged; `data_inputs` is how many of the inputs they move (None: all).

@@ -1,7 +1,8 @@
 """The reference executor: a Graph and its inputs to outputs, bit-exact with the graph's numerics.
 
 A graph is prepared once (weights as floats, multipliers, tables) and the plan kept as long as the
-graph lives and its ops and tensors stay the same."""
+graph lives and its ops and tensors stay the same.
+"""
 
 from __future__ import annotations
 

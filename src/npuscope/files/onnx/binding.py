@@ -3,7 +3,8 @@
 Quantization is bound to an op only when a DequantizeLinear feeds its activations directly and a
 QuantizeLinear directly follows it (or the clamps behind it). Ops that only move data stay integer
 when they sit between the two, alone or in a chain. Everything else is a float island and keeps
-explicit Dequantize and Quantize ops."""
+explicit Dequantize and Quantize ops.
+"""
 
 from __future__ import annotations
 

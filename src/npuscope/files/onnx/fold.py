@@ -1,7 +1,8 @@
 """Constant folding: the small chains of shape arithmetic that exporters leave in a model.
 
 One function an op, from (node, inputs) to the output. Only constants with at most one dynamic
-source, Shape, are folded; nothing here computes on activations."""
+source, Shape, are folded; nothing here computes on activations.
+"""
 
 from __future__ import annotations
 

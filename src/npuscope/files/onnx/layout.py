@@ -11,9 +11,8 @@ from npuscope.ops.moves import TransposeAttrs
 
 # Where the axes of an ONNX tensor lie in its channel-last storage.
 #
-# A Layout names, for every stored axis, the source axis it holds; ADDED marks a size-1 axis
-# that the
-# source does not have. NCHW stored as NHWC is (0, 2, 3, 1); N, C, L stored as N, 1, L, C is
+# A Layout names, for every stored axis, the source axis it holds; ADDED marks a size-1 axis that
+# the source does not have. NCHW stored as NHWC is (0, 2, 3, 1); N, C, L stored as N, 1, L, C is
 # (0, ADDED, 2, 1).
 
 Layout = tuple[int, ...]
@@ -138,9 +137,8 @@ def _position(layout: Layout, source: Shape, group: Group) -> int:
 
 # Values of the Graph in the making, and moving them between layouts.
 #
-# A move that changes no order of elements is a Reshape, and Reshapes start from the tensor
-# that holds
-# the elements, so there and back costs nothing.
+# A move that changes no order of elements is a Reshape, and Reshapes start from the tensor that
+# holds the elements, so there and back costs nothing.
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ from npuscope.text import safe_terminal
 
 # Which graph inputs are channel-first images and signals.
 #
-# ONNX does not say what an axis means. An input whose values reach a windowed op through ops
-# that do
-# not mind the order of axes is turned right at the input, so that all of them work channel-last.
+# ONNX does not say what an axis means. An input whose values reach a windowed op through ops that
+# do not mind the order of axes is turned right at the input: then all of them work with channels
+# last.
 
 _ORDERLESS = ("QuantizeLinear", "DequantizeLinear")
 

@@ -177,10 +177,9 @@ def _bias_add(
 
 # BatchNormalization right behind a layer becomes part of the layer's scales and bias.
 #
-# y = gain * (layer + bias) + offset, per output channel. The gain goes into the scales of quantized
-# weights and its sign into the weights, so no weight is rounded again, and the layer can be
-# bound to
-# the QuantizeLinear behind both.
+# y = gain * (layer + bias) + offset, per output channel. The gain goes into the scales of
+# quantized weights and its sign into the weights, so no weight is rounded again, and the layer can
+# be bound to the QuantizeLinear behind both.
 
 
 @dataclass(frozen=True, slots=True)

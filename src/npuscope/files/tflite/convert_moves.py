@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.files.tflite.convert_values import Convert, activation
+from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.images import BlockAttrs, Coordinates, NearestRounding, ResizeAttrs, ResizeMode
@@ -27,7 +27,7 @@ from npuscope.ops.moves import (
 from npuscope.ops.row import Shape
 
 if TYPE_CHECKING:
-    from npuscope.files.tflite.reader import TfliteReader
+    from npuscope.files.tflite.reader import Convert, TfliteReader
 
 
 # SLICE and STRIDED_SLICE: masks and negative bounds resolved to starts, sizes and steps.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npuscope.errors import ModelError
@@ -16,14 +15,13 @@ from npuscope.ops.reduce import ArgAttrs, PoolAttrs, ReduceAttrs
 from npuscope.ops.row import Shape
 
 if TYPE_CHECKING:
-    from npuscope.files.tflite.reader import TfliteReader
+    from npuscope.files.tflite.reader import Convert, TfliteReader
 
 
 # TFLite operators with weights or windows to Graph ops: one function a family.
 #
 # Every function receives the reader and the source operator, and emits.
 
-Convert = Callable[["TfliteReader", SourceOp], None]
 
 _ACTIVATIONS = {
     0: Activation.NONE,

@@ -2,7 +2,8 @@
 
 The schema package trusts every offset in the file, so each count is checked before it is used and
 whatever a wild offset raises becomes one FileError that names the place. Constant data stays a
-view into the file."""
+view into the file.
+"""
 
 from __future__ import annotations
 

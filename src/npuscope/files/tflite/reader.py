@@ -1,7 +1,8 @@
 """TFLite -> Graph.
 
 The file's tensors keep their shapes, because TFLite is channel-last already. Only depthwise weights
-are turned and implicit flattening is made an op. Shape arithmetic is computed here."""
+are turned and implicit flattening is made an op. Shape arithmetic is computed here.
+"""
 
 from __future__ import annotations
 

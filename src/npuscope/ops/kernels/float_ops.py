@@ -146,10 +146,9 @@ def batch_norm(graph: Graph, op: Op) -> Step:
 
 # Layers with weights on real values (float32): convolution, fully connected, matrix product.
 #
-# Every sum starts at 0 and takes one term after the other, in the order of the weights (kernel row,
-# kernel column, channel); the bias comes last. BLAS is faster, but its order is nobody's: a
-# kernel on
-# another CPU could not give the same bits.
+# Every sum starts at 0 and takes one term after the other, in the order of the weights (kernel
+# row, kernel column, channel); the bias comes last. BLAS is faster, but its order is nobody's: a
+# kernel on another CPU could not give the same bits.
 
 _TILE = 1 << 15  # sums that are worked on together: they and their products stay within an L2
 

@@ -2,7 +2,8 @@
 
 Libraries disagree in the last bit, so the simulator and the C kernels (firmware/kernels/
 math_float.c) both compute these, operation by operation. Largest errors found, in units of the
-last place: exp, expm1 and log 1, log1p 1.1, tanh 1.3, sin and cos 1.6, erf 2.1, pow 0.51."""
+last place: exp, expm1 and log 1, log1p 1.1, tanh 1.3, sin and cos 1.6, erf 2.1, pow 0.51.
+"""
 
 from __future__ import annotations
 
