@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.files.load import load_model
 from npuscope.graph import Graph, Tensor
-from npuscope.ops.run import run, trace
+from npuscope.ops.run import plan_of, trace
 from npuscope.ops.table import total_macs
 from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 
@@ -85,19 +85,49 @@ ONNX_NETWORKS = (
 
 
 @pytest.mark.parametrize("name", ONNX_NETWORKS)
-def test_outputs_are_those_of_onnxruntime(name: str, shared_models: Path) -> None:
-    """Ties inside may go the other way; in these networks they never reach the output."""
+def test_every_op_is_within_a_step_of_onnxruntime(name: str, shared_models: Path) -> None:
+    """Each op on onnxruntime's own inputs. It sums floats in an order that its CPU decides, so ties
+    go either way; behind many layers they would decide the output."""
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     path = shared_models / f"{name}.onnx"
-    session = onnxruntime_session(str(path))
     graph = load_model(path)
+    plan = plan_of(graph)
+    values = {**plan.constants, **onnxruntime_values(path, graph)}
+    compared = 0
+    for stage in plan.stages:
+        (output, *_), inputs = stage.op.outputs, [values[name] for name in stage.reads]
+        found = stage.step(inputs)[0]
+        wanted = values.setdefault(output, found)
+        if found is wanted:
+            continue
+        compared += 1
+        apart = np.abs(found.astype(np.int32) - wanted)
+        assert apart.max() <= 1 and (apart > 0).mean() < 0.05, (output, apart.max())
+    assert compared >= 0.7 * len(plan.stages)
+
+
+def onnxruntime_values(path: Path, graph: Graph) -> dict[str, np.ndarray]:
+    """Every quantized tensor of a seeded run under our name, channels last."""
+    onnx = pytest.importorskip("onnx")
+    ending = "_QuantizeLinear_Output"
+    model = onnx.load(path)
+    made = {name for node in model.graph.node for name in node.output if name.endswith(ending)}
+    ours = {name for op in graph.ops for name in op.outputs}
+    wanted = sorted(name for name in made if name.removesuffix(ending) in ours)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    session = onnxruntime_session(model.SerializeToString())
     source = graph.tensors[graph.inputs[0]]
     values = seeded(source, 0)
-    wanted = session.run(None, {source.name: real(values, source)})
-    found = run(graph, {source.name: values})
-    for output, expected in zip(graph.outputs, wanted, strict=True):
-        steps = real(found[output], graph.tensors[output])
-        np.testing.assert_array_equal(steps, expected)
+    found = session.run(wanted, {source.name: real(values, source)})
+    named = zip((name.removesuffix(ending) for name in wanted), found, strict=True)
+    maps = {name: channels_last(value) for name, value in named}
+    # Tensors of rank 5, between the reshapes of a shuffle, lie in another order.
+    same = {name: value for name, value in maps.items() if value.ndim <= 4}
+    return {source.name: values} | same
+
+
+def channels_last(value: np.ndarray) -> np.ndarray:
+    return value.transpose(0, 2, 3, 1) if value.ndim == 4 else value
 
 
 def real(values: np.ndarray, tensor: Tensor) -> np.ndarray:
