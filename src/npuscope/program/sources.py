@@ -95,12 +95,18 @@ def _from_c(path: Path, files: list[Path]) -> Program:
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
     headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
-    blobs = {
-        k: v for f in headers for k, v in read_header(read_text(f, BLOBS, errors="replace")).items()
-    }
+    blobs = {name: blob for file in headers for name, blob in _blobs(file).items()}
     program = with_blobs(network, blobs)
     program = _joined(program, report) if report else program
     return _with_quant(_with_use(program), files)
+
+
+def _blobs(path: Path) -> dict[str, bytes]:
+    try:
+        return read_header(read_text(path, BLOBS, errors="replace"))
+    except FileError as error:
+        where = f"{path}, {error.where}" if error.where and error.where != str(path) else str(path)
+        raise FileError(error.message, where=where, hint=error.hint) from error
 
 
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
