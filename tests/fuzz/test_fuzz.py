@@ -19,12 +19,6 @@ CASES = 10
 SEEDS = range(1_000_003, 1_000_003 + 7919 * CASES, 7919)
 # Kinds of `inspect` whose row here has another name.
 ALSO = {"estimate": "result"}
-# Formats whose readers still break on these seeds. Strict: a reader that is mended must go from
-# here, or its test fails.
-BROKEN = {
-    "npy": "numpy's reader of headers raises more than ValueError",
-    "sweep_store": "rows of a store are used without a look at their keys",
-}
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +26,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return Workshop(tmp_path_factory.mktemp("fuzz") / "side", prepare)
 
 
-def row(name: str) -> object:
-    broken = pytest.mark.xfail(strict=True, reason=BROKEN.get(name, ""))
-    return pytest.param(name, marks=broken if name in BROKEN else ())
-
-
-@pytest.mark.parametrize("name", [row(name) for name in TARGETS])
+@pytest.mark.parametrize("name", TARGETS)
 def test_damaged_files_are_read_or_refused(name: str, workshop: Workshop) -> None:
     outcomes = [workshop.run(workshop.case(TARGETS[name], seed)) for seed in SEEDS]
     found = [one for one in outcomes if one.causes]
