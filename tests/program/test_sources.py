@@ -138,7 +138,11 @@ def test_a_buffer_without_a_pool_is_not_counted(build: Path, tmp_path: Path) -> 
     ("text", "place", "message"),
     [
         ("", "", "no array of 64-bit words in this header"),
-        ("const uint64_t b[] = { 08 };", ", character 22", "expected a 64-bit number, found '08 };'"),
+        (
+            "const uint64_t b[] = { 08 };",
+            ", character 22",
+            "expected a 64-bit number, found '08 };'",
+        ),
     ],
 )
 def test_a_damaged_header_of_blobs_is_named(
