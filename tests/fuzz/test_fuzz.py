@@ -79,6 +79,12 @@ def test_mutators_change_most_files(mutator: mutate.Mutator, whole: bytes) -> No
     assert sum(changed) > 25
 
 
+@pytest.mark.parametrize(("name", "seed"), [("tflite", 6255), ("qpc", 5375)])
+def test_a_mutator_takes_what_another_left(name: str, seed: int, workshop: Workshop) -> None:
+    """An operator without a list of inputs, a container without segments."""
+    assert workshop.case(TARGETS[name], seed).data
+
+
 # The judge itself
 
 
