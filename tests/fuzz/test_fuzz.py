@@ -94,6 +94,13 @@ def judged(folder: Path, call: object, data: bytes = b"abc") -> Outcome:
     return shop.run(Case(target, 0, data, target.commands[0]), limit_s=0.2)
 
 
+class LongWinded(FileError):
+    """Errors cut their own sentences; this one stands for text that gets past the cut."""
+
+    def __str__(self) -> str:
+        return "x" * 2000
+
+
 def test_the_judge_names_what_is_wrong(tmp_path: Path) -> None:
     def crash(folder: Path, file: Path) -> None:
         raise KeyError("x")
@@ -102,7 +109,7 @@ def test_the_judge_names_what_is_wrong(tmp_path: Path) -> None:
         raise FileError("is broken")
 
     def long_winded(folder: Path, file: Path) -> None:
-        raise FileError("x" * 2000, where="here")
+        raise LongWinded("is broken", where="here")
 
     def half(folder: Path, file: Path) -> None:
         (folder / "out.tmp").write_text("half")
