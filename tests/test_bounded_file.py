@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,6 +150,16 @@ def test_an_array(tmp_path: Path) -> None:
     np.save(made, np.arange(6).reshape(2, 3))
     found = read_array(save(tmp_path, "a.npy", made.getvalue()))
     assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_an_array_of_python_2_is_read_without_a_warning(tmp_path: Path) -> None:
+    made = io.BytesIO()
+    np.save(made, np.arange(6, dtype=np.int8))
+    old = made.getvalue().replace(b"(6,), }  ", b"(6L,), } ")
+    assert old != made.getvalue()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_array(save(tmp_path, "a.npy", old)).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 VERBS = {

@@ -52,6 +52,20 @@ def test_an_error_is_one_line_and_its_hint(name: str) -> None:
     assert (error.message, error.where) == (f"found '{name}'", name)
 
 
+@pytest.mark.parametrize("part", ["message", "where", "hint"])
+def test_a_long_error_loses_its_middle(part: str) -> None:
+    """JSON has it whole."""
+    parts = {"message": "is broken", "where": "a.c", "hint": "mend it", part: f"<{'x' * 5000}>"}
+    error = FileError(parts["message"], where=parts["where"], hint=parts["hint"])
+    parts[part] = f"<{'x' * 231}…{'x' * 231}>"
+    assert str(error) == f"{parts['where']}: {parts['message']}\n  hint: {parts['hint']}"
+    assert len(getattr(error, part)) == 5002
+
+
+def test_an_error_of_usual_length_is_whole() -> None:
+    assert str(FileError("x" * 1400)) == "x" * 1400
+
+
 @every_name
 def test_c_names(name: str) -> None:
     assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", text.c_identifier(name))

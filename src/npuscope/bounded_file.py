@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,10 @@ def read_array(path: str | Path) -> np.ndarray:
     if data[:4] == b"PK\x03\x04":
         raise FileError("holds several arrays, expected one .npy", where=str(path))
     try:
-        found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        with warnings.catch_warnings():
+            # Of headers that Python 2 wrote, or that look so because they are damaged.
+            warnings.simplefilter("ignore", UserWarning)
+            found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except _NO_ARRAY as error:
         reason = safe_terminal(str(error).partition("\n")[0][:200])
         raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from npuscope.text import safe_terminal
+from npuscope.text import safe_terminal, without_middle
+
+# Names and values of a damaged file can be of any length; a sentence that is read is not.
+_LONGEST = 1400
 
 
 class NpuscopeError(Exception):
@@ -19,9 +22,12 @@ class NpuscopeError(Exception):
 
     def __str__(self) -> str:
         """As people read it; the parts themselves stay as they were given, for JSON."""
-        place = f"{safe_terminal(self.where)}: " if self.where else ""
-        hint = f"\n  hint: {safe_terminal(self.hint)}" if self.hint else ""
-        return f"{place}{safe_terminal(self.message)}{hint}"
+        parts = [safe_terminal(part) for part in (self.where, self.message, self.hint)]
+        if sum(map(len, parts)) > _LONGEST:
+            parts = [without_middle(part, _LONGEST // 3) for part in parts]
+        where, message, hint = parts
+        place = f"{where}: " if where else ""
+        return f"{place}{message}" + (f"\n  hint: {hint}" if hint else "")
 
 
 class UsageError(NpuscopeError):

@@ -16,6 +16,12 @@ def safe_terminal(name: str) -> str:
     return "".join(c if c.isprintable() else _escape(c) for c in name)
 
 
+def without_middle(text: str, most: int) -> str:
+    """At most so many characters; of a longer text the middle goes."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
 def safe_lines(text: str) -> str:
     """A whole answer: its own line ends and tabs stay, nothing else moves a cursor.
 

@@ -125,8 +125,8 @@ class TraceBuilder:
         targets = np.atleast_1d(np.asarray(target, np.int64))
         self._flows.append((sources, targets, self._ids(category, sources)))
 
-    def build(self) -> TraceModel:
-        """The trace; an error where slices of one thread overlap."""
+    def build(self, where: str = "") -> TraceModel:
+        """The trace; an error where slices of one thread overlap. `where`: what was recorded."""
         self.text("")
         slices, place = _events(self._slices)
         flows, undrawn = self._drawn(place)
@@ -142,7 +142,8 @@ class TraceBuilder:
             undrawn,
         )
         if wrong := check(model):
-            raise FileError(f"the records do not make a timeline: {'; '.join(wrong)}")
+            told = f"the records do not make a timeline: {'; '.join(wrong)}"
+            raise FileError(told, where=where)
         return model
 
     def _batch(

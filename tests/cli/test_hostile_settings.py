@@ -128,7 +128,7 @@ def test_a_run_of_many_cores_ends(
     words = [word for pair in pairs for word in ("--set", pair)]
     assert main(["manycore", "run", "-t", str(program), *words]) == 3
     assert capsys.readouterr().err == (
-        f"npuscope: {told}\n"
+        f"npuscope: machine: {told}\n"
         "  hint: sizes in the program, or rates of the machine, are out of all proportion\n"
     )
 

@@ -638,8 +638,12 @@ def test_a_float_border_without_a_known_scale() -> None:
     net = Net(12)
     x = net.input(IMAGE, quant=None)
     net.op("Sigmoid", (x,), Attrs(), IMAGE, None, DType.FLOAT32)
-    with pytest.raises(ModelError, match="'input0' is float and no quantization is known"):
+    with pytest.raises(ModelError) as caught:
         with_io_types(net.graph(), "int8", None)
+    assert str(caught.value) == (
+        "tensor 'input0': 'input0' is float and no quantization is known for it\n"
+        "  hint: leave its data type as it is"
+    )
 
 
 # Networks without quantization

@@ -259,6 +259,7 @@ def test_what_fits_nowhere_is_refused() -> None:
         "the network does not fit: 'big' needs 3,072,000 bytes and no pool has room "
         "(largest pool 2,883,584 bytes; 2 buffers are left over)"
     )
+    assert caught.value.where == "pools"
     assert "hyperRAM" in caught.value.hint
 
 

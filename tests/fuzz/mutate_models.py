@@ -254,12 +254,11 @@ def tflite_network(data: bytes, rng: Random) -> bytes:
     if model is None or not model.subgraphs or not model.subgraphs[0].operators:
         return rng.choice(BINARY)(data, rng)
     graph = model.subgraphs[0]
-    rng.choice((_tflite_wires, _tflite_order, _tflite_values, _tflite_values, _tflite_quant))(
-        model, graph, rng
-    )
+    changes = (_tflite_wires, _tflite_order, _tflite_values, _tflite_values, _tflite_quant)
     try:
+        rng.choice(changes)(model, graph, rng)
         return _packed(model)
-    except Exception:  # as above
+    except Exception:  # as above; and an earlier change may have left out a whole list
         return data
 
 

@@ -69,6 +69,8 @@ def _odd_segment(data: bytes, rng: Random) -> bytes:
         qpc = read_qpc(data)
         segments = {name: qpc.need(name) for name in qpc.names}
     except FileError:
+        segments = {}
+    if not segments:  # an earlier change broke the container, or left an empty one
         return rng.choice(BINARY)(data, rng)
     name = rng.choice(list(segments))
     edit = rng.random()

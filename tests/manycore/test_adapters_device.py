@@ -136,6 +136,16 @@ def test_a_wrong_layout_is_named(tmp_path: Path, changes: dict, message: str) ->
     assert caught.value.message.startswith(message)
 
 
+def test_a_section_that_is_nothing(tmp_path: Path) -> None:
+    raw, description = raw_with_layout(tmp_path)
+    layout = json.loads(description.read_text())
+    layout["sections"] = [None]
+    description.write_text(json.dumps(layout))
+    with pytest.raises(FileError) as caught:
+        read_sheet(raw, Companions(layout=description))
+    assert str(caught.value) == f"{description}.sections[0]: has no 'id'"
+
+
 def test_the_ops_of_a_container(tmp_path: Path) -> None:
     path = tmp_path / "programqpc.bin"
     path.write_bytes(write_program(samples.program()))

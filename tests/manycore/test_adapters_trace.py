@@ -111,6 +111,17 @@ def test_the_timeline_is_sound(tmp_path: Path) -> None:
     assert len(model.samples) == 1
 
 
+def test_records_without_a_timeline_name_their_file(tmp_path: Path) -> None:
+    events = newer_events()
+    events += [{**events[8], "ts": -4.0}]
+    found = sheet(tmp_path, events)
+    with pytest.raises(FileError) as caught:
+        sheet_trace(found)
+    assert str(caught.value) == (
+        f"{found.file}: the records do not make a timeline: an event starts before time 0"
+    )
+
+
 def test_tables_are_made_of_it(tmp_path: Path) -> None:
     tables = sheet_tables(sheet(tmp_path, newer_events()))
     (core,) = tables.cores

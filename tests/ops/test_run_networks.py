@@ -103,7 +103,7 @@ def test_every_op_is_within_a_step_of_onnxruntime(name: str, shared_models: Path
         compared += 1
         apart = np.abs(found.astype(np.int32) - wanted)
         assert apart.max() <= 1 and (apart > 0).mean() < 0.05, (output, apart.max())
-    assert compared >= 0.7 * len(plan.stages)
+    assert compared >= 0.6 * len(plan.stages)
 
 
 def onnxruntime_values(path: Path, graph: Graph) -> dict[str, np.ndarray]:

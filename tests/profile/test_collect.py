@@ -272,3 +272,15 @@ def test_a_measured_time_stands_beside_the_prediction():
         assert measured.predicted_ms == predicted.ms
     assert "predicted" in profile_text(found)
     assert all(epoch.predicted_ms is None for epoch in collected(net).epochs)
+
+
+def test_a_cache_line_that_a_log_lacks_counts_in_no_mean():
+    """Reads have both inferences of a pass, writes only the first: each mean is its own."""
+
+    def without_writes(run, nodes):
+        lost = {} if run % 2 else {"cache_write": None}
+        counted = {"cache_read": (run, 2, 3, 4), "cache_write": (5, 6, 7, 8)} | lost
+        return [replace(node, **(counted if node.cache_read else {})) for node in nodes]
+
+    cached = [e.counters.cache for e in played(without_writes, batch=2).epochs]
+    assert any(astuple(cache)[1:] == (2, 3, 4, 5, 6, 7, 8) for cache in cached)

@@ -12,6 +12,7 @@ import pytest
 
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo import demo_graph
+from npuscope.graph.model import Quant
 from npuscope.machine.load import load_machine
 from npuscope.ops.table import total_macs
 from npuscope.profile.model import Provenance
@@ -216,3 +217,12 @@ def test_json_of_a_profile(demo):
     for epoch in found["epochs"]:
         assert set(epoch) >= EPOCH | {"spread", "counters"}
         assert set(epoch["counters"]) >= COUNTERS
+
+
+def test_an_input_with_a_scale_for_each_channel_has_no_single_one(demo):
+    program, machine = demo
+    name = program.inputs[0]
+    channels = Quant((0.5, 0.25, 0.125), (0, 0, 0), axis=3)
+    buffers = [replace(b, quant=channels) if b.name == name else b for b in program.buffers]
+    (found,) = estimate(replace(program, buffers=tuple(buffers)), machine).model.inputs
+    assert (found.name, found.scale, found.zero_point) == (name, None, None)

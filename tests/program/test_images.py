@@ -39,8 +39,10 @@ def test_foreign_file_names_stay_in_the_folder(program):
 
 def test_two_pools_with_one_file_name(program):
     pools = tuple(replace(pool, file_name="same") for pool in program.pools)
-    with pytest.raises(TargetError, match=r"two pools have the file name 'atonbuf\.same\.raw'"):
+    with pytest.raises(TargetError) as caught:
         pool_images(replace(program, pools=pools))
+    place = f"pool '{pools[1].name}'"
+    assert str(caught.value) == f"{place}: two pools have the file name 'atonbuf.same.raw'"
 
 
 def read_hex(text):

@@ -215,8 +215,20 @@ def test_missing_and_short_images(program, tmp_path):
 def test_a_pool_name_never_leaves_the_folder(program, tmp_path):
     data = edited(program, put("../flash", "buffers", 3, "pool"))
     (tmp_path / "program.json").write_bytes(data)
-    with pytest.raises(FileError, match=r"pool name '\.\./flash' cannot be a file name"):
+    with pytest.raises(FileError) as caught:
         load(tmp_path)
+    place = f"{tmp_path / 'program.json'}: $.pools"
+    assert str(caught.value) == f"{place}: pool name '../flash' cannot be a file name"
+
+
+def test_a_pool_that_cannot_name_a_file_is_not_saved(program, tmp_path):
+    flash = next(pool for pool in program.pools if pool.name == "flash")
+    pools = [replace(pool, name="%s") if pool is flash else pool for pool in program.pools]
+    buffers = [replace(b, pool="%s") if b.pool == "flash" else b for b in program.buffers]
+    with pytest.raises(FileError) as caught:
+        save(replace(program, pools=tuple(pools), buffers=tuple(buffers)), tmp_path / "out")
+    assert str(caught.value) == f"{tmp_path / 'out'}: pool name '%s' cannot be a file name"
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_program_that_contradicts_itself_is_a_fault_of_the_file(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -132,3 +133,37 @@ def test_a_buffer_without_a_pool_is_not_counted(build: Path, tmp_path: Path) -> 
     plain = api.estimate(edited(build, tmp_path, lambda document: None))
     found = api.estimate(edited(build, tmp_path, change))
     assert found.total_ms == plain.total_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("", "", "no array of 64-bit words in this header"),
+        (
+            "const uint64_t b[] = { 08 };",
+            ", character 22",
+            "expected a 64-bit number, found '08 };'",
+        ),
+    ],
+)
+def test_a_damaged_header_of_blobs_is_named(
+    build: Path, tmp_path: Path, text: str, place: str, message: str
+) -> None:
+    folder = copied(build, tmp_path, "network.c")
+    header = folder / "network_ecblobs.h"
+    header.write_text(text)
+    with pytest.raises(FileError) as caught:
+        read_program(folder)
+    assert (caught.value.where, caught.value.message) == (f"{header}{place}", message)
+
+
+def test_a_blob_without_the_epochs_of_its_item_is_named(build: Path, tmp_path: Path) -> None:
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    source = folder / "network.c"
+    text = source.read_text()
+    source.write_text(re.sub(r"(\.(last_)?epoch_num = )\d+", r"\g<1>99999", text))
+    with pytest.raises(FileError) as caught:
+        read_program(folder)
+    header = folder / "network_ecblobs.h"
+    assert caught.value.message == "it holds none of the epochs of its item"
+    assert caught.value.where.startswith(f"{header}, blob '_ec_blob_")

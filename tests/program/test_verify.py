@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from npuscope.errors import FileError, InternalError
+from npuscope.graph.model import Quant
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group
 from npuscope.program.units import Link, Port, Ref, Streng
 from npuscope.program.verify import check_foreign, problems, verify
@@ -256,3 +257,68 @@ def test_buffers_in_use_name_a_pool(program):
         check_foreign(with_buffer(program, name, pool=""), "network.c")
     idle = replace(program.buffers[0], name="idle", pool="")
     check_foreign(replace(program, buffers=(*program.buffers, idle)), "network.c")
+
+
+def with_unit(program, kind, **changes):
+    """The first epoch with other settings of the units of one type."""
+    epoch = program.epochs[0]
+    group = epoch.groups[0]
+    units = tuple(replace(u, **changes) if u.unit == kind else u for u in group.units)
+    changed = replace(epoch, groups=(replace(group, units=units), *epoch.groups[1:]))
+    return replace(program, epochs=(changed, *program.epochs[1:]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "place"),
+    [
+        ("CONVACC", "hstride", 0, "CONVACC 0"),
+        ("CONVACC", "vstride", -1, "CONVACC 0"),
+        ("POOL", "inputX", 0, "POOL 1"),
+        ("POOL", "inputY", 0, "POOL 1"),
+        ("POOL", "batchSize", 0, "POOL 1"),
+    ],
+)
+def test_settings_that_amounts_are_divided_by(program, kind, field, value, place):
+    broken = with_unit(program, kind, **{field: value})
+    where = f"{program.epochs[0].name}, {place}"
+    assert ("figures", where, f"{field} is {value}") in found(broken)
+    with pytest.raises(FileError) as caught:
+        check_foreign(broken, "network.c")
+    assert caught.value.message == f"{field} is {value} (rule 'figures')"
+    assert caught.value.where == f"network.c: {where}"
+
+
+def test_links_do_not_take_frames_back(program):
+    epoch = program.epochs[0]
+    group = epoch.groups[0]
+    links = (replace(group.links[0], frames0=1, frames1=-1), *group.links[1:])
+    changed = replace(epoch, groups=(replace(group, links=links),))
+    broken = replace(program, epochs=(changed, *program.epochs[1:]))
+    assert ("figures", epoch.name, "a link passes 1 and -1 frames") in found(broken)
+
+
+@pytest.mark.parametrize(
+    ("quant", "what"),
+    [
+        (Quant((0.5, 0.25), (0,)), "2 scales and 1 zero points without an axis"),
+        (Quant((), ()), "0 scales and 0 zero points without an axis"),
+        (Quant((0.5,), (0, 1)), "1 scales and 2 zero points without an axis"),
+    ],
+)
+def test_one_scale_a_tensor_unless_there_is_an_axis(program, quant, what):
+    assert ("quantization", "buffer 'x'", what) in found(with_buffer(program, "x", quant=quant))
+    channels = Quant((0.5, 0.25), (0, 0), axis=3)
+    assert found(with_buffer(program, "x", quant=channels)) == []
+
+
+def test_numbers_of_foreign_programs_have_64_bits(program):
+    with pytest.raises(FileError) as caught:
+        check_foreign(with_unit(program, "CONVACC", fsub=1 << 64), "network.c")
+    assert str(caught.value) == (
+        f"network.c: {program.epochs[0].name}: a value that cannot be stored: "
+        "Integer exceeds 64-bit range (rule 'storable')\n"
+        "  hint: the file is damaged, or of a compiler that npuscope does not know"
+    )
+    check_foreign(with_unit(program, "CONVACC", fsub=(1 << 64) - 1), "network.c")
+    with pytest.raises(FileError, match=r"network.c: buffer 'x': a value that cannot be stored"):
+        check_foreign(with_buffer(program, "x", offset=1 << 64), "network.c")

@@ -225,6 +225,7 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
     raise TargetError(
         f"the network does not fit: '{largest.name}' needs {largest.size_bytes:,} bytes and no "
         f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers are left over)",
+        where="pools",
         hint="use pools with external RAM (the default pools have hyperRAM), or a smaller input",
     )
 

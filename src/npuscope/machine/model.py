@@ -205,8 +205,8 @@ class Generation:
     absorbs_qdq_pads: Mapped[bool]
     control: Control
     # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.
-    newest_opset: Timed[int] = 0
-    newest_ir_version: Timed[int] = 0
+    newest_opset: Timed[Count] = 0
+    newest_ir_version: Timed[Count] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,9 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
 
 def _buffer_info(buffer: Buffer) -> TensorInfo:
     kind = "float" if buffer.is_float else "int" if buffer.signed else "uint"
-    scale = buffer.quant.scale if buffer.quant else None
-    zero = buffer.quant.zero_point if buffer.quant else None
+    quant = buffer.quant if buffer.quant and not buffer.quant.per_channel else None
+    scale = quant.scale if quant else None
+    zero = quant.zero_point if quant else None
     return TensorInfo(
         buffer.name, buffer.shape, f"{kind}{buffer.nbits}", scale, zero, buffer.size_bytes
     )

@@ -136,8 +136,13 @@ def _mean_bursts(nodes: Sequence[NodeCounters]) -> dict[tuple[int, str], Four]:
 
 
 def _mean_cache(nodes: Sequence[NodeCounters]) -> CacheCounts:
-    rows = [(*(n.cache_read or ()), *(n.cache_write or ())) for n in nodes]
-    return CacheCounts(*(round(fmean(values)) for values in zip(*rows, strict=True)))
+    """A log may lack one of a node's two lines: each is the mean of those that are there."""
+    lines = (
+        [node.cache_read for node in nodes if node.cache_read],
+        [node.cache_write for node in nodes if node.cache_write],
+    )
+    columns = (values for rows in lines for values in zip(*rows, strict=True))
+    return CacheCounts(*(round(fmean(values)) for values in columns))
 
 
 def _summed(rows: Sequence[dict[tuple[int, str], int]]) -> dict[tuple[int, str], int]:

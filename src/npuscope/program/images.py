@@ -21,7 +21,7 @@ def pool_images(program: Program) -> dict[str, bytes]:
     for pool in program.pools:
         name = image_name(pool)
         if name in result:
-            raise TargetError(f"two pools have the file name '{name}'")
+            raise TargetError(f"two pools have the file name '{name}'", where=f"pool '{pool.name}'")
         if not pool.virtual or pool.name in found:
             result[name] = found.get(pool.name, b"")
     return result

@@ -64,7 +64,7 @@ def images(program: Program) -> dict[str, bytes]:
 def save(program: Program, directory: Path | str) -> Path:
     """Write program.json and <pool>.raw: all of them, or none."""
     folder = Path(directory)
-    files = {_image_name(pool): image for pool, image in images(program).items()}
+    files = {_image_name(pool, str(folder)): image for pool, image in images(program).items()}
     # Last, so that a program never names images that are not there yet.
     write_files(folder, {**files, JSON_NAME: to_json(program)})
     return folder / JSON_NAME
@@ -93,7 +93,7 @@ class _Images(dict[str, bytes]):
         self.folder = folder
 
     def __missing__(self, pool: str) -> bytes:
-        self[pool] = read_bytes(self.folder / _image_name(pool), POOL_IMAGE)
+        self[pool] = read_bytes(self.folder / _image_name(pool, "$.pools"), POOL_IMAGE)
         return self[pool]
 
 
@@ -156,8 +156,8 @@ def _slice(images: Mapping[str, bytes], buffer: Buffer, size: int, where: str) -
     return image[buffer.offset : end]
 
 
-def _image_name(pool: str) -> str:
+def _image_name(pool: str, where: str) -> str:
     """Pool names come from files: only plain ones become file names."""
     if not _POOL_NAME.fullmatch(pool):
-        raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name")
+        raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name", where=where)
     return f"{pool}.raw"

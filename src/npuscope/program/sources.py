@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,12 +96,25 @@ def _from_c(path: Path, files: list[Path]) -> Program:
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
     headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
-    blobs = {
-        k: v for f in headers for k, v in read_header(read_text(f, BLOBS, errors="replace")).items()
-    }
-    program = with_blobs(network, blobs)
+    blobs: dict[str, bytes] = {}
+    for header in headers:
+        with _named(header):
+            blobs |= read_header(read_text(header, BLOBS, errors="replace"))
+    with _named(headers[0] if headers else path):
+        program = with_blobs(network, blobs)
     program = _joined(program, report) if report else program
     return _with_quant(_with_use(program), files)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is wrong in a file is told with the file's name."""
+    try:
+        yield
+    except FileError as error:
+        known = not error.where or error.where.startswith(str(path))
+        where = error.where or str(path) if known else f"{path}, {error.where}"
+        raise FileError(error.message, where=where, hint=error.hint) from error
 
 
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:

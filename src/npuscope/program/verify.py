@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from math import inf
 
+import orjson
+
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.program.geometry import reach
 from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
@@ -17,6 +19,8 @@ Rule = Callable[[Program], Iterator[Problem]]
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
+# Fields of units that the amounts of data are divided by.
+_DIVISORS = {"CONVACC": ("hstride", "vstride"), "POOL": ("inputX", "inputY", "batchSize")}
 
 
 def verify(
@@ -181,13 +185,46 @@ def _named_pools(program: Program) -> Iterator[Problem]:
 
 
 def _figures(program: Program) -> Iterator[Problem]:
-    """Times are divided by them."""
+    """Times and amounts are divided by them."""
     for pool in program.pools:
         if pool.size_bytes and (pool.byte_width < 1 or not 0 < pool.freq_ratio < inf):
             yield (
                 f"pool '{pool.name}'",
                 f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio}",
             )
+    for where, unit in _units(program):
+        for field in _DIVISORS.get(unit.unit, ()):
+            if getattr(unit, field) < 1:
+                yield where, f"{field} is {getattr(unit, field)}"
+    for epoch, group in _groups(program):
+        for link in group.links:
+            if min(link.frames0, link.frames1) < 0:
+                yield epoch.name, f"a link passes {link.frames0} and {link.frames1} frames"
+
+
+def _quantization(program: Program) -> Iterator[Problem]:
+    """One scale a tensor, unless there is an axis that they run along."""
+    for buffer in program.buffers:
+        quant = buffer.quant
+        if quant is None or quant.per_channel:
+            continue
+        if len(quant.scales) != 1 or len(set(quant.zero_points)) != 1:
+            yield (
+                f"buffer '{buffer.name}'",
+                f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points "
+                "without an axis",
+            )
+
+
+def _storable(program: Program) -> Iterator[Problem]:
+    """What a fingerprint or a file of ours can hold."""
+    parts = ((epoch.name, epoch) for epoch in program.epochs)
+    places = ((f"buffer '{b.name}'", b) for b in program.buffers)
+    for where, part in (*parts, *places):
+        try:
+            orjson.dumps(part, option=orjson.OPT_SERIALIZE_NUMPY)
+        except orjson.JSONEncodeError as error:
+            yield where, f"a value that cannot be stored: {error}"
 
 
 def _engines(program: Program) -> Iterator[Problem]:
@@ -282,6 +319,8 @@ RULES: dict[str, Rule] = {
     "engine-range": _engines,
     "buffer-in-pool": _buffers_in_pools,
     "no-overlap": _overlaps,
+    "figures": _figures,
+    "quantization": _quantization,
 }
 _FOREIGN_RULES: dict[str, Rule] = {
     "unique-names": _unique_names,
@@ -291,4 +330,6 @@ _FOREIGN_RULES: dict[str, Rule] = {
     "named-buffers": _named_buffers,
     "named-pools": _named_pools,
     "figures": _figures,
+    "quantization": _quantization,
+    "storable": _storable,
 }

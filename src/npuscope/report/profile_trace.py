@@ -38,7 +38,7 @@ def trace_of_profile(
     if program is not None:
         add_memory(scene, program, machine)
         add_flows(scene, program, slices)
-    return scene.builder.build()
+    return scene.builder.build(profile.model.file)
 
 
 def _add_inference(scene: Scene) -> None:

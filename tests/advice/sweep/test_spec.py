@@ -71,6 +71,7 @@ def test_models_alone_are_enough(folder: Path) -> None:
     assert (spec.size, spec.generations, spec.pools) == (1, ("4.0",), (Choice("default"),))
 
 
+LONG = "x" * 300  # longer than a file name may be
 WRONG = {
     'modles = ["a"]': ": unknown key 'modles'\n  hint: did you mean models?",
     "": ': no models\n  hint: name them: models = ["a.tflite", "nets/*.onnx"]',
@@ -78,6 +79,10 @@ WRONG = {
     'models = ["no.tflite"]': ": models[0]: no such file: 'no.tflite'\n"
     "  hint: paths are relative to the sweep file",
     'models = ["*.onnx"]': ": models[0]: no file matches '*.onnx'\n"
+    "  hint: paths are relative to the sweep file",
+    f'models = ["{LONG}"]': f": models[0]: no such file: '{LONG}'\n"
+    "  hint: paths are relative to the sweep file",
+    f'models = ["{LONG}*"]': f": models[0]: no file matches '{LONG}*'\n"
     "  hint: paths are relative to the sweep file",
     "models = [3]": ": models[0]: expected a table, found 3",
     "models = [{ shapes = {} }]": ": models[0].path: this key is missing",

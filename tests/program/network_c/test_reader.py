@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -161,3 +162,36 @@ def test_damage_anywhere_is_a_format_error(tmp_path: Path) -> None:
                 told += 1
                 assert error.where
     assert told > 20
+
+
+@pytest.mark.parametrize(
+    ("field", "found"),
+    [
+        (r"(?<=\boffset=)0x\w+", "0x340p0000"),
+        (r"(?<=\boffset=)0x\w+", "0x" + "f" * 17),
+        (r"(?<=\bsize=)\d+", "9" * 400),
+        (r"(?<=\bsize=)\d+", "\u0663"),
+        (r"(?<=freq ratio=)[\d.]+", "."),
+        (r"(?<=freq ratio=)[\d.]+", "1.2.3"),
+    ],
+)
+def test_numbers_of_pool_comments(field: str, found: str, tmp_path: Path) -> None:
+    path = written(compiled(moves(), "4.0"), tmp_path, "4.0")
+    text = path.read_text(encoding="utf-8")
+    start = re.search(r"/\* index=.*? name=(\S+) ", text)
+    assert start is not None
+    head, tail = text[: start.start()], text[start.start() :]
+    path.write_text(head + re.sub(field, found, tail, count=1), encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        read_network_c(path)
+    assert caught.value.message == f"the comment of pool '{start[1]}' has '{found}' for a number"
+    assert (caught.value.where, caught.value.hint) == (str(path), "expected at most 16 digits")
+
+
+def test_relative_pools_without_their_symbols(tmp_path: Path) -> None:
+    path = written(compiled(moves(), "4.0"), tmp_path, "4.0")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("absolute_mode", "", 1), encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        read_network_c(path)
+    assert str(caught.value) == f"{path}: 1 pools are relative, 0 symbols stand for them"

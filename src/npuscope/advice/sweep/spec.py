@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,7 +144,7 @@ def _model_entry(table: SpecTable, folder: Path, index: int, entry: object) -> I
 def _matching(one: SpecTable, folder: Path, text: str) -> list[Path]:
     plain = folder / text
     # A file may have such characters in its name.
-    if plain.exists():
+    if os.path.exists(plain):  # unlike Path.exists, it takes names that are too long
         return [plain]
     if not any(char in text for char in _GLOB):
         raise one.error("", f"no such file: '{safe_terminal(text)}'", _FROM_HERE)
@@ -151,7 +152,7 @@ def _matching(one: SpecTable, folder: Path, text: str) -> list[Path]:
     pattern = str(plain.relative_to(root)) if plain.is_absolute() else text
     try:
         found = sorted(path for path in root.glob(pattern) if path.is_file())
-    except (ValueError, NotImplementedError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
         raise one.error("", f"'{text}' is not a pattern: {error}") from None
     if not found:
         raise one.error("", f"no file matches '{safe_terminal(text)}'", _FROM_HERE)

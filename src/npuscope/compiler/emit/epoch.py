@@ -39,7 +39,8 @@ class EpochBuilder:
         number = self.used[unit]
         if number >= self.machine.units[unit]:
             raise TargetError(
-                f"epoch {self.number} needs more {unit} units than the machine has ({number})",
+                f"the epoch needs more {unit} units than the machine has ({number})",
+                where=f"epoch {self.number}",
                 hint=f"the lowering counts on more of them: give it a larger units.{unit}",
             )
         self.used[unit] += 1

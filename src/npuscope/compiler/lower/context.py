@@ -118,7 +118,7 @@ def plane_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
 def quant_pair(value: Value) -> tuple[float, int]:
     """(scale, zero point) of a value as it is stored."""
     if value.quant is None:
-        raise ModelError(f"tensor '{value.name}' has no quantization")
+        raise ModelError("the tensor has no quantization", where=f"tensor '{value.name}'")
     return value.quant.scale, value.quant.zero_point
 
 

@@ -78,5 +78,6 @@ def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
                 return other.quant
     raise ModelError(
         f"'{tensor.name}' is float and no quantization is known for it",
+        where=f"tensor '{tensor.name}'",
         hint="leave its data type as it is",
     )

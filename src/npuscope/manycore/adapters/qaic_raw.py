@@ -84,7 +84,7 @@ def _sections(root: Node, data: bytes, place: str) -> Iterator[tuple[SectionId, 
     """Those that say where they lie; the others are not in this buffer."""
     known = {int(section): section for section in SectionId}
     for node in root.key("sections").items(_MOST_SECTIONS):
-        if "offset" not in node.value:
+        if isinstance(node.value, dict) and "offset" not in node.value:
             continue
         number = node.key("id").number(max(known))
         if number not in known:

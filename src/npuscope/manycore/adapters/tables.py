@@ -166,7 +166,7 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
         )
     _add_flows(builder, timeline, numbers)
     _add_counters(builder, timeline)
-    return builder.build()
+    return builder.build(sheet.file)
 
 
 def _rows(builder: TraceBuilder, timeline: Timeline) -> np.ndarray:

@@ -53,7 +53,7 @@ def trace_of(
             add_flows(scene, slices)
     if options.flows:
         peers.connect(rows.builder)
-    return rows.builder.build()
+    return rows.builder.build(", ".join(made.name for made, _ in chosen))
 
 
 def _chosen(stats: Sequence[Stats], options: TraceOptions) -> list[tuple[Stats, int]]:

@@ -49,6 +49,7 @@ class CoreClock:
         if step > _MOST_STEPS:
             raise TargetError(
                 f"one inference takes more than {_MOST_STEPS:,} steps of the core's clock",
+                where="machine",
                 hint="sizes in the program, or rates of the machine, are out of all proportion",
             )
         while len(self._rates) <= step:

@@ -87,6 +87,7 @@ class _Run:
             raise TargetError(
                 f"one inference takes more than {_LATEST_TICKS / UTIMER_HZ:,.0f} s of the "
                 "machine's time",
+                where="machine",
                 hint="sizes in the program, or rates of the machine, are out of all proportion",
             )
         self._sequence += 1

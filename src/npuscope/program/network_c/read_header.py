@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from npuscope.errors import FileError
 from npuscope.program.model import Pool
+from npuscope.text import safe_terminal
 
 _OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
 _FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
@@ -16,6 +18,9 @@ _NUMBERS = {
     "ratio": re.compile(r"\bfreq ratio=([\d.]+)"),
     "score": re.compile(r"\bscore=(-?\d+)"),
 }
+# Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
 
@@ -58,10 +63,10 @@ def _pool(text: str) -> Pool | None:
     if found is None:
         return None
     _, file_name, name, offset = found.groups()
-    numbers = {key: _number(pattern, text) for key, pattern in _NUMBERS.items()}
+    numbers = {key: _number(pattern, text, name) for key, pattern in _NUMBERS.items()}
     return Pool(
         name,
-        int(offset, 16) if offset.lower().startswith("0x") else 0,
+        _address(offset, name),
         int(numbers["size"]),
         max(1, int(numbers["width"])),
         numbers["ratio"] or 1.0,
@@ -74,9 +79,29 @@ def _pool(text: str) -> Pool | None:
     )
 
 
-def _number(pattern: re.Pattern[str], text: str) -> float:
+def _address(offset: str, pool: str) -> int:
+    """In hexadecimal; a relative pool may have words there."""
+    if not offset.lower().startswith("0x"):
+        return 0
+    if not _ADDRESS.fullmatch(offset):
+        raise _no_number(offset, pool)
+    return int(offset, 16)
+
+
+def _number(pattern: re.Pattern[str], text: str, pool: str) -> float:
     found = pattern.search(text)
-    return float(found[1]) if found else 0.0
+    if found is None:
+        return 0.0
+    if not _PLAIN.fullmatch(found[1]):
+        raise _no_number(found[1], pool)
+    return float(found[1])
+
+
+def _no_number(text: str, pool: str) -> FileError:
+    return FileError(
+        f"the comment of pool '{safe_terminal(pool)}' has '{safe_terminal(text)}' for a number",
+        hint="expected at most 16 digits",
+    )
 
 
 def _with_subpools(pools: list[Pool]) -> tuple[Pool, ...]:

@@ -66,23 +66,28 @@ def read_network_c(
     buffers that another file tells of, with their lives."""
     path = Path(path)
     text = read_text(path, SOURCE, errors="replace")
+    try:
+        return _understood(text, path, images or {}, tuple(known))
+    except FileError as error:
+        raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise FileError(f"a part of it cannot be understood ({error})", where=str(path)) from error
+
+
+def _understood(
+    text: str, path: Path, images: Mapping[str, bytes] | FindImages, known: tuple[Buffer, ...]
+) -> NetworkC:
     symbols = relative_symbols(text, pools_of(text))
     source = parse_source(with_addresses(text, symbols), str(path))
     header = read_header(source.comments)
     if not header.pools or not any(name.startswith("LL_ATON_") for name in source.functions):
         raise FileError(
             "is no network.c of a Neural-ART compiler",
-            where=str(path),
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
-    found = images(header.pools) if callable(images) else images or {}
-    try:
-        read = _Reader(source, header, found, path.stem, tuple(known)).read()
-        return replace(read, bases={name: pool.address for name, pool in symbols.items()})
-    except FileError as error:
-        raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise FileError(f"a part of it cannot be understood ({error})", where=str(path)) from error
+    found = images(header.pools) if callable(images) else images
+    read = _Reader(source, header, found, path.stem, known).read()
+    return replace(read, bases={name: pool.address for name, pool in symbols.items()})
 
 
 @dataclass(slots=True)

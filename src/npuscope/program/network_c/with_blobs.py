@@ -14,6 +14,7 @@ from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.ec_blob.relocate import relocated
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import Item, NetworkC
+from npuscope.text import safe_terminal
 
 
 def with_blobs(network: NetworkC, blobs: Mapping[str, bytes]) -> Program:
@@ -61,7 +62,8 @@ def _expanded(program: Program, items: tuple[Item, ...], lifted: Lifted) -> tupl
         blob += 1
         numbers = [n for n in sorted(lifted.groups) if item.number <= n <= item.last]
         if not numbers:
-            raise FileError(f"blob '{item.blob}' holds none of the epochs of its item")
+            where = f"blob '{safe_terminal(item.blob)}'"
+            raise FileError("it holds none of the epochs of its item", where=where)
         epochs += [_epoch(number, blob, lifted) for number in numbers]
     return tuple(epochs)
 

@@ -1,0 +1,37 @@
+"""Refusals inside of the compiler name their place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from npuscope.compiler.emit.buffers import BufferTable
+from npuscope.compiler.emit.epoch import EpochBuilder
+from npuscope.compiler.lower.context import quant_pair, tensor_value
+from npuscope.compiler.stages import Lowered
+from npuscope.demo import demo_graph
+from npuscope.errors import ModelError, TargetError
+from npuscope.graph.model import DType, Quant, Tensor
+from npuscope.machine.load import load_machine
+
+
+def test_a_value_without_scales_is_named() -> None:
+    shape = (1, 4, 4, 8)
+    assert quant_pair(tensor_value(Tensor("y", shape, DType.INT8, Quant((0.5,), (3,))))) == (0.5, 3)
+    with pytest.raises(ModelError) as caught:
+        quant_pair(tensor_value(Tensor("x", shape, DType.INT8)))
+    assert str(caught.value) == "tensor 'x': the tensor has no quantization"
+
+
+def test_an_epoch_that_needs_more_units_is_named() -> None:
+    machine = load_machine()
+    machine = replace(machine, units={**machine.units, "POOL": 1})
+    epoch = EpochBuilder(machine, BufferTable(Lowered([], [], []), demo_graph()), 7)
+    assert epoch.take("POOL") == 0
+    with pytest.raises(TargetError) as caught:
+        epoch.take("POOL")
+    assert str(caught.value) == (
+        "epoch 7: the epoch needs more POOL units than the machine has (1)\n"
+        "  hint: the lowering counts on more of them: give it a larger units.POOL"
+    )
