@@ -229,7 +229,7 @@ _QUIET = _flag("quiet", "the answer in one line", flags=("-q", "--quiet"), pytho
 _VERBOSE = _flag("verbose", "details and tracebacks", flags=("-v", "--verbose"), python=False)
 OUTPUT = Group("output", (_JSON, _QUIET, _VERBOSE), shared=True)
 _NO_COLOR = _flag(
-    "no_color", "accepted: there are no colours", python=False, effect=Effect.NONE
+    "no_color", "not needed: there are no colours", python=False, effect=Effect.NONE
 )
 
 
@@ -404,6 +404,7 @@ _GATE = (
     _file("baseline", "an earlier result or any source: nothing gets worse"),
     _text("tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)),
     _file("summary", "append a Markdown table to FILE"),
+    _flag("with_findings", "findings too, without a file for them", shell=False),
     _flag(
         "github",
         "errors as annotations on stdout, the table in the summary of the GitHub job",
@@ -439,7 +440,14 @@ _PACKAGE = (
     _flag("gen_c_file", "the image as a C array too"),
     _flag("parse_only", "read and check, build nothing", python=False),
     _flag("no_clean", "keep the files in between in NAME_build"),
-    _file("pack_dir", "accepted, not needed", "DIR", python=False, effect=Effect.NONE),
+    _text("options", "all of these as one PackageOptions", "RECORD", shell=False),
+    _file(
+        "pack_dir",
+        "not needed: npuscope brings the runtime, the kernels and the compiler",
+        "DIR",
+        python=False,
+        effect=Effect.NONE,
+    ),
 )
 _RUN = (
     _file("input", "the same", flags=("-i", "--input"), python=False),
@@ -456,7 +464,13 @@ _RUN = (
     _real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
     _whole("batch", "inferences (1)", default=1),
     _option("inputs", Kind.LIST, "arrays to run on (random)", shell=False),
-    _file("cube_ide_dir", "accepted, not needed", "DIR", python=False, effect=Effect.NONE),
+    _file(
+        "cube_ide_dir",
+        "not needed: the emulated board needs no debugger",
+        "DIR",
+        python=False,
+        effect=Effect.NONE,
+    ),
 )
 _CORE_MACHINE = (
     _text("machine", "the machine (cloudai100)", default="cloudai100"),
@@ -660,6 +674,8 @@ _SWEEP_RUNS = (
     _real("timeout", "a run that takes longer than S seconds fails", "S"),
     _flag("retry_failed", "do failed runs of the store again"),
     _flag("yes", "do more than 10,000 runs"),
+    _text("watch", "called with a Tally after every run", "FUNCTION", shell=False),
+    _text("options", "all of these as one SweepOptions", "RECORD", shell=False),
 )
 _SWEEP_CLUSTER = (
     _text("scheduler", "tcp://HOST:PORT or tls://HOST:PORT of a scheduler", "ADDRESS"),
@@ -764,7 +780,13 @@ VERBS: dict[str, Verb] = {
                 exclusive=("pty", "tcp"),
                 needs_one=True,
             ),
-            Group("", (_flag("emulated", "firmware on an emulated Cortex-M answers"),)),
+            Group(
+                "",
+                (
+                    _flag("emulated", "firmware on an emulated Cortex-M answers"),
+                    _text("ready", "called with address and networks", "FUNCTION", shell=False),
+                ),
+            ),
             TARGET,
             READING,
             OUTPUT,
@@ -974,6 +996,7 @@ VERBS: dict[str, Verb] = {
             ),
         ),
         (
+            Group("", (_file("spec", "the sweep file", shell=False),)),
             Group("runs", _SWEEP_RUNS),
             Group("dask cluster", _SWEEP_CLUSTER),
             Group("report", _SWEEP_REPORT),

@@ -12,8 +12,9 @@ from npuscope.options import NOT_MODELLED, VERBS, Argument, Effect, Group, Kind,
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.api import Options
+    from npuscope.building import Options, ReadOptions
 
+_NOT_NEEDED = "not needed"
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -103,16 +104,25 @@ class _Refuse(argparse.Action):
 
 
 def without_effect(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
-    """One line about options of the vendor's tools that were given and change nothing here."""
+    """What to say of the vendor's options that were given and change nothing here."""
     idle = [option for option in VERBS[verb].options if option.effect is Effect.NONE]
-    given = [option.spellings[0] for option in idle if getattr(args, option.dest)]
-    return (f"without effect here: {', '.join(given)}",) if given else ()
+    given = [option for option in idle if getattr(args, option.dest)]
+    reasons = [f"{o.spellings[0]} is {o.means}" for o in given if o.means.startswith(_NOT_NEEDED)]
+    others = [o.spellings[0] for o in given if not o.means.startswith(_NOT_NEEDED)]
+    return (*reasons, *([f"without effect here: {', '.join(others)}"] if others else []))
 
 
 def api_options(args: argparse.Namespace) -> Options:
     """The command line as keyword arguments of the API; what a verb does not take is left out."""
-    given = vars(args)
-    found: Options = {
+    found: Options = {**looked_at(args)}
+    if "optimization" in vars(args):
+        found["optimization"] = args.optimization
+    return found
+
+
+def looked_at(args: argparse.Namespace) -> ReadOptions:
+    """Those of verbs that compile nothing."""
+    found: ReadOptions = {
         "machine": args.machine,
         "machine_file": args.machine_file,
         "generation": args.generation,
@@ -123,9 +133,7 @@ def api_options(args: argparse.Namespace) -> Options:
         "input_data_type": args.input_data_type,
         "output_data_type": args.output_data_type,
     }
-    if "optimization" in given:
-        found["optimization"] = args.optimization
-    if "shape" in given:
+    if "shape" in vars(args):
         found["shapes"] = parse_shapes(args.shape)
     return found
 

@@ -140,3 +140,26 @@ def _sizes(folder: Path) -> Iterator[int]:
             # Another build may be clearing up at this moment.
             if path.exists():
                 yield path.lstat().st_size
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """This installation: what is there, and which parts are complete."""
+
+    required: tuple[Package, ...]
+    extras: tuple[tuple[Extra, tuple[Package, ...]], ...]
+    programs: tuple[tuple[Program, str], ...]  # with their paths, empty where none is found
+    kept: Cache
+
+    @property
+    def ready(self) -> bool:
+        return all(package.is_fine for package in self.required)
+
+
+def installed() -> Installed:
+    return Installed(
+        look(REQUIRED),
+        tuple((extra, look(extra.packages)) for extra in EXTRAS),
+        tuple((program, find(program)) for program in PROGRAMS),
+        cache(),
+    )
