@@ -71,7 +71,8 @@ def verbs(share: float) -> list[Verb]:
     files = ("out/p.csv", "p.html", "out/p.trace", "p.json", "out/p.chrome", "out/result.json")
     table = (
         ("compile", 60, "compile model.tflite -o out", "--generation 2.2", ("out",)),
-        ("package", 20, "package relative -o out --gen-c-file --split", "--cpu cortex-m33", ("out",)),
+        ("package", 20, "package relative -o out --gen-c-file --split", "--cpu cortex-m33",
+         ("out",)),
         ("fix", 45, "fix model.tflite -o out/f.tflite --json out/f.json --seeds 1",
          "--drop-softmax", ("out/f.tflite", "out/f.json")),
         ("profile", 55, f"{profile} {more}", "--generation 2.2", files),

@@ -12,6 +12,7 @@ from npuscope.board import runtime
 from npuscope.demo import demo_graph
 from npuscope.program.model import EpochKind
 from npuscope.sim import debug_services
+from processes import LIMIT_S
 
 PAGE = (Path(__file__).parents[1] / "docs" / "callbacks.md").read_text(encoding="utf-8")
 
@@ -19,7 +20,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "callbacks.md").read_text(encoding=
 def test_the_script_runs():
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     lines = done.stdout.splitlines()
     program = build(demo_graph(), {"epoch_controller": False}).program
     assert len(lines) == program.count(EpochKind.HW)

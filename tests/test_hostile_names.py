@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from models import mobilenet_like, save, to_onnx
 from npuscope import child
 from npuscope.cli import main as cli
 from npuscope.cli import output
+from processes import started
 
 Capture = pytest.CaptureFixture[str]
 FILE = f"h\x1b[2J\n{FORGED}\u202e<b>.onnx"
@@ -142,15 +142,9 @@ def test_pools(capsys: Capture) -> None:
 @contextmanager
 def served(*words: str) -> Iterator[str]:
     command = [*child.command(), "-c", START, "board", "serve", *words, "--tcp", "0", "--json"]
-    with subprocess.Popen(
-        command, env=child.environment(), stdout=subprocess.PIPE, text=True
-    ) as board:
-        try:
-            assert board.stdout is not None
-            yield json.loads(board.stdout.readline())["address"]
-        finally:
-            board.send_signal(signal.SIGINT)
-            board.wait(30)
+    with started(command, env=child.environment(), stdout=subprocess.PIPE, text=True) as board:
+        assert board.stdout is not None
+        yield json.loads(board.stdout.readline())["address"]
 
 
 def test_a_board(capsys: Capture) -> None:

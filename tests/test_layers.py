@@ -27,6 +27,7 @@ LAYERS = (
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
 SERVING_ALL = (
+    "bounded_file",
     "child",
     "errors",
     "text",

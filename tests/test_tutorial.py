@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.cli.main import main
+from processes import LIMIT_S
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
@@ -78,7 +79,7 @@ def test_the_tutorial(
 def run(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     program, *words = shlex.split(command)
     if program == "python":
-        subprocess.run([sys.executable, *words], check=True)
+        subprocess.run([sys.executable, *words], check=True, timeout=LIMIT_S)
         return []
     assert program == "npuscope", command
     code = main(words)

@@ -35,7 +35,7 @@ from npuscope.graph.load import load_model
 from npuscope.machine.load import load_machine
 from npuscope.options import verb
 from npuscope.program.model import Program
-from npuscope.whole_file import new_folder, write_whole
+from npuscope.whole_file import as_file_error, new_folder, write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
@@ -330,7 +330,8 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     if made.graph is None:
         raise UsageError("this is a compiled program already", hint="give a .tflite or .onnx model")
     profile = run_estimate(made.program, made.machine, made.graph)
-    folder.mkdir(parents=True, exist_ok=True)
+    with as_file_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return write_build(folder, made.program, made.machine, made.graph, profile, names)
 
 

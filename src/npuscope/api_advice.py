@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.building import Options, ReadOptions, Source, build, is_program, machine_for, read_graph
+from npuscope.building import (
+    Options,
+    ReadOptions,
+    Source,
+    build,
+    is_program,
+    machine_for,
+    read_graph,
+)
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine

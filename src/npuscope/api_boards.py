@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.building import Build, Options, Source, build
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.options import DEFAULT_ADDRESS, verb
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files, write_whole
@@ -150,7 +150,7 @@ def board_serve(
             if ready is not None:
                 ready(Listening(listener.address, tuple(names)))
             listener.serve(served)
-        except KeyboardInterrupt:  # the usual way to switch a board off
+        except KeyboardInterrupt:  # a signal is the usual way to switch a board off
             pass
         finally:
             listener.close()
@@ -166,7 +166,7 @@ def _powered(
             from npuscope.board.emulated.bridge import Bridge
 
             names = [network.name for network in found.info().networks]
-            yield Bridge(found.machine.link()), names
+            yield Bridge(found.machine), names
         return
     from npuscope.board.server import VirtualBoard
 
@@ -385,7 +385,7 @@ def _write_program(folder: Path, program: CoreProgram) -> Path:
     except FileExistsError:
         raise FileError("is a file, expected a folder", where=str(folder)) from None
     except OSError as error:
-        raise FileError(f"cannot be made: {error.strerror}", where=str(folder)) from None
+        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
     write_files(folder, {FILE_NAME: write_program(program)})
     return folder / FILE_NAME
 

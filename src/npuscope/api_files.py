@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.bounded_file import ASSEMBLY, BLOBS, read_bytes, read_text
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.options import verb
 from npuscope.text import safe_terminal
@@ -141,7 +142,7 @@ def _blobs(path: str) -> dict[str, EcBinary]:
     from npuscope.program.ec_blob.binary import read_binary
     from npuscope.program.ec_blob.header import read_header
 
-    data = Path(path).read_bytes()
+    data = read_bytes(path, BLOBS)
     try:
         if not path.lower().endswith(".h"):
             return {Path(path).name: read_binary(data)}
@@ -199,7 +200,7 @@ def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1"
     from npuscope.program.ec_blob.binary import write_binary
 
     try:
-        binary = assemble(Path(source).read_text(encoding="utf-8", errors="replace"))
+        binary = assemble(read_text(source, ASSEMBLY, errors="replace"))
         data = write_binary(binary)
     except NpuscopeError as error:
         raise _in_file(error, str(source)) from None

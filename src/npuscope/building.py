@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from npuscope.bounded_file import opened
 from npuscope.errors import UsageError
 from npuscope.graph.load import load_model
 from npuscope.graph.model import Graph
@@ -221,5 +222,5 @@ def _optimization(options: Options) -> int | None:
 
 def md5(path: Path) -> str:
     """The fingerprint that vendor files carry too; nothing depends on it for safety."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

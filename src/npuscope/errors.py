@@ -45,6 +45,13 @@ class FileError(NpuscopeError):
     kind = "file"
 
 
+class OutputError(NpuscopeError):
+    """A result could not be written: a full disk, a folder without rights, a closed stdout."""
+
+    exit_code = 74
+    kind = "output"
+
+
 class TargetError(NpuscopeError):
     """The machine, a pool file or a generation cannot do what was asked."""
 

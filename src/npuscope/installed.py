@@ -29,7 +29,6 @@ class Extra:
     name: str
     gives: str
     packages: dict[str, str]
-    used: bool = True  # by a verb of this version
 
     @property
     def install(self) -> str:
@@ -53,12 +52,6 @@ EXTRAS = (
         "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
         "tables",
         {"distributed": "2024.1", "pyarrow": "15"},
-    ),
-    Extra(
-        "plan",
-        "a solver for memory plans; no verb of this version needs it",
-        {"ortools": "9.9"},
-        used=False,
     ),
 )
 

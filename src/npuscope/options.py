@@ -197,16 +197,12 @@ _LEVEL = _whole(
 # Without the level: for verbs that look at a model and compile nothing.
 LOOKED_AT = Group("machine", _MACHINE, shared=True)
 _OF_PROGRAMS = (
-    _option(
-        "compiled_from", Kind.FILE, "the model of a compiled program", shell=False, **_MAPPED
-    ),
+    _option("compiled_from", Kind.FILE, "the model of a compiled program", shell=False, **_MAPPED),
     _flag("ec_single_epoch", "a blob for every epoch, not one for many", shell=False, **_MAPPED),
 )
 TARGET = Group("machine", (*_MACHINE[:5], _LEVEL, *_MACHINE[5:], *_OF_PROGRAMS), shared=True)
 _IO_TYPES = tuple(
-    _text(
-        f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **_MAPPED
-    )
+    _text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **_MAPPED)
     for side in ("input", "output")
 )
 _SHAPE = _list(
@@ -228,9 +224,7 @@ _JSON = _file(
 _QUIET = _flag("quiet", "the answer in one line", flags=("-q", "--quiet"), python=False)
 _VERBOSE = _flag("verbose", "details and tracebacks", flags=("-v", "--verbose"), python=False)
 OUTPUT = Group("output", (_JSON, _QUIET, _VERBOSE), shared=True)
-_NO_COLOR = _flag(
-    "no_color", "not needed: there are no colours", python=False, effect=Effect.NONE
-)
+_NO_COLOR = _flag("no_color", "not needed: there are no colours", python=False, effect=Effect.NONE)
 
 
 def _vendor_output(log: str) -> Group:
@@ -297,9 +291,7 @@ def _neutral(flag: str, values: int) -> Option:
     kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
     means = "accepted, changes nothing"
     default = None if values else False
-    return Option(
-        name, kind, means, default, value, (flag,), python=False, effect=Effect.NONE
-    )
+    return Option(name, kind, means, default, value, (flag,), python=False, effect=Effect.NONE)
 
 
 _VENDOR = Group(
@@ -317,9 +309,7 @@ _VENDOR = Group(
         _file("output_info_file", "name of c_info.json", "F"),
         replace(_SINGLE, means="a blob for every epoch, not one for many"),
         _whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **_MAPPED),
-        _flag(
-            "enable_virtual_mem_pools", "accepted: always so", python=False, effect=Effect.NONE
-        ),
+        _flag("enable_virtual_mem_pools", "accepted: always so", python=False, effect=Effect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
             Option(
@@ -402,7 +392,9 @@ _GATE = (
         for name, flag in (("most", "--max"), ("least", "--min"))
     ),
     _file("baseline", "an earlier result or any source: nothing gets worse"),
-    _text("tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)),
+    _text(
+        "tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)
+    ),
     _file("summary", "append a Markdown table to FILE"),
     _flag("with_findings", "findings too, without a file for them", shell=False),
     _flag(
@@ -432,7 +424,9 @@ _PACKAGE = (
         python=False,
     ),
     _file("directory", "folder (build)", "DIR", default="build", flags=("-o", "--output")),
-    _text("name", "name of the files (that of network.c)", "NAME", default="", flags=("-n", "--name")),
+    _text(
+        "name", "name of the files (that of network.c)", "NAME", default="", flags=("-n", "--name")
+    ),
     _text("cpu", "processor of the board", "", default="cortex-m55", choices=CPUS),
     _text("toolchain", "compiler of the code", "", default="zig", choices=TOOLCHAINS),
     _flag("split", "parameters in a file of their own"),
@@ -452,7 +446,9 @@ _PACKAGE = (
 _RUN = (
     _file("input", "the same", flags=("-i", "--input"), python=False),
     _text("board", "where to run", "", default="emulated", choices=BOARDS, python=False),
-    _text("address", f"places in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]", default=DEFAULT_ADDRESS),
+    _text(
+        "address", f"places in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]", default=DEFAULT_ADDRESS
+    ),
     _text(
         "mode",
         "comma list of copy, xip, no-flash, no-run, max-speed (copy)",
@@ -505,9 +501,7 @@ _CORE_STATS = (
         default=1,
         flags=("-stats-batchsize", "--stats-batchsize"),
     ),
-    _flag(
-        "ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")
-    ),
+    _flag("ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")),
     _text(
         "pmu_recipe",
         "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
@@ -641,9 +635,7 @@ _OPSTATS_TRACE = (
         flags=("-d", "--select-devices"),
     ),
     _boolean("merge_mq_traces", "devices of one inference in one file (true)"),
-    _boolean(
-        "merge_thread_groups", "one row for each thread group, not for each thread (true)"
-    ),
+    _boolean("merge_thread_groups", "one row for each thread group, not for each thread (true)"),
     _text(
         "flow_events",
         "arrows for dependencies between ops (none)",
@@ -816,9 +808,7 @@ VERBS: dict[str, Verb] = {
             Group(
                 "",
                 (
-                    _flag(
-                        "strict", "exit code 1 when there are errors or warnings", python=False
-                    ),
+                    _flag("strict", "exit code 1 when there are errors or warnings", python=False),
                     _COMPILED_FROM,
                     _option("batch", Kind.WHOLE, "run it so often", default=0, shell=False),
                 ),
@@ -975,9 +965,7 @@ VERBS: dict[str, Verb] = {
                         flags=("-o", "--output"),
                         required=True,
                     ),
-                    _text(
-                        "name", "ends the array's name in a header (default 1)", default="1"
-                    ),
+                    _text("name", "ends the array's name in a header (default 1)", default="1"),
                 ),
             ),
             OUTPUT,
@@ -1095,9 +1083,7 @@ def _wrong_keyword(function: str, given: str) -> UsageError:
     shell = here.get(f"--{given.replace('_', '-')}")
     where = f"npuscope.{function}"
     if shell in keywords(function):
-        return UsageError(
-            f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}"
-        )
+        return UsageError(f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}")
     near = difflib.get_close_matches(given, sorted(keywords(function)), n=2)
     if users and not near:
         return UsageError(

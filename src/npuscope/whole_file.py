@@ -20,7 +20,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.text import safe_terminal
 from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
 
@@ -71,7 +71,7 @@ def as_file_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise OutputError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
 # Sets

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from models import conv_net, save, to_tflite
+from processes import LIMIT_S
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
 HEAD = (
@@ -38,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), "--models", str(folder)]
     command += ["--table", str(folder / "table.csv"), *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def rows_of(folder: Path, *more: str) -> dict[str, list[dict[str, object]]]:

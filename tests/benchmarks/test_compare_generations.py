@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from models import mobilenet_like, save, to_tflite
+from processes import LIMIT_S
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "compare_generations.py"
 
@@ -17,7 +18,7 @@ def test_one_row_a_network(tmp_path: Path) -> None:
     table = tmp_path / "rows.json"
     command = [sys.executable, str(SCRIPT), "net.tflite"]
     command += ["--models", str(tmp_path), "--json", str(table)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(table.read_text())
     assert row["model"] == "net.tflite"

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from processes import LIMIT_S
 from trace_processor.processor import load
 from trace_processor.samples import many_core_run
 
@@ -44,7 +45,9 @@ def test_peers_write_the_same_trace(name: str) -> None:
 def test_the_table_and_its_file(tmp_path: Path) -> None:
     command = [sys.executable, str(FOLDER / "opstats_speed.py"), "--slices", "2000"]
     command += ["--records", "20000", "--runs", "1", "--json", str(tmp_path / "speed.json")]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=LIMIT_S
+    ).stdout
     rows = json.loads((tmp_path / "speed.json").read_text())
     assert [row["case"] for row in rows][:4] == ["decode", "perfetto", "chrome", "json_dumps"]
     assert all(row["seconds"] > 0 and row["peak_mb"] > 1 for row in rows)

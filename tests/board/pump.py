@@ -260,6 +260,7 @@ class ClientEnd:
     """A Link on the pump's clock."""
 
     name = "pump"
+    hint = "look at the pump"
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump

@@ -25,6 +25,7 @@ from npuscope.board.server_exchange import Timing
 from npuscope.board.wire.framing import Revision, host_packets, receive_from_device
 from npuscope.board.wire.messages import Req, Resp, decode, encode
 from npuscope.errors import UsageError
+from processes import LIMIT_S, started
 
 SYNC = host_packets(encode(Req(1)), Revision.W2)[0]
 posix = pytest.mark.skipif(os.name != "posix", reason="pseudo terminals")
@@ -51,7 +52,7 @@ def is_sync(data: bytes) -> bool:
 
 
 def greet(line: socket.socket) -> bool:
-    line.settimeout(2)
+    line.settimeout(LIMIT_S)
     line.sendall(SYNC)
     return is_sync(line.recv(34, socket.MSG_WAITALL))
 
@@ -70,7 +71,7 @@ def test_a_second_client_is_turned_away() -> None:
         place = ("127.0.0.1", listener.port)
         with socket.create_connection(place) as first, socket.create_connection(place) as second:
             assert greet(first)
-            second.settimeout(2)
+            second.settimeout(LIMIT_S)
             assert second.recv(1) == b""
             assert greet(first)
 
@@ -79,7 +80,7 @@ def test_a_silent_client_is_left() -> None:
     with serving(TcpListener(), Timing(idle=0.05)) as listener:
         assert isinstance(listener, TcpListener)
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
-            line.settimeout(2)
+            line.settimeout(LIMIT_S)
             assert line.recv(1) == b""
 
 
@@ -132,16 +133,32 @@ sys.exit(board.run(parser.parse_args(sys.argv[1:])))
 def test_the_verb_serves_what_it_compiled(tmp_path: Path) -> None:
     model = str(save(tmp_path, "small.tflite", to_tflite(dense_net())))
     command = [*child.command(), "-c", _VERB, "serve", model, model, "--tcp", "0", "--json=-"]
-    with subprocess.Popen(
-        command, env=child.environment(), stdout=subprocess.PIPE, text=True
-    ) as server:
+    with started(command, env=child.environment(), stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
-        try:
-            assert said["networks"] == ["small", "small_2"]
-            _, host, port = said["address"].split(":")
-            with socket.create_connection((host, int(port))) as line:
-                assert greet(line)
-        finally:
-            server.send_signal(signal.SIGINT)
-        assert server.wait(5) == 0
+        assert said["networks"] == ["small", "small_2"]
+        _, host, port = said["address"].split(":")
+        with socket.create_connection((host, int(port))) as line:
+            assert greet(line)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(LIMIT_S) == 0
+
+
+def _ignore_interrupts() -> None:
+    """As a shell does for the background jobs of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@posix
+@pytest.mark.parametrize("way", [("--tcp", "0"), ("--pty",)], ids=["tcp", "pty"])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_signals_switch_the_verb_off_also_in_the_background(
+    stop: signal.Signals, way: tuple[str, ...], tmp_path: Path
+) -> None:
+    model = str(save(tmp_path, "small.tflite", to_tflite(dense_net())))
+    command = [*child.command(), "-c", _VERB, "serve", model, *way, "--json=-"]
+    pipe = {"stdout": subprocess.PIPE, "preexec_fn": _ignore_interrupts}
+    with started(command, env=child.environment(), **pipe) as server:
+        assert server.stdout.readline()
+        server.send_signal(stop)
+        assert server.wait(LIMIT_S) == 0

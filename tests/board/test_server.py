@@ -29,6 +29,7 @@ from npuscope.board.wire.framing import Revision, host_packets, receive_from_dev
 from npuscope.board.wire.messages import Ack, Data, Req, Resp, Tensor, decode, encode
 from npuscope.board.wire.statistics import read_node
 from npuscope.errors import DeviceError, TargetError
+from processes import LIMIT_S
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 QUICK = Timing(idle=5, silence=0.05, packet_gap=0.15, message_gap=0.15)
@@ -45,7 +46,7 @@ class Host:
         self.revision = revision
         self.reqid = 0
         self.logs: list[str] = []
-        line.settimeout(2)
+        line.settimeout(LIMIT_S)
 
     def read(self, n: int) -> bytes:
         data = b""
@@ -88,7 +89,7 @@ class Host:
         self.line.settimeout(0.25)
         with contextlib.suppress(TimeoutError):
             return self.line.recv(1) == b""
-        self.line.settimeout(2)
+        self.line.settimeout(LIMIT_S)
         return True
 
 

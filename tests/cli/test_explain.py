@@ -225,5 +225,5 @@ def test_a_findings_file_does_not_replace_the_model(
 
 def test_a_file_that_cannot_be_written(slow: Path, tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run(capsys, "lint", slow, "--junit", tmp_path / "none" / "f.xml")
-    assert (code, out) == (3, "")
+    assert (code, out) == (74, "")
     assert "cannot be written" in err

@@ -12,6 +12,7 @@ import npuscope
 from npuscope import api
 from npuscope.cli.main import VERBS, main
 from npuscope.errors import DeviceError, FileError, InternalError, ModelError, TargetError
+from processes import LIMIT_S
 from sample_profile import sample_profile
 
 PYTHON = [sys.executable, "-c"]
@@ -19,7 +20,9 @@ PYTHON = [sys.executable, "-c"]
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
-    return subprocess.run([*PYTHON, code], capture_output=True, text=True, check=False, env=env)
+    return subprocess.run(
+        [*PYTHON, code], capture_output=True, text=True, check=False, env=env, timeout=LIMIT_S
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from manycore.samples import UTC_NS, layout, program, stats
 from npuscope.cli import opstats
 from npuscope.cli.main import Parser
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.manycore.buffer import write_buffer
 from npuscope.manycore.container import write_program
 from npuscope.manycore.layout import Layout
@@ -288,7 +288,7 @@ def test_an_adapter_can_be_named(folder: Folder, capsys: pytest.CaptureFixture[s
 
 def test_a_folder_that_cannot_be_written_is_told(folder: Folder) -> None:
     folder.out.parent.write_text("a file")
-    with pytest.raises(FileError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         folder.call("--summary")
 
 

@@ -15,6 +15,7 @@ import pytest
 from models import mobilenet_like, save, to_tflite
 from npuscope import child
 from npuscope.cli.main import main
+from processes import LIMIT_S, started
 
 for module in ("ziglang", "unicorn", "elftools"):
     pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
@@ -58,15 +59,11 @@ def test_profile_on_the_emulated_board(model: Path, capsys: Capture) -> None:
 def served(*words: object) -> Iterator[dict[str, Any]]:
     """What `npuscope board serve` says in its first line, while it serves."""
     command = [*child.command(), "-c", START, "board", "serve", *map(str, words)]
-    with subprocess.Popen(
-        command, env=child.environment(), stdout=subprocess.PIPE, text=True
-    ) as board:
-        try:
-            assert board.stdout is not None
-            yield json.loads(board.stdout.readline())
-        finally:
-            board.send_signal(signal.SIGINT)
-            assert board.wait(30) == 0
+    with started(command, env=child.environment(), stdout=subprocess.PIPE, text=True) as board:
+        assert board.stdout is not None
+        yield json.loads(board.stdout.readline())
+        board.send_signal(signal.SIGINT)
+        assert board.wait(LIMIT_S) == 0
 
 
 def test_a_served_emulated_board(model: Path, capsys: Capture) -> None:

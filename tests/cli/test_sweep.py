@@ -16,6 +16,7 @@ from npuscope import api
 from npuscope.advice.sweep.options import SweepOptions
 from npuscope.cli import sweep_run
 from npuscope.cli.main import main
+from processes import LIMIT_S
 
 Capture = pytest.CaptureFixture[str]
 
@@ -168,7 +169,7 @@ def test_it_is_safe_without_assertions_and_from_any_folder(tmp_path: Path) -> No
         env={**os.environ, "PYTHONPATH": source},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("4 runs: 4 done, 0 failed")

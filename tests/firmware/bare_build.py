@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import LIMIT_S
+
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 PARTS = ("include", "loader", "runtime", "kernels", "board/bare")
 # Enums as the vendor's compiler has them; the structures of images and firmware are then alike.
@@ -55,7 +57,7 @@ def _folder() -> Path:
 def zig(*arguments: str | Path) -> None:
     pytest.importorskip("ziglang", reason="ziglang is not installed: no compiler for firmware")
     command = [sys.executable, "-m", "ziglang", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode:
         raise BareError(f"{' '.join(command)}\n{done.stderr}")
 

@@ -20,6 +20,7 @@ from npuscope.graph.run import run
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.model import Buffer, Call
+from processes import LIMIT_S
 
 KERNELS = Path(__file__).parents[2] / "firmware" / "kernels"
 _ROOM = 1 << 16
@@ -35,7 +36,7 @@ def library() -> ctypes.CDLL:
     sources = [str(path) for path in sorted(KERNELS.glob("*.c"))]
     target = folder / "kernels.so"
     command = [sys.executable, "-m", "ziglang", "cc", *flags, *sources, "-o", str(target)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert made.returncode == 0, made.stderr
     return ctypes.CDLL(str(target))
 

@@ -32,6 +32,7 @@ from npuscope.program.model import Epoch, Group, Program
 from npuscope.program.network_c.layout import LIMIT_BYTES
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import Streng
+from processes import LIMIT_S
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 DRIVERS = tuple(sorted((FIRMWARE / "npu").glob("*.c")))
@@ -84,7 +85,9 @@ def zig_cc(*arguments: str, folder: Path) -> str:
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("ziglang is not installed: no C compiler")
     command = [sys.executable, "-m", "ziglang", "cc", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    ).stderr
 
 
 @dataclass(frozen=True)

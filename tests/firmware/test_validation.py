@@ -33,6 +33,7 @@ from npuscope.board.server_memory import bsd_checksum
 from npuscope.board.wire.constants import Command, Fault
 from npuscope.board.wire.framing import Revision, host_packets
 from npuscope.board.wire.messages import Ack, Req
+from processes import LIMIT_S
 
 RECORDED = sorted((Path(__file__).parents[1] / "board" / "recorded").glob("*.json"))
 
@@ -104,7 +105,7 @@ def board(server: Server) -> Iterator[Callable[..., RemoteBoard]]:
             mine, theirs = socket.socketpair()
             process = server.start(theirs.fileno(), *words)
             theirs.close()
-            stack.callback(process.wait, 10)
+            stack.callback(process.wait, LIMIT_S)
             stack.callback(mine.close)
             # The line stays when the client opens it again, as a serial one does.
             return RemoteBoard(lambda: SocketLink(mine.dup(), "line"))
@@ -140,10 +141,10 @@ def test_noise_is_dropped_after_a_silence(server: Server, noise: bytes) -> None:
     theirs.close()
     with mine, process:
         mine.sendall(noise)
-        mine.settimeout(0.4)
+        mine.settimeout(2.0)
         with pytest.raises(TimeoutError):
             mine.recv(1)
-        mine.settimeout(5)
+        mine.settimeout(LIMIT_S)
         mine.sendall(host_bytes(Req(5, Command.SYNC)))
         assert messages(mine.recv(34))[0].sync is not None
         mine.close()
@@ -154,15 +155,15 @@ def test_an_abandoned_run_is_forgotten(board: Callable[..., RemoteBoard], server
     process = server.start(theirs.fileno())
     theirs.close()
     with mine, process:
-        mine.settimeout(5)
+        mine.settimeout(LIMIT_S)
         mine.sendall(host_bytes(Req(1, Command.NETWORK_RUN, 1, "tiny")))
         assert messages(mine.recv(34))[0].ack == Ack(48)
-        mine.settimeout(0.5)
+        mine.settimeout(2.0)
         with pytest.raises(TimeoutError):
             mine.recv(1)
         # Without a fifth field this would be taken for data if the run still waited for it.
         request = bytes((0x08, 0x06, 0x10, 0x00))
-        mine.settimeout(5)
+        mine.settimeout(LIMIT_S)
         mine.sendall(b"\x00\x05" + bytes((4,)) + request + bytes(27))
         answer = messages(mine.recv(34))[0]
         assert (answer.reqid, answer.sync is not None) == (6, True)

@@ -25,6 +25,7 @@ from npuscope.board.device import NetworkDesc, NodeCounters, Option, TensorDesc
 from npuscope.board.wire.constants import format_word
 from npuscope.board.wire.describe import version_word
 from npuscope.board.wire.statistics import block_type
+from processes import LIMIT_S
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
@@ -138,7 +139,9 @@ def sanitizing_compiler() -> tuple[str, ...] | None:
         return None
     flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
     command = [gcc, *flags, "-x", "c", "-", "-o", "/dev/null"]
-    tried = subprocess.run(command, input=b"int main(void){return 0;}", capture_output=True)
+    tried = subprocess.run(
+        command, input=b"int main(void){return 0;}", capture_output=True, timeout=LIMIT_S
+    )
     return (gcc, *flags) if tried.returncode == 0 else None
 
 
@@ -158,7 +161,7 @@ def build(folder: Path) -> Path:
     includes = (*INCLUDES, f"-I{folder}", "-Wno-missing-field-initializers", "-Wno-missing-braces")
     command = [*compiler(), *WARNINGS, *includes, *map(str, SERVER), str(_MAIN)]
     done = subprocess.run(
-        [*command, "-o", str(target)], capture_output=True, text=True, check=False
+        [*command, "-o", str(target)], capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
     assert done.returncode == 0, done.stderr
     return target

@@ -11,6 +11,7 @@ import pytest
 import models_onnx_moves  # noqa: F401  adds its cases to the table
 from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from models_onnx_ops import CASES as OP_CASES
+from npuscope.bounded_file import Kind
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.graph import limits, load_model
 
@@ -61,8 +62,10 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 
 
 def test_a_file_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuscope.graph.load.MAX_FILE_BYTES", 100)
-    assert "more than 100 we accept" in message(save(tmp_path, "m.tflite", FILES[".tflite"]))
+    monkeypatch.setattr("npuscope.graph.load.MODEL", Kind("a model", 100))
+    data = FILES[".tflite"]
+    wanted = f"has {len(data):,} bytes, a model has at most 100"
+    assert message(save(tmp_path, "m.tflite", data)) == wanted
 
 
 @pytest.mark.parametrize("extension", FILES)

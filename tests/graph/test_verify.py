@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.errors import InternalError, ModelError
 from npuscope.graph import DType, Graph, Op, Quant, Tensor
-from npuscope.graph.attrs import Attrs, ConvAttrs, DenseAttrs
+from npuscope.graph.attrs import Attrs, ConvAttrs, DenseAttrs, LeakyReluAttrs
 from npuscope.graph.verify import RULES, verify
 
 Q = Quant((0.5,), (0,))
@@ -47,9 +47,23 @@ def change_op(graph: Graph, index: int, **fields: object) -> None:
     graph.ops[index] = graph.ops[index].replace(**fields)
 
 
+def giant(graph: Graph) -> None:
+    """A map of 2**30 elements under a window of 2**28."""
+    side, reach = 2**15, 2**13
+    graph.tensors["x"] = Tensor("x", (1, side, side, 1), DType.INT8, Q)
+    graph.tensors["w"] = Tensor("w", (1, 2 * reach + 1, 2 * reach + 1, 1), DType.INT8, Q)
+    graph.tensors["y"] = Tensor("y", (1, side, side, 1), DType.INT8, Q)
+    attrs = ConvAttrs(pads=(reach, reach, reach, reach))
+    graph.ops = [Op("Conv2D", "giant", ("x", "w"), ("y",), attrs)]
+    graph.inputs = ("x", "w")
+
+
 BREAKS = {
     "known kind": lambda g: change_op(g, 1, kind="Foo"),
     "attribute type": lambda g: change_op(g, 0, attrs=ConvAttrs()),
+    "attribute values": lambda g: change_op(
+        g, 1, kind="LeakyRelu", attrs=LeakyReluAttrs(float("nan"))
+    ),
     "arity": lambda g: change_op(g, 0, inputs=("x",)),
     "known tensors": lambda g: change_op(g, 1, inputs=("nowhere",)),
     "tensor names": lambda g: change(g, "h", name="other"),
@@ -62,6 +76,7 @@ BREAKS = {
     "defined before use": lambda g: g.ops.reverse(),
     "no dangling outputs": lambda g: setattr(g, "outputs", ("h",)),
     "inferred shape": lambda g: change(g, "h", shape=(1, 5)),
+    "work": giant,
 }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from npuscope.loadable.sources import firmware_folder
+from processes import LIMIT_S
 
 pytest.importorskip("ziglang")
 _DRIVER = """
@@ -49,7 +50,7 @@ def moves(tmp_path_factory):
     includes = [f"-I{firmware / part}" for part in ("include", "image")]
     flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *includes]
     command = [sys.executable, "-m", "ziglang", "cc", *flags, "driver.c", "-o", "moves.so"]
-    subprocess.run(command, cwd=folder, check=True)
+    subprocess.run(command, cwd=folder, check=True, timeout=LIMIT_S)
     return ctypes.CDLL(str(folder / "moves.so"))
 
 

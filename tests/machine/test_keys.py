@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -27,11 +27,16 @@ def unmarked(kind: Any, place: str = "") -> Iterator[str]:
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint, here = hints[field.name], f"{place}{field.name}"
-        inner = [part for part in (hint, *get_args(hint)) if is_dataclass(part)]
+        inner = [part for part in (hint, *get_args(hint)) if _is_record(part)]
         if inner:
             yield from unmarked(inner[0], f"{here}.")
-        elif get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], Effect):
+        elif not any(isinstance(note, Effect) for note in get_args(hint)):
             yield here
+
+
+def _is_record(part: Any) -> bool:
+    """A class, not the range that an annotation holds."""
+    return isinstance(part, type) and is_dataclass(part)
 
 
 def test_every_field_is_marked() -> None:

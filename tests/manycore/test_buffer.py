@@ -265,3 +265,10 @@ def test_a_level_below_the_programs() -> None:
     assert stats.notes == ("collected at level 40, the program is compiled for 100",)
     odd = write_buffer(replace(STATS, level=60))
     assert "the buffer's level 60 is none of 40, 50, 70, 100" in read(odd).notes
+
+
+@pytest.mark.parametrize(("offset", "what"), [(48, "inference"), (56, "UTC")])
+def test_numbers_beyond_63_bits(offset: int, what: str) -> None:
+    data = DATA[:offset] + struct.pack("<Q", 2**63) + DATA[offset + 8 :]
+    wanted = f"has 9,223,372,036,854,775,808 as its {what}, at most 9,223,372,036,854,775,807"
+    assert wanted in refused(data)

@@ -64,7 +64,7 @@ def test_single_values_can_be_replaced() -> None:
     [
         ({"clocks.core_mhzz": 1}, "--set: the machine has no key 'clocks.core_mhzz'"),
         ({"cores.count": 0}, "--set cores.count: must be above 0, found 0"),
-        ({"cores.count": 33}, "--set cores.count: masks of receivers have 32 bits"),
+        ({"cores.count": 33}, "--set cores.count: must be at most 32, found 33"),
         ({"clocks.core_mhz": "fast"}, "--set clocks.core_mhz: expected a number, found 'fast'"),
         ({"cores.hmx_thread": 3}, "--set cores.hvx_threads: threads must be there"),
         ({"clocks.dvfs_mhz": []}, "--set clocks.dvfs_mhz: needs at least one step"),

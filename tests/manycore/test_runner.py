@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from manycore.samples import layout, program
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.manycore.buffer import read_buffer
 from npuscope.manycore.container import read_layout, write_program
 from npuscope.manycore.layout import Pmu
@@ -126,7 +126,7 @@ def test_a_folder_that_is_not_there_is_told_before_the_run(binaries: Path, tmp_p
 def test_a_folder_that_is_not_writable_is_told(binaries: Path, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
-    with pytest.raises(FileError, match="not writable"):
+    with pytest.raises(OutputError, match="not writable"):
         run_program(binaries, profiling="stats", out_dir=closed)
 
 

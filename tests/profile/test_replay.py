@@ -280,3 +280,14 @@ def test_the_log_of_a_board() -> None:
     assert first.mcu_cycles == (393, 817152, 372)
     assert first.duration_ms == pytest.approx(818416 / 800_000)
     assert recorded_clocks(parse_profiler_log(split_lines(CONFIG, "log"))).npu_hz == 800_000_000
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    ["int255[1,64,64,3]", "int8[99999999999,99999999999]", "object[1]", "int8[" + "1," * 20 + "1]"],
+)
+def test_a_tensor_that_cannot_be(tensor: str) -> None:
+    with pytest.raises(FileError) as caught:
+        device(whole_log().replace("int8[1,4,5,1]", tensor))
+    assert caught.value.message == f"'serving:0' is said to be {tensor}, which no tensor can be"
+    assert caught.value.where == "log"

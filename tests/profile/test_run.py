@@ -17,6 +17,7 @@ from npuscope.profile.model import Provenance
 from npuscope.profile.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.report.json_report import estimate_json, profile_json
+from processes import LIMIT_S
 
 GRAPH = demo_graph()
 
@@ -174,7 +175,11 @@ def test_processes_agree():
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [sys.executable, "-c", _PRINT]
-        texts.add(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+        texts.add(
+            subprocess.run(
+                command, env=environment, capture_output=True, check=True, timeout=LIMIT_S
+            ).stdout
+        )
     assert len(texts) == 1
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,3 +99,36 @@ def test_results_of_our_own_verbs_are_no_programs(tmp_path: Path) -> None:
     path.write_text('{\n  "schema": "npuscope/estimate/1",\n  "total_ms": 1.0\n}\n')
     with pytest.raises(FileError, match=r"this is a result \(npuscope/estimate/1\), not"):
         read_program(path)
+
+
+def edited(build: Path, folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    path = folder / "c_info.json"
+    document = json.loads((build / "c_info.json").read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_damaged_c_info_names_the_pool(build: Path, tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for pool in document["memory_pools"]:
+            pool["attributes"]["byte_width"] = 0
+
+    path = edited(build, tmp_path, change)
+    with pytest.raises(FileError) as caught:
+        api.estimate(path)
+    assert caught.value.message == "$.memory_pools[0].attributes.byte_width: is 0"
+    assert caught.value.where == str(path)
+
+
+def test_a_buffer_without_a_pool_is_not_counted(build: Path, tmp_path: Path) -> None:
+    """What no epoch touches may lie nowhere."""
+
+    def change(document: dict[str, Any]) -> None:
+        spare = dict(document["buffers"][0], name="spare", id=10**6)
+        spare.pop("mpool_id", None)
+        document["buffers"].append(spare)
+
+    plain = api.estimate(edited(build, tmp_path, lambda document: None))
+    found = api.estimate(edited(build, tmp_path, change))
+    assert found.total_ms == plain.total_ms

@@ -9,7 +9,7 @@ import pytest
 from npuscope.errors import FileError, InternalError
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group
 from npuscope.program.units import Link, Port, Ref, Streng
-from npuscope.program.verify import problems, verify
+from npuscope.program.verify import check_foreign, problems, verify
 from program.sample import copy_group, reader, sample, writer
 
 COUNTS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "DECUN": 2}
@@ -219,3 +219,40 @@ def test_terminal_escapes_do_not_pass(program):
     engine = Streng(id=0, dir=0, addr_base=Ref("\x1b[2J"))
     (_, _, what), *_ = found(with_group(program, Group((engine,), ())))
     assert "\x1b" not in what
+
+
+def with_pool(program, **changes):
+    return replace(program, pools=(replace(program.pools[0], **changes), *program.pools[1:]))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"byte_width": 0}, {"freq_ratio": 0.0}, {"freq_ratio": float("inf")}],
+)
+def test_figures_that_times_are_divided_by(program, changes):
+    pool = replace(program.pools[0], **changes)
+    with pytest.raises(FileError) as caught:
+        check_foreign(with_pool(program, **changes), "network.c")
+    assert caught.value.message == (
+        f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio} (rule 'figures')"
+    )
+    assert caught.value.where == f"network.c: pool '{pool.name}'"
+    assert caught.value.hint == (
+        "the file is damaged, or of a compiler that npuscope does not know"
+    )
+
+
+def test_foreign_programs_may_break_what_only_execution_needs(program):
+    first = program.buffers[0]
+    broken = with_buffer(program, first.name, offset=10**9)
+    assert found(broken)
+    check_foreign(broken, "network.c")
+
+
+def test_buffers_in_use_name_a_pool(program):
+    engine = next(u for u in program.epochs[0].groups[0].units if isinstance(u, Streng))
+    name = engine.addr_base.buffer
+    with pytest.raises(FileError, match=r"pool '' does not exist \(rule 'named-pools'\)"):
+        check_foreign(with_buffer(program, name, pool=""), "network.c")
+    idle = replace(program.buffers[0], name="idle", pool="")
+    check_foreign(replace(program, buffers=(*program.buffers, idle)), "network.c")

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from processes import LIMIT_S
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--headless",
@@ -28,7 +30,7 @@ FLAGS = (
     "--window-size=1360,900",
 )
 _READ, _WRITE = 3, 4  # descriptors that the browser listens and answers on
-_PATIENCE_S = 60.0
+_PATIENCE_S = LIMIT_S
 
 
 def find_browser() -> str | None:
@@ -178,7 +180,7 @@ def browser(folder: Path) -> Iterator[Page]:
 def _close(pipe: Pipe, process: subprocess.Popen[bytes]) -> None:
     try:
         pipe.call("Browser.close")
-        process.wait(timeout=20)
+        process.wait(timeout=LIMIT_S)
     except (RuntimeError, OSError, subprocess.TimeoutExpired):
         process.kill()
         process.wait()

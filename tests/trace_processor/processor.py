@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pytest
 
+from processes import started
 from trace_processor import wire
 
 _BRIDGE = Path(__file__).with_name("bridge.js")
@@ -21,7 +22,9 @@ class Processor:
 
     def __init__(self, trace: bytes) -> None:
         command = [_node(), str(_BRIDGE), str(_engine())]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._started = started(command, **pipes)
+        self._child = self._started.__enter__()
         self._number = 0
         for at in range(0, len(trace), _PART):
             self._ask(wire.APPEND, trace[at : at + _PART])
@@ -36,9 +39,7 @@ class Processor:
         return value
 
     def close(self) -> None:
-        self._child.stdin.close()
-        self._child.stdout.close()
-        self._child.wait(timeout=30)
+        self._started.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         return self

@@ -225,5 +225,4 @@ class Exchange:
                 raise self.failed(text)
 
     def failed(self, text: str) -> DeviceError:
-        hint = "check the cable and the baud rate; reset the board if it stays silent"
-        return DeviceError(text, where=self.link.name, hint=hint)
+        return DeviceError(text, where=self.link.name, hint=self.link.hint)

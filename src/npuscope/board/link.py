@@ -32,6 +32,10 @@ class Link(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def hint(self) -> str:
+        """What to do, or to know, when the board does not answer."""
+
     def now(self) -> float: ...
 
     def read(self, n: int, timeout_s: float) -> bytes:
@@ -66,6 +70,10 @@ class _RealLink(ABC):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def hint(self) -> str:
+        return "check the cable and the baud rate; reset the board if it stays silent"
 
     def now(self) -> float:
         return time.monotonic()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options, api_options
@@ -23,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_overwrite(args, source)
     from npuscope import api
 
-    with working(args, "compiling"):
+    with _stoppable(), working(args, "compiling"):
         api.board_serve(
             *args.sources,
             pty=args.pty,
@@ -34,6 +37,19 @@ def run(args: argparse.Namespace) -> int:
             **api_options(args),
         )
     return 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGINT and SIGTERM both switch off, also where SIGINT was ignored at the start, as it is
+    in a script's background jobs."""
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
+    try:
+        yield
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, signal.SIG_DFL if handler is None else handler)
 
 
 def _announce(args: argparse.Namespace, found: Listening) -> None:
@@ -48,5 +64,7 @@ def _announce(args: argparse.Namespace, found: Listening) -> None:
         write_file(args.json, line + "\n")
     listed = safe_terminal(", ".join(networks))
     kind = "an emulated" if args.emulated else "a simulated"
-    print_text(args, f"{found.address}: {kind} board with {listed}\n  Ctrl-C switches it off")
+    print_text(
+        args, f"{found.address}: {kind} board with {listed}\n  Ctrl-C or SIGTERM switches it off"
+    )
     print(end="", flush=True)

@@ -72,7 +72,7 @@ def _extra_lines(extra: Extra, packages: tuple[Package, ...]) -> Iterator[str]:
     states = ", ".join(f"{package.name} {_state(package)}" for package in packages)
     yield f"  {extra.name:<16} {states}"
     yield from _wrapped(extra.gives)
-    if extra.used and _complete(packages) == "no":
+    if _complete(packages) == "no":
         yield from _wrapped(f"get it: {extra.install}")
 
 
@@ -122,7 +122,6 @@ def _extra(extra: Extra, packages: tuple[Package, ...]) -> dict[str, Any]:
         "name": extra.name,
         "complete": _complete(packages) == "yes",
         "gives": extra.gives,
-        "used": extra.used,
         "install": extra.install,
         "packages": [_package(package) for package in packages],
     }

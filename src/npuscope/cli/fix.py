@@ -32,4 +32,3 @@ def run(args: argparse.Namespace) -> int:
         )
     deliver(args, fix_text(fixed, every=args.verbose), fix_json(fixed, args.output))
     return 0
-

@@ -23,9 +23,7 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.text_explain import lint_text
 
     with working(args, "looking"):
-        findings = api.lint(
-            args.source, sarif=args.sarif, junit=args.junit, **looked_at(args)
-        )
+        findings = api.lint(args.source, sarif=args.sarif, junit=args.junit, **looked_at(args))
     name, generation = Path(args.source).name, args.generation or DEFAULT_GENERATION
     text = lint_text(name, findings, generation, every=args.verbose)
     deliver(args, text, lint_json(name, findings, generation))

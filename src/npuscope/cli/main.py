@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import errno
 import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import NoReturn, TextIO
 
 from npuscope import options
-from npuscope.errors import FileError, InternalError, NpuscopeError, UsageError
+from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
 from npuscope.text import safe_lines
 from npuscope.version import __version__
 
@@ -38,6 +40,8 @@ _SOURCES = (
 )
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+# Only writing gives these.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,6 +51,41 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"`{self.prog} --help` lists what is possible")
 
 
+class _StdoutError(OutputError):
+    """Of all outputs the one that errors are told on, too."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, where="stdout")
+
+
+class _Stdout:
+    """stdout, whose failures are known from those of files."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _stdout_told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _stdout_told():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _stdout_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _StdoutError(f"cannot be written: {error.strerror or error}") from None
+
+
 def console() -> NoReturn:
     """Entry point of the installed command."""
     sys.exit(main(sys.argv[1:]))
@@ -54,15 +93,25 @@ def console() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb and give its exit code."""
+    if sys.stdout is None:  # whoever started us closed it: `>&-`
+        return _report(_StdoutError("cannot be written: it is closed"), ())
     _forgive_encoding(sys.stdout, sys.stderr)
     try:
-        code = _guarded(list(argv))
-        sys.stdout.flush()
+        with contextlib.redirect_stdout(_Stdout(sys.stdout)):
+            code = _guarded(list(argv))
+            sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # The reader left (`| head`); keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader left (`| head`)
+        _drop_stdout()
         return _BROKEN_PIPE
+    except _StdoutError as error:
+        _drop_stdout()
+        return _report(error, ())
+
+
+def _drop_stdout() -> None:
+    """Keep Python from writing the rest, and from complaining, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _guarded(argv: list[str]) -> int:
@@ -70,6 +119,8 @@ def _guarded(argv: list[str]) -> int:
         return _run(argv)
     except SystemExit as stop:  # --help and --version
         return stop.code if isinstance(stop.code, int) else 0
+    except _StdoutError:
+        raise
     except InternalError as error:
         return _report(_from_bug(error), argv)
     except NpuscopeError as error:
@@ -79,7 +130,7 @@ def _guarded(argv: list[str]) -> int:
     except OSError as error:
         return _report(_from_os(error), argv)
     except KeyboardInterrupt:
-        print("npuscope: interrupted", file=sys.stderr)
+        _say("npuscope: interrupted")
         return _INTERRUPTED
     except Exception as error:
         return _report(_from_bug(error), argv)
@@ -148,17 +199,32 @@ def _start_logging(args: argparse.Namespace) -> None:
     logging.getLogger("npuscope").setLevel(level)
 
 
-def _report(error: NpuscopeError, argv: list[str]) -> int:
+def _say(text: str) -> None:
+    """On stderr, as long as anybody listens there."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)
+
+
+def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
     """One sentence on stderr; under --json the same as an object on stdout."""
-    print(f"npuscope: {error}", file=sys.stderr)
+    _say(f"npuscope: {error}")
     if isinstance(error, InternalError) and _asked(argv, "--verbose", "-v"):
         import traceback
 
         lines = traceback.format_exception(error.__cause__ or error)
-        print(safe_lines("".join(lines)), end="", file=sys.stderr)
+        _say(safe_lines("".join(lines)).rstrip("\n"))
     if _asked(argv, "--json"):
-        print(json.dumps({"error": _as_json(error)}, indent=2, ensure_ascii=False))
+        _print_json({"error": _as_json(error)})
     return error.exit_code
+
+
+def _print_json(error: dict[str, dict[str, str]]) -> None:
+    """The sentence was said already: a stdout that fails as well changes nothing."""
+    try:
+        print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
+    except _StdoutError:
+        _drop_stdout()
 
 
 def _as_json(error: NpuscopeError) -> dict[str, str]:
@@ -170,11 +236,14 @@ def _as_json(error: NpuscopeError) -> dict[str, str]:
     }
 
 
-def _asked(argv: list[str], *names: str) -> bool:
+def _asked(argv: Sequence[str], *names: str) -> bool:
     return any(word.partition("=")[0] in names for word in argv)
 
 
 def _from_os(error: OSError) -> NpuscopeError:
+    if error.errno in _FULL:
+        where = str(error.filename or "the output")
+        return OutputError(f"cannot be written: {error.strerror}", where=where)
     return FileError(error.strerror or str(error), where=str(error.filename or ""))
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from npuscope.manycore.runner import RunReport
 
 
-
 def configure(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "manycore run")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
 from npuscope.options import NOT_MODELLED, VERBS, Argument, Effect, Group, Kind, Option
 from npuscope.text import safe_terminal
@@ -14,6 +16,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from npuscope.building import Options, ReadOptions
 
+_SIZE = re.compile(r"[0-9]{1,18}")
 _NOT_NEEDED = "not needed"
 _BOOLEANS = {"true": True, "false": False}
 
@@ -60,9 +63,7 @@ def _add_switch(where: Any, option: Option) -> None:
     where.add_argument(own, action=argparse.BooleanOptionalAction, help=_help(option.means))
     help = f"the vendor's name of {own}"
     for spelling in theirs:
-        where.add_argument(
-            spelling, dest=option.name, action="store_const", const=True, help=help
-        )
+        where.add_argument(spelling, dest=option.name, action="store_const", const=True, help=help)
 
 
 def _how(option: Option) -> dict[str, Any]:
@@ -155,16 +156,18 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"expected KEY=VALUE, found '{text}'", where="--set")
-        table[key.strip()] = _value(value.strip())
+        table[key.strip()] = _value(key.strip(), value.strip())
     return table
 
 
-def _value(text: str) -> object:
+def _value(key: str, text: str) -> object:
     """A value in TOML's spelling; anything else is plain text."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except ValueError as error:
+        raise UsageError(str(error), where=f"--set {key}") from None
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -176,7 +179,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     # Tensor names may hold '=' themselves, sizes may not.
     name, separator, sizes = text.rpartition("=")
     parts = sizes.split(",")
-    if not separator or not name or not all(part.strip().isdecimal() for part in parts):
+    if not separator or not name or not all(_SIZE.fullmatch(part.strip()) for part in parts):
         raise UsageError(f"expected NAME=1,224,224,3, found '{text}'", where="--shape")
     shape = tuple(int(part) for part in parts)
     if 0 in shape:

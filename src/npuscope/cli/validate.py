@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from npuscope.bounded_file import read_array
 from npuscope.cli.options import add_options, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,21 +41,5 @@ def sample_options(args: argparse.Namespace) -> Samples:
     """What to run on: files, or seeds of random data."""
     if args.seeds < 1:
         raise UsageError(f"expected at least 1 seed, found {args.seeds}", where="--seeds")
-    inputs = [_load(Path(name)) for name in args.inputs] if args.inputs else None
+    inputs = [read_array(name) for name in args.inputs] if args.inputs else None
     return {"inputs": inputs, "seeds": args.seeds}
-
-
-def _load(path: Path) -> np.ndarray:
-    import numpy as np
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise FileError(
-            f"cannot be read: {error.strerror or 'not a .npy file'}", where=str(path)
-        ) from None
-    except (ValueError, EOFError) as error:
-        raise FileError(f"is not a .npy array: {error}", where=str(path)) from None
-    if not isinstance(array, np.ndarray):
-        raise FileError("holds several arrays, expected one .npy", where=str(path))
-    return array

@@ -9,39 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 
 
 @dataclass(slots=True)
-class Placed:
-    """A buffer with its physical range."""
-
-    buffer: Buffer
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
 class Memory:
-    """What is placed so far, by address; marks are the highest end reached in each pool."""
+    """What is placed so far; marks are the highest end reached in each pool.
 
-    placed: list[Placed] = field(default_factory=list)
+    Rows are start, end, first and last epoch. Every buffer is compared with all that are placed,
+    so networks of many thousand buffers need arrays.
+    """
+
+    rows: np.ndarray = field(default_factory=lambda: np.empty((4, 64), np.int64))
+    count: int = 0
     marks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def placed(self) -> np.ndarray:
+        return self.rows[:, : self.count]
+
+    def add(self, buffer: Buffer, start: int) -> None:
+        if self.count == self.rows.shape[1]:
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)], axis=1)
+        self.rows[:, self.count] = start, start + buffer.size_bytes, buffer.first, buffer.last
+        self.count += 1
 
     def busy(self, buffer: Buffer, pool: Pool) -> list[tuple[int, int]]:
         """Ranges in the pool taken by buffers alive at the same time, ends included."""
         low, high = pool.address, pool.address + pool.size_bytes
-        taken = [
-            (max(p.start, low), min(p.end, high))
-            for p in self.placed
-            if p.start < high
-            and p.end > low
-            and p.buffer.first <= buffer.last
-            and buffer.first <= p.buffer.last
-        ]
-        return sorted(taken)
+        start, end, first, last = self.placed
+        meets = (start < high) & (end > low) & (first <= buffer.last) & (last >= buffer.first)
+        starts, ends = np.maximum(start[meets], low), np.minimum(end[meets], high)
+        return sorted(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def place(program: Program, machine: Machine) -> Program:
@@ -180,8 +183,7 @@ def _align(address: int, alignment: int) -> int:
 
 
 def _take(buffer: Buffer, pool: Pool, offset: int, memory: Memory) -> None:
-    start = pool.address + offset
-    memory.placed.append(Placed(buffer, start, start + buffer.size_bytes))
+    memory.add(buffer, pool.address + offset)
     memory.marks[pool.name] = max(memory.marks.get(pool.name, 0), offset + buffer.size_bytes)
 
 
@@ -228,8 +230,9 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
 
 
 def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
-    pool, offset = homes[buffer.view_of or buffer.name]
-    return buffer.placed(pool, offset)
+    """Views go with what they show; a pool that a file refers to as a whole stays."""
+    home = homes.get(buffer.view_of or buffer.name)
+    return buffer if home is None else buffer.placed(*home)
 
 
 def _with_use(pools: tuple[Pool, ...], memory: Memory) -> tuple[Pool, ...]:
@@ -239,5 +242,6 @@ def _with_use(pools: tuple[Pool, ...], memory: Memory) -> tuple[Pool, ...]:
 
 def _mark(pool: Pool, memory: Memory) -> int:
     low, high = pool.address, pool.address + pool.size_bytes
-    ends = [min(p.end, high) - low for p in memory.placed if p.start < high and p.end > low]
-    return max(ends, default=0)
+    start, end = memory.placed[:2]
+    ends = end[(start < high) & (end > low)]
+    return int(np.minimum(ends, high).max()) - low if ends.size else 0

@@ -32,7 +32,9 @@ class StageGroup:
 
     stages: list[Stage] = field(default_factory=list)
     frames: dict[str, int] = field(default_factory=dict)  # value name -> channels a frame
-    stored: dict[str, int] = field(default_factory=dict)  # the same for 16-bit values in memory
+    # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
+    # in which they were made. One table for all epochs, which grows with them.
+    stored: dict[str, int] = field(default_factory=dict)
 
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
@@ -47,10 +49,10 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
-    known = group.stored | group.frames
-    inside = [known[value.name] for value in stage.inputs if value.name in known]
-    if inside:
-        return inside[0]
+    for value in stage.inputs:
+        frame = group.frames.get(value.name, group.stored.get(value.name))
+        if frame is not None:
+            return frame
     channels = stage.output.channels
     return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
@@ -59,20 +61,18 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
     """Stages in order, cut into epochs."""
     readers = _readers(lowered)
     groups: list[StageGroup] = []
+    stored: dict[str, int] = {}
     for stage in lowered.stages:
         if not groups or not _joins(stage, groups[-1], lowered, readers, machine):
-            groups.append(StageGroup(stored=_stored_frames(groups)))
+            stored.update(_wide_frames(groups[-1]) if groups else {})
+            groups.append(StageGroup(stored=stored))
         groups[-1].add(stage, machine)
     return groups
 
 
-def _stored_frames(groups: list[StageGroup]) -> dict[str, int]:
-    """A chain cut in the middle goes on in the frames in which its 16-bit values were made."""
-    if not groups:
-        return {}
-    last = groups[-1]
-    wide = {s.output.name for s in last.stages if s.output.nbits == 16}
-    return last.stored | {name: frame for name, frame in last.frames.items() if name in wide}
+def _wide_frames(group: StageGroup) -> dict[str, int]:
+    wide = {s.output.name for s in group.stages if s.output.nbits == 16}
+    return {name: frame for name, frame in group.frames.items() if name in wide}
 
 
 def _readers(lowered: Lowered) -> dict[str, list[str]]:

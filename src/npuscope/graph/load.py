@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
-from npuscope.graph.limits import MAX_FILE_BYTES
 from npuscope.graph.model import Graph
 from npuscope.graph.pinning import Pins
 from npuscope.graph.verify import verify
 
 _TFLITE_MAGIC = b"TFL3"
+_HINT = "give the path of a .tflite or .onnx model"
 
 
 def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
@@ -68,18 +69,14 @@ def model_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise FileError("this is a folder, expected a .tflite or .onnx file")
-        if not path.is_file():
-            raise FileError(
-                "not a regular file" if path.exists() else "no such file",
-                hint="give the path of a .tflite or .onnx model",
-            )
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise FileError(f"the file has {size} bytes, more than {MAX_FILE_BYTES} we accept")
-        if size == 0:
-            raise FileError("the file is empty", hint="it may not have been copied whole")
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}") from None
+        if not path.exists():
+            raise FileError("no such file", hint=_HINT)
+        data = read_bytes(path, MODEL, hint=_HINT)
     except ValueError:  # a null character in the path
         raise FileError("this is not a path") from None
+    except FileError as error:
+        error.where = ""  # whoever loads names the file
+        raise
+    if not data:
+        raise FileError("the file is empty", hint="it may not have been copied whole")
+    return data

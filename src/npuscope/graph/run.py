@@ -13,11 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.graph.attrs import ConvAttrs, PoolAttrs, TransposeConvAttrs
 from npuscope.graph.kernels.step import Array, Steps
 from npuscope.graph.kernels.table import make_step
+from npuscope.graph.limits import check_run
 from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.ops import OPS, spec
 from npuscope.text import safe_terminal
 
+_ITEM_BYTES = 8  # of kernels' intermediate values, at most
 # What numpy says to shapes that do not fit, or to sizes beyond the memory.
 _REFUSALS = (ValueError, IndexError, MemoryError)
 
@@ -104,8 +108,44 @@ def _place(op: Op) -> str:
     return safe_terminal(f"op '{op.name}' ({op.kind})")
 
 
+def check_work(graph: Graph, keeps_all: bool = False) -> None:
+    """Refuse a network whose inference takes too much memory or time, before either is spent."""
+    last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
+    alive = sum(graph.tensors[name].size_bytes for name in graph.inputs)
+    macs = 0
+    for index, op in enumerate(graph.ops):
+        alive += sum(graph.tensors[name].size_bytes for name in op.outputs)
+        macs += spec(op).macs(graph, op) if op.kind in OPS else 0  # refused when its turn comes
+        check_run(alive + _ITEM_BYTES * _scratch(graph, op), macs, _place(op))
+        if not keeps_all:
+            dying = (n for n in _touched(graph, op) if last_reader.get(n, index) == index)
+            alive -= sum(graph.tensors[name].size_bytes for name in dying)
+
+
+def _scratch(graph: Graph, op: Op) -> int:
+    """Elements that a kernel may hold beside its tensors: wide copies, a row of windows."""
+    tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+    return max(tensor.elements for tensor in tensors) + _window_row(graph, op)
+
+
+def _window_row(graph: Graph, op: Op) -> int:
+    """One output row of windows, and the padded input rows under them."""
+    if isinstance(op.attrs, PoolAttrs):
+        kernel, reach = op.attrs.window, 1
+    elif isinstance(op.attrs, ConvAttrs | TransposeConvAttrs):
+        _, height, width, _ = graph.tensors[op.inputs[1]].shape
+        kernel, reach = (height, width), op.attrs.dilations[0]
+    else:
+        return 0
+    shape, output = graph.first_input(op).shape, graph.output_tensor(op).shape
+    columns = shape[2] + abs(op.attrs.pads[1]) + abs(op.attrs.pads[3])
+    padded = ((kernel[0] - 1) * reach + 1) * columns
+    return (output[2] * kernel[0] * kernel[1] + padded) * shape[3]
+
+
 def prepare(graph: Graph) -> Plan:
     """Makes all kernels; an op without one is refused here, before anything runs."""
+    check_work(graph)
     last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
     stages = tuple(
         _stage(graph, op, [n for n in _touched(graph, op) if last_reader.get(n, index) == index])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache
+from math import isinf, isnan
 
 import numpy as np
 
 from npuscope.errors import InternalError, ModelError, NpuscopeError
-from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK
+from npuscope.graph.attrs import ClipAttrs, PadAttrs
+from npuscope.graph.limits import MAX_ELEMENTS, MAX_MACS, MAX_RANK
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.graph.ops import OPS, spec
 from npuscope.text import safe_terminal
@@ -42,6 +46,20 @@ def _attribute_type(graph: Graph) -> Iterator[Problem]:
         if type(op.attrs) is not spec(op).attrs:
             found, wanted = type(op.attrs).__name__, spec(op).attrs.__name__
             yield _place(op), f"the attributes are {found}, expected {wanted}"
+
+
+def _numbers(graph: Graph) -> Iterator[Problem]:
+    """No attribute is NaN; limits and fill values may be infinite."""
+    for op in graph.ops:
+        for name in _float_fields(op.kind):
+            value = getattr(op.attrs, name)
+            if isnan(value) or (isinf(value) and not isinstance(op.attrs, ClipAttrs | PadAttrs)):
+                yield _place(op), f"'{name}' is {value}"
+
+
+@cache
+def _float_fields(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(OPS[kind].attrs) if field.type in ("float", float))
 
 
 def _arity(graph: Graph) -> Iterator[Problem]:
@@ -123,6 +141,14 @@ def _dimensions(graph: Graph) -> Iterator[Problem]:
             yield _tensor_place(tensor), f"shape {tensor.shape} is too large"
 
 
+def _work(graph: Graph) -> Iterator[Problem]:
+    for op in graph.ops:
+        macs = spec(op).macs(graph, op)
+        if macs > MAX_MACS:
+            text = f"it takes {macs:,} multiply-accumulates, more than the {MAX_MACS:,} we accept"
+            yield _place(op), text
+
+
 def _moved_type(graph: Graph) -> Iterator[Problem]:
     """Ops that move data keep the element type."""
     for op in graph.ops:
@@ -158,6 +184,8 @@ def _quant_problem(tensor: Tensor) -> str:
     scales = np.array(quant.scales)
     if not (np.isfinite(scales) & (scales >= 0)).all():
         return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
+    if tensor.data is None and not scales.all():
+        return "a scale is 0: all its values would be the same"
     if quant.axis is None:
         return "" if len(quant.scales) == 1 else f"{len(quant.scales)} scales without an axis"
     if not 0 <= quant.axis < len(tensor.shape):
@@ -185,6 +213,7 @@ def _tensor_place(tensor: Tensor) -> str:
 RULES: dict[str, Callable[[Graph], Iterator[Problem]]] = {
     "known kind": _known_kind,
     "attribute type": _attribute_type,
+    "attribute values": _numbers,
     "arity": _arity,
     "known tensors": _known_tensors,
     "tensor names": _tensor_names,
@@ -197,4 +226,5 @@ RULES: dict[str, Callable[[Graph], Iterator[Problem]]] = {
     "defined before use": _defined_before_use,
     "no dangling outputs": _no_dangling_outputs,
     "inferred shape": _inferred_shape,
+    "work": _work,
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import Network, read_network
@@ -61,7 +62,7 @@ def package(source: Path, options: PackageOptions) -> Package:
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
     with work_folder(toolchain.cache) as work:
         elf = _built(network, plan, toolchain, options, work)
-        kept = {file.name: file.read_bytes() for file in sorted(work.iterdir())}
+        kept = {file.name: read_bytes(file, OWN) for file in sorted(work.iterdir())}
     linked = read_elf(elf)
     packed = pack_image(
         linked,
@@ -106,7 +107,7 @@ def _built(
     elf = work / f"{network.name}.elf"
     library = runtime_library(toolchain)
     link(toolchain, objects, library, script, network.suffix, elf, network.source.text)
-    return elf.read_bytes()
+    return read_bytes(elf, OWN)
 
 
 def _spoken(network: Network) -> Dialect:
@@ -128,7 +129,7 @@ def _network_object(
     if outcome.code:
         raise _rejected(network, outcome, work)
     shutil.rmtree(folder)
-    check_preprocessed(plain.read_text(encoding="utf-8", errors="replace"), network.source.name)
+    check_preprocessed(read_text(plain, SOURCE, errors="replace"), network.source.name)
     result = work / "network.o"
     outcome = toolchain.compile(plain, result, ["-Os", "-w"])
     if outcome.code:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
@@ -19,7 +20,6 @@ from npuscope.text import file_name, safe_terminal
 _SUFFIX = re.compile(r"\bLL_ATON_EpochBlockItems_([A-Za-z_]\w*)\s*\(\s*void\s*\)")
 _OURS = re.compile(r"\A/\*\s*\*\s*Written by npuscope ")
 _SYMBOL = re.compile(r"\bextern\s+(?:const\s+)?unsigned\s+char\s+(_mem_pool_\w+)\s*\[")
-_LARGEST_IMAGE = 256 << 20
 _DEFAULT = "network"
 _HINT = f"give the folder of a compiled network: {RELOCATABLE_HINT}"
 
@@ -100,9 +100,7 @@ def _image(pool: Pool, file: Path) -> bytes | None:
     if not raw:
         return None
     chosen = min(raw, key=lambda f: (not f.name.startswith(file.stem), f.name))
-    if chosen.stat().st_size > _LARGEST_IMAGE:
-        raise FileError(f"is larger than {_LARGEST_IMAGE >> 20} MiB", where=str(chosen))
-    return chosen.read_bytes()
+    return read_bytes(chosen, POOL_IMAGE)
 
 
 def _symbols(program: Program, text: str, suffix: str) -> dict[int, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from npuscope.errors import FileError
+from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.loadable.checklist_memories import Memory, memories
 from npuscope.loadable.traffic import Agent, Traffic
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
@@ -17,7 +17,6 @@ from npuscope.program.sources import read_program
 
 CACHE_LINE_BYTES = 32  # of the CPU's data cache
 _BLOB_ALIGN_BYTES = 8
-_LARGEST = 512 << 20
 _MOST_FILES = 2000
 
 
@@ -112,10 +111,8 @@ def _image(pool: Pool, files: list[Path]) -> Path | None:
 
 
 def _measured(bare: Initialiser, file: Path) -> Initialiser:
-    size = file.stat().st_size
-    if size > _LARGEST:
-        raise FileError(f"has {size:,} bytes, at most {_LARGEST:,}", where=str(file))
-    crc = zlib.crc32(file.read_bytes())
+    data = read_bytes(file, POOL_IMAGE)
+    size, crc = len(data), zlib.crc32(data)
     return Initialiser(
         bare.pool, file.name, bare.address, bare.relative, bare.needed_bytes, size, crc
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import FIRMWARE_MAP, parse_json, parse_toml, read_text
 from npuscope.errors import FileError
 from npuscope.loadable.codes import Cpu
 from npuscope.machine.foreign import Node
@@ -16,7 +15,6 @@ from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
 from npuscope.text import safe_terminal
 
 _FOLDER = Path(__file__).parent
-_LARGEST = 1 << 20
 _ADDRESS_END = 1 << 32
 _DIALECTS = {2: DIALECT_2, 3: DIALECT_3}
 _FLAGS = ("fpu", "secure", "debug_info", "asynchronous")
@@ -74,33 +72,15 @@ def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    text = _text(path)
+    hint = f"give a file, or one of the known maps: {', '.join(known_maps())}"
+    text = read_text(path, FIRMWARE_MAP, hint=hint)
     try:
-        if text.lstrip().startswith("{"):
-            table: dict[str, Any] = json.loads(text)
-            return table
-        return tomllib.loads(text)
-    except RecursionError:
-        raise FileError("is nested too deeply", where=str(path)) from None
+        table: dict[str, Any] = parse_json(text) if text.lstrip()[:1] == "{" else parse_toml(text)
+        return table
     except ValueError as error:
         reason = safe_terminal(str(error))
         hint = "docs/formats/firmware_map.md shows one"
         raise FileError(f"is neither TOML nor JSON: {reason}", where=str(path), hint=hint) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise FileError("is too large for a map of a firmware", where=str(path))
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            hint=f"give a file, or one of the known maps: {', '.join(known_maps())}",
-        ) from None
-    except UnicodeDecodeError:
-        raise FileError("is no text", where=str(path)) from None
 
 
 def _firmware(node: Node) -> FirmwareMap:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.loadable.foreign_source_text import bare_lines, code_lines, strings_blanked
 from npuscope.text import safe_terminal
@@ -93,10 +94,9 @@ def _read(path: Path, room: int) -> bytes:
                 where=safe_terminal(str(path)),
                 hint="copy the header there instead of linking it",
             )
-        with path.open("rb") as file:
-            data = file.read(room + 1)
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    data = read_head(path, room + 1)
     if len(data) > room:
         raise FileError(f"is larger than {LARGEST_BYTES >> 20} MiB", where=str(path))
     return data

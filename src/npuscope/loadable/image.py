@@ -6,6 +6,7 @@ import struct
 import zlib
 from pathlib import Path
 
+from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError
 from npuscope.loadable.codes import OFFSET_MASK, PoolKind, Segment, aligned, offset_of
 from npuscope.loadable.image_blobs import FoundBlob, find_blobs
@@ -31,7 +32,6 @@ from npuscope.text import safe_terminal
 
 __all__ = ["Image", "ImagePool", "Seal", "Section", "read_image", "read_image_file"]
 
-_LARGEST = 512 << 20
 _TRAILER_START = struct.pack("<I", TRAILER_MAGIC)
 
 
@@ -39,10 +39,12 @@ def read_image_file(path: str | Path) -> Image:
     """Read an image; the parameters of a split one are looked for beside it."""
     path = Path(path)
     beside = path.with_name(f"{path.stem}_params{path.suffix}")
-    data = _read(path)
+    data = read_bytes(path, LOADABLE)
     try:
         wanted = len(data) >= Header.BYTES and not Header.unpack(data).params_offset
-        return read_image(data, _read(beside) if wanted and beside.is_file() else None)
+        return read_image(
+            data, read_bytes(beside, LOADABLE) if wanted and beside.is_file() else None
+        )
     except FileError as error:
         where = f"{safe_terminal(str(path))}, {error.where}" if error.where else str(path)
         raise FileError(error.message, where=where, hint=error.hint) from None
@@ -81,16 +83,6 @@ def read_image(data: bytes, params: bytes | None = None) -> Image:
         params_trailer=params_trailer,
         notes=notes,
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > _LARGEST:
-            raise FileError(f"has {size:,} bytes, at most {_LARGEST:,}", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def _text(data: bytes, header: Header, context: Context, name: str) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 
+from npuscope.bounded_file import OWN, read_bytes
 from npuscope.errors import InternalError, TargetError, UsageError
 from npuscope.loadable import codes
 from npuscope.loadable.options import TOOLCHAINS, CpuTarget, PackageOptions
@@ -185,13 +186,13 @@ def compile_own(
     toolchain: Toolchain, sources: Sequence[ImageSource], flags: Sequence[str]
 ) -> list[Path]:
     """Objects of our own sources, from the cache where nothing changed."""
-    headers = [path.read_bytes() for path in all_headers(firmware_folder())]
+    headers = [read_bytes(path, OWN) for path in all_headers(firmware_folder())]
     common = digest(toolchain.version, *toolchain.compiler, *flags, *headers)
     folder = toolchain.cache / "objects"
     folder.mkdir(mode=0o700, exist_ok=True)
 
     def one(source: ImageSource) -> Path:
-        key = digest(common, *source.flags, source.path.name, source.path.read_bytes())
+        key = digest(common, *source.flags, source.path.name, read_bytes(source.path, OWN))
         return cached(folder, key, ".o", partial(_compile_to, toolchain, source, flags))
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, UsageError
+from npuscope.machine.check import find_fault
 from npuscope.machine.foreign import Node
 from npuscope.machine.lenient_json import read_json
 from npuscope.machine.mdesc import apply_mdesc
@@ -29,6 +30,7 @@ class ArtProfile:
     """One profile of a file; paths are resolved against the file's folder."""
 
     name: str
+    file: str
     memory_pool: Path | None
     machine_desc: Path | None
     options: VendorOptions
@@ -62,6 +64,7 @@ def _profile(name: str, entry: Node) -> ArtProfile:
     keys = unknown_keys(list(entry.value), _KEYS, place)
     return ArtProfile(
         name,
+        entry.file,
         _path(entry, "memory_pool"),
         _path(entry, "machine_desc"),
         parsed,
@@ -82,4 +85,9 @@ def apply_art_profile(machine: Machine, profile: ArtProfile) -> Machine:
         machine = apply_mdesc(machine, profile.machine_desc)
     if profile.memory_pool:
         machine = apply_mpool(machine, profile.memory_pool)
-    return with_vendor_options(machine, profile.options)
+    machine = with_vendor_options(machine, profile.options)
+    fault = find_fault(machine)
+    if fault is not None:
+        place = f"{profile.file}: profile {profile.name}"
+        raise FileError(f"{fault.path}: {fault.message}", where=place)
+    return machine

@@ -1,17 +1,15 @@
-"""What the types of a machine do not say: positive clocks, names that exist."""
+"""What the fields of a machine do not say each for itself: names that others ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import fields
-from typing import NamedTuple
 
-from npuscope.machine.model import Clocks, Control, Machine, SoftwareCost, SoftwarePhases, Timing
+from npuscope.machine.model import Clocks, Machine
+from npuscope.machine.schema import Fault, range_faults
 
-
-class Fault(NamedTuple):
-    path: str
-    message: str
+_UNITS = ("CONVACC", "POOL", "ACTIV", "ARITH", "STRENG", "DECUN", "RECBUF")
+_TILES = ("plain1x1", "deep1x1", "dense8x8", "dense16x8", "row")
 
 
 def find_fault(machine: Machine) -> Fault | None:
@@ -20,39 +18,38 @@ def find_fault(machine: Machine) -> Fault | None:
 
 
 def _faults(machine: Machine) -> Iterator[Fault]:
-    yield from _numbers(machine)
-    yield from _costs(machine)
+    yield from _required(machine)
+    yield from _convolves(machine)
+    yield from _ranges(machine)
     yield from _pools(machine)
     yield from _names(machine)
 
 
-def _numbers(machine: Machine) -> Iterator[Fault]:
-    for field in fields(Clocks):
-        yield from _positive(f"clocks.{field.name}", getattr(machine.clocks, field.name))
-    for name, path in machine.paths.items():
-        yield from _positive(f"paths.{name}.bytes_per_cycle", path.bytes_per_cycle)
-    for key in ("size_bytes", "line_bytes", "ways"):
-        yield from _positive(f"cache.{key}", getattr(machine.cache, key))
-    for key in ("engines_per_busif", "busif_bytes"):
-        yield from _positive(f"stream.{key}", getattr(machine.stream, key))
-    yield from _positive("placement.alignment_bytes", machine.placement.alignment_bytes)
-    for unit, count in machine.units.items():
-        yield from _not_negative(f"units.{unit}", count)
+def _ranges(machine: Machine) -> Iterator[Fault]:
+    """Sizes of pools go by the name that they have in the TOML."""
+    for fault in range_faults(machine):
+        in_pool = fault.path.startswith("pools.")
+        path = fault.path.replace(".size_bytes", ".size_kib") if in_pool else fault.path
+        yield Fault(path, fault.message)
 
 
-def _costs(machine: Machine) -> Iterator[Fault]:
-    """Nothing gives time back."""
-    costs: dict[str, Timing | SoftwarePhases | Control | SoftwareCost] = {
-        "timing": machine.timing,
-        "software_phases": machine.software_phases,
-        "generation.control": machine.generation.control,
+def _convolves(machine: Machine) -> Iterator[Fault]:
+    """Lowering chooses how many of them a layer takes."""
+    if not machine.units["CONVACC"]:
+        yield Fault("units.CONVACC", "must be above 0, found 0")
+
+
+def _required(machine: Machine) -> Iterator[Fault]:
+    """Entries of open tables that the compiler and the simulator ask for by name."""
+    tables: dict[str, tuple[Container[str], tuple[str, ...]]] = {
+        "units": (machine.units, _UNITS),
+        "convacc.tiles": (machine.convacc.tiles, _TILES),
+        "software": (machine.software, ("default",)),
     }
-    costs |= {f"software.{name}": cost for name, cost in machine.software.items()}
-    for place, cost in costs.items():
-        for field in fields(cost):
-            yield from _not_negative(f"{place}.{field.name}", getattr(cost, field.name))
-    for name, path in machine.paths.items():
-        yield from _not_negative(f"paths.{name}.access", path.access)
+    for place, (table, names) in tables.items():
+        for name in names:
+            if name not in table:
+                yield Fault(f"{place}.{name}", "this key is missing")
 
 
 def _pools(machine: Machine) -> Iterator[Fault]:
@@ -62,10 +59,6 @@ def _pools(machine: Machine) -> Iterator[Fault]:
         if pool.name in seen:
             yield Fault(place, "two pools have this name")
         seen.add(pool.name)
-        yield from _not_negative(f"{place}.size_kib", pool.size_bytes)
-        yield from _not_negative(f"{place}.address", pool.address)
-        yield from _positive(f"{place}.byte_width", pool.byte_width)
-        yield from _positive(f"{place}.freq_ratio", pool.freq_ratio)
 
 
 def _names(machine: Machine) -> Iterator[Fault]:
@@ -75,18 +68,6 @@ def _names(machine: Machine) -> Iterator[Fault]:
     yield from _known("cache.path", machine.cache.path, tuple(machine.paths))
     for pool in machine.pools:
         yield from _known(f"pools.{pool.name}.path", pool.path, tuple(machine.paths))
-    if "default" not in machine.software:
-        yield Fault("software.default", "this key is missing")
-
-
-def _positive(path: str, value: float) -> Iterator[Fault]:
-    if value <= 0:
-        yield Fault(path, f"must be above 0, found {value:g}")
-
-
-def _not_negative(path: str, value: float) -> Iterator[Fault]:
-    if value < 0:
-        yield Fault(path, f"must not be negative, found {value:g}")
 
 
 def _known(path: str, name: str, known: tuple[str, ...]) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from npuscope.errors import FileError
 
+_MOST_BITS = 70  # the compiler writes 64-bit sizes
 _MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
 
 
@@ -57,6 +58,8 @@ class Node:
             whole = int(value, 0) if isinstance(value, str) else int(value)
         except (TypeError, ValueError, OverflowError):
             raise self.error(f"expected a whole number, found {self._shown()}") from None
+        if whole.bit_length() > _MOST_BITS:
+            raise self.error("the number is too long")
         if whole != value and not isinstance(value, str):
             raise self.error(f"expected a whole number, found {self._shown()}")
         return whole

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import MACHINE, parse_toml, read_text
 from npuscope.machine.keys import Key, machine_keys
 from npuscope.machine.model import Machine
 
@@ -18,11 +18,11 @@ _MORE = re.compile(r"\s+#\s*(.*)$")  # a comment that goes on in the next line
 
 def key_notes(path: Path, machine: Machine) -> dict[str, str]:
     """The comment behind every key of a machine, else that behind the table it stands in."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path, MACHINE)
     comments: dict[str, str] = {}
     for place, comment in _comments(text.splitlines()):
         comments[place] = f"{comments[place]} {comment}" if place in comments else comment
-    generations = tomllib.loads(text).get("generations", {})
+    generations = parse_toml(text).get("generations", {})
     return {
         name: _nearest(_places(key, generations, machine.generation.name), comments)
         for name, key in machine_keys(machine).items()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.schema import hints_of, unwrapped
 
 # Sizes of pools are KiB in the TOML and bytes in the record.
 _KIB = 1024
@@ -49,7 +50,7 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
             for label, entry in _entries(value):
                 yield from _keys(entry, (*here, label))
         elif isinstance(value, dict) and effect is not None:
-            item = get_args(kind)[1]
+            item, _ = unwrapped(get_args(kind)[1])
             yield from (Key((*here, label), item, value[label], effect) for label in value)
         elif effect is not None:
             yield _sized(Key(here, kind, value, effect), record)
@@ -58,14 +59,12 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
 @lru_cache(maxsize=64)
 def _fields(kind: type) -> tuple[tuple[str, Any, Effect | None], ...]:
     """(name, annotation, mark) of a record's fields; no mark where a user cannot set it."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = hints_of(kind)
     return tuple((field.name, *_marked(hints[field.name])) for field in fields(kind))
 
 
 def _marked(hint: Any) -> tuple[Any, Effect | None]:
-    if get_origin(hint) is not Annotated:
-        return hint, None
-    kind, *notes = get_args(hint)
+    kind, notes = unwrapped(hint)
     return kind, next((note for note in notes if isinstance(note, Effect)), None)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import VENDOR_JSON, Kind, parse_json, read_text
 from npuscope.errors import FileError
 
 _BARE_KEY = re.compile(r'(\w+)("?)\s*:')
@@ -28,23 +29,21 @@ class LenientJson:
     notes: tuple[str, ...]
 
 
-def read_json(path: str | Path) -> LenientJson:
+def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
     """The file's value, and a note for every slip that was mended."""
-    text = _read_text(Path(path))
+    text = read_text(path, kind, encoding="utf-8-sig")
     notes: list[str] = []
     while True:
         try:
-            return LenientJson(json.loads(text), tuple(notes))
+            return LenientJson(parse_json(text), tuple(notes))
         except json.JSONDecodeError as error:
             mended = _mend(text, error.pos) if len(notes) < _MOST_REPAIRS else None
             if mended is None:
                 raise _broken(path, error) from None
             text, what = mended
             notes.append(f"{path}:{error.lineno}: {what}; read as if mended")
-        except RecursionError:
-            raise FileError("is not valid JSON: nested too deeply", where=str(path)) from None
-        except ValueError:
-            raise FileError("is not valid JSON: a number is too long", where=str(path)) from None
+        except ValueError as error:
+            raise FileError(f"is not valid JSON: {error}", where=str(path)) from None
 
 
 def _mend(text: str, pos: int) -> tuple[str, str] | None:
@@ -68,15 +67,6 @@ def _comma_near(text: str, pos: int) -> int | None:
         return pos
     before = len(text[:pos].rstrip()) - 1
     return before if _TRAILING_COMMA.match(text, max(before, 0)) and text[before] == "," else None
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise FileError(f"is not text: byte {error.start}", where=str(path)) from None
 
 
 def _broken(path: str | Path, error: json.JSONDecodeError) -> FileError:

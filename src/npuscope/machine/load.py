@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.check import find_fault
 from npuscope.machine.model import Machine, MemoryPool
@@ -101,12 +101,7 @@ def packaged(name: str) -> Path:
 
 def read_table(path: Path) -> dict[str, Any]:
     """The TOML with generations completed, sizes in bytes and defaults of pools filled in."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"is not valid TOML: {error}", where=str(path)) from None
+    table = read_toml(path, MACHINE)
     generations = _expect_table(table.get("generations"), "generations", path)
     table["generations"] = {
         name: _inherit(generations, name, path, seen=()) for name in generations

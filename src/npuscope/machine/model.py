@@ -6,52 +6,65 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from npuscope.machine.marks import Mapped, Timed
+from npuscope.machine.marks import (
+    Bytes,
+    Count,
+    Cycles,
+    Elements,
+    Mapped,
+    Mhz,
+    Milliwatts,
+    Rate,
+    Room,
+    Score,
+    Some,
+    Timed,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TileLimit:
     """Most parallel kernels and most channels of one convolution tile."""
 
-    kernels: Mapped[int]
-    depth: Mapped[int]
-    weights: Mapped[int] = 0
+    kernels: Mapped[Some]
+    depth: Mapped[Some]
+    weights: Mapped[Count] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConvaccLimits:
-    max_kernel_width: Mapped[int]
-    max_kernel_width_strided: Mapped[int]
-    max_kernel_height: Mapped[int]
-    max_padding: Mapped[int]
-    max_stride: Mapped[int]
-    line_buffer_elements: Mapped[int]
-    max_pipe: Mapped[int]
-    min_deep_channels: Mapped[int]
+    max_kernel_width: Mapped[Some]
+    max_kernel_width_strided: Mapped[Some]
+    max_kernel_height: Mapped[Some]
+    max_padding: Mapped[Count]
+    max_stride: Mapped[Some]
+    line_buffer_elements: Mapped[Elements]
+    max_pipe: Mapped[Some]
+    min_deep_channels: Mapped[Count]
     tiles: dict[str, TileLimit]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    max_window: Mapped[int]
-    max_stride: Mapped[int]
-    max_padding: Mapped[int]
-    line_buffer_elements: Mapped[int]
-    max_fused_channels: Mapped[int]
+    max_window: Mapped[Some]
+    max_stride: Mapped[Some]
+    max_padding: Mapped[Count]
+    line_buffer_elements: Mapped[Elements]
+    max_fused_channels: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
 class ArithLimits:
-    max_vector: Mapped[int]
+    max_vector: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    engines_per_busif: Timed[int]
-    busif_bytes: Timed[int]
-    burst_beats: Mapped[tuple[int, ...]]
-    link_bits: Mapped[int]
-    feature_buffer_bytes: Mapped[int]
+    engines_per_busif: Timed[Some]
+    busif_bytes: Timed[Some]
+    burst_beats: Mapped[tuple[Some, ...]]
+    link_bits: Mapped[Some]
+    feature_buffer_bytes: Mapped[Room]
 
     def busif(self, engine: int) -> int:
         return engine // self.engines_per_busif
@@ -59,25 +72,25 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    mcu_mhz: Timed[float]
-    npu_mhz: Timed[float]
-    noc_mhz: Timed[float]
-    nic_mhz: Timed[float]
-    xspi_mhz: Timed[float]
+    mcu_mhz: Timed[Mhz]
+    npu_mhz: Timed[Mhz]
+    noc_mhz: Timed[Mhz]
+    nic_mhz: Timed[Mhz]
+    xspi_mhz: Timed[Mhz]
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
     clock: Timed[str]
-    bytes_per_cycle: Timed[float]
-    access: Timed[float]  # NPU cycles of one short access in a stream
+    bytes_per_cycle: Timed[Rate]
+    access: Timed[Cycles]  # NPU cycles of one short access in a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    size_bytes: Timed[int]
-    line_bytes: Timed[int]
-    ways: Timed[int]
+    size_bytes: Timed[Bytes]
+    line_bytes: Timed[Some]
+    ways: Timed[Some]
     path: Timed[str]
 
 
@@ -85,14 +98,14 @@ class Cache:
 class MemoryPool:
     name: Mapped[str]
     file: Mapped[str]
-    address: Mapped[int]
-    size_bytes: Mapped[int]
-    byte_width: Mapped[int]
-    freq_ratio: Mapped[float]
+    address: Mapped[Room]
+    size_bytes: Mapped[Room]
+    byte_width: Mapped[Some]
+    freq_ratio: Mapped[Rate]
     path: Timed[str]
-    score: Mapped[int]
-    read_power_mw: Timed[float] = 0.0
-    write_power_mw: Timed[float] = 0.0
+    score: Mapped[Score]
+    read_power_mw: Timed[Milliwatts] = 0.0
+    write_power_mw: Timed[Milliwatts] = 0.0
     writable: Mapped[bool] = True
     cacheable: Mapped[bool] = False
     constants_preferred: Mapped[bool] = False
@@ -103,40 +116,40 @@ class MemoryPool:
 class Placement:
     bank_order: Mapped[tuple[str, ...]]
     virtual_pool: Mapped[tuple[str, ...]]
-    virtual_byte_width: Mapped[int]
-    virtual_freq_ratio: Mapped[float]
-    virtual_score: Mapped[int]
-    alignment_bytes: Mapped[int]
+    virtual_byte_width: Mapped[Some]
+    virtual_freq_ratio: Mapped[Rate]
+    virtual_score: Mapped[Score]
+    alignment_bytes: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Constants of the silicon's timing law, NPU cycles."""
 
-    epoch_start_cycles: Timed[float]
-    move_start_cycles: Timed[float]
-    flush_lines: Timed[float]
-    flush_strided_cycles: Timed[float]
-    strided_read_cycles: Timed[float]
-    strided_write_cycles: Timed[float]
-    pair_cycles: Timed[float]
-    accumulation_turn_cycles: Timed[float]
-    overlap_weights: Timed[int]
-    vector_cycles: Timed[float]
-    second_vector_cycles: Timed[float]
-    vector_frame_cycles: Timed[float]
-    broadcast_cycles: Timed[float]
-    elementwise_cycles: Timed[float]
-    external_read_cycles: Timed[float]
-    external_write_cycles: Timed[float]
+    epoch_start_cycles: Timed[Cycles]
+    move_start_cycles: Timed[Cycles]
+    flush_lines: Timed[Cycles]
+    flush_strided_cycles: Timed[Cycles]
+    strided_read_cycles: Timed[Cycles]
+    strided_write_cycles: Timed[Cycles]
+    pair_cycles: Timed[Cycles]
+    accumulation_turn_cycles: Timed[Cycles]
+    overlap_weights: Timed[Room]
+    vector_cycles: Timed[Cycles]
+    second_vector_cycles: Timed[Cycles]
+    vector_frame_cycles: Timed[Cycles]
+    broadcast_cycles: Timed[Cycles]
+    elementwise_cycles: Timed[Cycles]
+    external_read_cycles: Timed[Cycles]
+    external_write_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
 class SoftwareCost:
     """MCU cycles of a kernel: fixed + per_element * elements."""
 
-    fixed: Timed[float]
-    per_element: Timed[float]
+    fixed: Timed[Cycles]
+    per_element: Timed[Cycles]
 
     def cycles(self, elements: int) -> float:
         return self.fixed + self.per_element * elements
@@ -144,24 +157,24 @@ class SoftwareCost:
 
 @dataclass(frozen=True, slots=True)
 class SoftwarePhases:
-    pre_cycles: Timed[float]
-    core_cycles: Timed[float]
+    pre_cycles: Timed[Cycles]
+    core_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
     """What starting and ending an epoch costs: MCU cycles, or NPU cycles in the controller."""
 
-    pre_fixed: Timed[float]
-    pre_per_unit: Timed[float]
-    pre_per_engine: Timed[float]
-    pre_per_entry: Timed[float]
-    post_fixed: Timed[float]
-    post_per_unit: Timed[float]
-    post_per_engine: Timed[float]
-    controller_cycles: Timed[float]
-    controller_pre_cycles: Timed[float]
-    controller_post_cycles: Timed[float]
+    pre_fixed: Timed[Cycles]
+    pre_per_unit: Timed[Cycles]
+    pre_per_engine: Timed[Cycles]
+    pre_per_entry: Timed[Cycles]
+    post_fixed: Timed[Cycles]
+    post_per_unit: Timed[Cycles]
+    post_per_engine: Timed[Cycles]
+    controller_cycles: Timed[Cycles]
+    controller_pre_cycles: Timed[Cycles]
+    controller_post_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +183,7 @@ class Generation:
 
     name: str
     title: Timed[str]
-    default_optimization: Mapped[int]
+    default_optimization: Mapped[Count]
     requantize: Mapped[str]
     deep_on_tie: Mapped[bool]
     shrink_tile_for_pool: Mapped[bool]
@@ -184,11 +197,11 @@ class Generation:
     saturation_safe_shift: Mapped[bool]
     per_channel_both_stages: Mapped[bool]
     quantize_across_reshape: Mapped[bool]
-    prime_outputs_limit: Mapped[int]
+    prime_outputs_limit: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
-    vector_product_cycles: Timed[float]
+    vector_product_cycles: Timed[Cycles]
     absorbs_qdq_pads: Mapped[bool]
     control: Control
     # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.
@@ -202,7 +215,7 @@ class Machine:
 
     name: str
     description: str
-    units: Mapped[dict[str, int]]
+    units: Mapped[dict[str, Count]]
     stream: StreamLimits
     convacc: ConvaccLimits
     arith: ArithLimits

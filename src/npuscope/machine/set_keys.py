@@ -12,7 +12,7 @@ from npuscope.machine.keys import Key, machine_keys, with_value
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
 from npuscope.machine.overrides import canonical, same_list, unknown_key
-from npuscope.machine.schema import SchemaError, scalar
+from npuscope.machine.schema import SchemaError, scalar, unwrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def found_keys(machine: Machine, names: Iterable[str]) -> dict[str, Key]:
 
 def _same_type(key: str, kind: Any, new: object) -> object:
     if get_origin(kind) is tuple:
-        return tuple(same_list(key, get_args(kind)[0], new))
+        return tuple(same_list(key, unwrapped(get_args(kind)[0])[0], new))
     try:
         return scalar(kind, new, key)
     except SchemaError as error:

@@ -30,6 +30,7 @@ ROW = np.dtype(
         ("flags", "<u4"),
     ]
 )
+_LARGEST = 2**63 - 1  # numbers of traces and tables are signed
 # Far more kinds of records than any version has.
 _MOST_SECTIONS = 1024
 
@@ -80,7 +81,11 @@ def read_header(data: bytes) -> Header:
             8,
             "read it with a newer npuscope, or write it with this one",
         )
-    return Header(minor, uuid.hex(), *rest)
+    header = Header(minor, uuid.hex(), *rest)
+    for what, value, offset in (("inference", header.inference, 48), ("UTC", header.utc_ns, 56)):
+        if value > _LARGEST:
+            raise fault(f"has {value:,} as its {what}, at most {_LARGEST:,}", offset)
+    return header
 
 
 def is_buffer(data: bytes) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.buffer import read_sections
 from npuscope.manycore.buffer_format import read_header, read_rows
@@ -34,7 +35,7 @@ _READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM)
 
 
 def inspect_qpc(sample: Sample) -> Found:
-    data = _bytes(sample)
+    data = read_bytes(sample.path, CORE_PROGRAM)
     try:
         qpc = read_qpc(data)
         found = _own(data) if is_own(qpc) else _vendor(qpc)
@@ -121,7 +122,7 @@ def _left_out(qpc: Qpc) -> tuple[str, ...]:
 
 def inspect_stats_buffer(sample: Sample) -> Found:
     """Header, sections and their CRCs; records mean something only with their program."""
-    data = _bytes(sample)
+    data = read_bytes(sample.path, CORE_BUFFER)
     try:
         header = read_header(data)
         found = read_sections(data, header)
@@ -151,13 +152,6 @@ def inspect_raw(sample: Sample) -> Found:
     if not _BUFFER_NAME.search(sample.path.name):
         return found
     return replace(found, summary={**found.summary, "notes": [_RAW_SENTENCE]})
-
-
-def _bytes(sample: Sample) -> bytes:
-    try:
-        return sample.path.read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(sample.path)) from None
 
 
 INSPECTORS: dict[str, Inspector] = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.machine.marks import Rate
 from npuscope.machine.overrides import apply_overrides
-from npuscope.machine.schema import SchemaError, build
+from npuscope.machine.schema import SchemaError, build, range_faults
 from npuscope.manycore.layout import Engine, Thread, ThreadGroup
 from npuscope.manycore.machine_parts import (
     Clocks,
@@ -49,7 +50,7 @@ class CoreMachine:
     peer: Peer
     stats: StatsCost
     sync: Sync
-    pcycles_per_kb: dict[str, float]
+    pcycles_per_kb: dict[str, Rate]
 
     @property
     def core_hz(self) -> int:
@@ -102,7 +103,7 @@ def load_core_machine(
     if machine_file is None and not overrides:
         return _packaged_machine(name)
     path = Path(machine_file) if machine_file is not None else _packaged(name)
-    table = _read(path)
+    table = read_toml(path, MACHINE)
     machine = _build(table, path)
     if not overrides:
         return machine
@@ -114,7 +115,7 @@ def load_core_machine(
 @lru_cache(maxsize=4)
 def _packaged_machine(name: str) -> CoreMachine:
     path = _packaged(name)
-    return _build(_read(path), path)
+    return _build(read_toml(path, MACHINE), path)
 
 
 def known_core_machines() -> tuple[str, ...]:
@@ -130,15 +131,6 @@ def _packaged(name: str) -> Path:
             hint=f"known: {known}; --machine-file reads another",
         )
     return _FOLDER / f"{name}.toml"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"is not valid TOML: {error}", where=str(path)) from None
 
 
 def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> CoreMachine:
@@ -158,10 +150,8 @@ def _fault(path: Path, place: str, message: str, by_user: bool) -> NpuscopeError
 
 
 def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
-    """What the types do not say: numbers above 0, threads that differ, a default rate."""
-    for place, value in _must_be_positive(machine):
-        if value <= 0:
-            yield place, f"must be above 0, found {value:g}"
+    """Values out of range, and what fields do not say each for itself."""
+    yield from range_faults(machine)
     threads = [thread for group in machine.groups() for thread in group.threads]
     if len(set(threads)) != len(threads) or not machine.cores.hvx_threads or min(threads) < 0:
         yield "cores.hvx_threads", "threads must be there, different and not negative"
@@ -169,26 +159,7 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         yield "pcycles_per_kb.default", "this key is missing"
     if not machine.clocks.dvfs_mhz:
         yield "clocks.dvfs_mhz", "needs at least one step"
-    if machine.cores.count > _MOST_CORES:
-        yield "cores.count", f"masks of receivers have {_MOST_CORES} bits"
-
-
-_MOST_CORES = 32
-
-
-def _must_be_positive(machine: CoreMachine) -> Iterator[tuple[str, float]]:
-    yield "cores.count", machine.cores.count
-    for key in ("vtcm_bytes", "vtcm_alignment_bytes", "weight_chunk_bytes", "semaphores"):
-        yield f"memory.{key}", getattr(machine.memory, key)
-    yield "clocks.utimer_hz", machine.clocks.utimer_hz
-    yield "clocks.core_mhz", machine.clocks.core_mhz
-    yield from ((f"clocks.dvfs_mhz[{i}]", mhz) for i, mhz in enumerate(machine.clocks.dvfs_mhz))
-    for key in ("int8_macs_per_cycle", "float16_macs_per_cycle", "reduction_block"):
-        yield f"hmx.{key}", getattr(machine.hmx, key)
-    for key in ("peak_gb_per_s", "effective_gb_per_s"):
-        yield f"ddr.{key}", getattr(machine.ddr, key)
-    for part in ("noc", "host", "peer"):
-        yield f"{part}.gb_per_s", getattr(machine, part).gb_per_s
-    for key in ("ddr_ucycles_per_kb", "multicast_ucycles_per_kb", "max_bytes"):
-        yield f"dma.{key}", getattr(machine.dma, key)
-    yield from ((f"pcycles_per_kb.{kind}", rate) for kind, rate in machine.pcycles_per_kb.items())
+    for name in ("end_ticks", "activate_ticks"):
+        found = getattr(machine.stats, name)
+        if len(found) != 2 or found[0] > found[1]:
+            yield f"stats.{name}", "expected two numbers, the lower one first"

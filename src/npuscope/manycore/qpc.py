@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
@@ -24,7 +25,6 @@ NETWORK_DESC = "networkdesc.bin"
 CONSTANTS, CONSTANTS_DESC = "constants.bin", "constantsdesc.bin"
 # Names may lie over one another in a hostile file: this bounds what they take together.
 _MOST_SEGMENTS, _LONGEST_NAME = 4096, 4096
-_LARGEST_FILE = 16 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +166,9 @@ def _parted(name: str, body: bytes) -> int:
 
 def read_qpc_file(path: str | Path) -> Qpc:
     """Read a container from a file; errors name it."""
-    path = Path(path)
+    data = read_bytes(path, CORE_PROGRAM)
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise FileError(f"has more than {_LARGEST_FILE >> 30} GiB")
-        return read_qpc(path.read_bytes())
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError:  # a null character in the path
-        raise FileError("this is not a path") from None
+        return read_qpc(data)
     except FileError as error:
         raise placed(error, path) from None
 

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from statistics import fmean, pstdev
 
+from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.machine import CoreMachine, load_core_machine
 from npuscope.manycore.program import CoreProgram
@@ -86,14 +87,8 @@ def load_program(test_data: str | Path) -> CoreProgram:
 
     path = Path(test_data)
     path = path / FILE_NAME if path.is_dir() else path
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileError(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            hint="`npuscope manycore compile -model=FILE -aic-binary-dir=DIR` makes it",
-        ) from None
+    hint = "`npuscope manycore compile -model=FILE -aic-binary-dir=DIR` makes it"
+    data = read_bytes(path, CORE_PROGRAM, hint=hint)
     try:
         return read_program(data)
     except FileError as error:

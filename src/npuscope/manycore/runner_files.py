@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from npuscope.errors import FileError
+from npuscope.errors import FileError, OutputError
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.sim.options import Iteration, RunResult, to_us
 from npuscope.text import safe_terminal
@@ -116,7 +116,7 @@ def check_folder(folder: Path) -> None:
             hint=f"mkdir -p {safe_terminal(str(folder))}",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise FileError(
+        raise OutputError(
             "this folder is not writable",
             where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
         )

@@ -45,6 +45,4 @@ def bisect(validation: Validation) -> Bisection:
     differing = [layer for layer in layers if layer.exact_share < 1]
     first = next(iter(broken or differing), None)
     rule = "" if first is None else _BROKEN if broken else _INEXACT
-    return Bisection(
-        first, rule, validation.passed, len(differing), len(layers), validation.seeds
-    )
+    return Bisection(first, rule, validation.passed, len(differing), len(layers), validation.seeds)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from npuscope.board.emulated.boot import Mode, Placed
 from npuscope.board.emulated.memory_map import FLASH_BYTES
+from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.loadable.build import package
 from npuscope.loadable.layout import Header
@@ -72,21 +73,14 @@ def parameters_beside(source: Path) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > FLASH_BYTES:
-            raise FileError(
-                f"has {size:,} bytes, the board's flash {FLASH_BYTES:,}",
-                where=safe_terminal(str(path)),
-            )
-        with path.open("rb") as file:
-            return file.read(FLASH_BYTES)
-    except OSError as error:
+    hint = "`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)"
+    data = read_bytes(path, LOADABLE, hint=hint)
+    if len(data) > FLASH_BYTES:
         raise FileError(
-            f"cannot be read: {error.strerror}",
+            f"has {len(data):,} bytes, the board's flash {FLASH_BYTES:,}",
             where=safe_terminal(str(path)),
-            hint="`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)",
-        ) from None
+        )
+    return data
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def _activations(program: Program) -> list[Buffer]:
 def _places(program: Program) -> list[tuple[Buffer, int]]:
     """Buffers that own memory, with their physical address."""
     pools = program.pool_map()
-    owners = (buffer for buffer in program.buffers if not buffer.view_of)
+    owners = (buffer for buffer in program.buffers if buffer.pool and not buffer.view_of)
     return [(buffer, pools[buffer.pool].address + buffer.offset) for buffer in owners]
 
 
@@ -100,8 +100,8 @@ def _too_large(program: Program, pools: list[MemoryPool]) -> bool:
 
 def _weights_fit_beside(program: Program, chip: list[MemoryPool]) -> bool:
     """Room for the weights above what activations use now; if so nothing has to be moved."""
-    names = {memory.name for memory in chip}
-    inside = all(b.pool in names or program.pool(b.pool).virtual for b in _activations(program))
+    names = {memory.name for memory in chip} | {p.name for p in program.pools if p.virtual}
+    inside = all(buffer.pool in names for buffer in _activations(program))
     marks = {pool.name: pool.used_bytes for pool in program.pools}
     # A build keeps its own pools, which the machine need not know by name.
     free = [memory.size_bytes - marks.get(memory.name, 0) for memory in chip]

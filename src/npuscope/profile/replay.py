@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from math import prod
 from pathlib import Path
 
 from npuscope.board.device import (
@@ -31,6 +32,11 @@ _TENSOR = re.compile(
 )
 
 
+_INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
+_TYPES = (*_INTEGERS, "float16", "float32", "float64", "bool")
+_MOST_AXES, _MOST_ELEMENTS = 16, 1 << 32
+
+
 class LogDevice:
     """Inferences come in the order of the log; it has no tensors, so outputs are empty."""
 
@@ -40,12 +46,19 @@ class LogDevice:
         self.where = where
         self.clocks = clocks or recorded_clocks(log, where)
         self.recorded = tuple(recorded_inferences(log, self.clocks, where))
-        self._info = _info(log, self.clocks, self.recorded)
+        self._info = self._described(log)
         self._given: Counter[tuple[str, bool, Option]] = Counter()
 
     @classmethod
     def open(cls, path: str | Path) -> LogDevice:
         return cls(read_profiler_log(path), str(path))
+
+    def _described(self, log: ProfilerLog) -> DeviceInfo:
+        try:
+            return _info(log, self.clocks, self.recorded)
+        except FileError as error:
+            error.where = self.where
+            raise
 
     def info(self) -> DeviceInfo:
         return self._info
@@ -161,4 +174,10 @@ def _text(line: Entry) -> str:
 
 def _tensor(hit: re.Match[str]) -> TensorDesc:
     shape = tuple(int(dim) for dim in hit[4].split(",") if dim)
+    if hit[3] not in _TYPES or len(shape) > _MOST_AXES or prod(shape) > _MOST_ELEMENTS:
+        sizes = ",".join(map(str, shape))
+        raise FileError(
+            f"'{safe_terminal(hit[2])}' is said to be {hit[3]}[{sizes}], which no tensor can be",
+            hint=f"element types: {', '.join(_TYPES)}",
+        )
     return TensorDesc(hit[2], shape, hit[3], number(hit[5] or "") or 0.0, int(hit[6] or 0))

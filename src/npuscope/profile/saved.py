@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 
+from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.profile.model import Profile, RunClocks
 from npuscope.program.records import decode_record, encode
@@ -18,7 +19,6 @@ from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/profile/record/1"
 _HEAD_BYTES = 256
-_LARGEST = 256 << 20
 _MOST_MHZ = 1e6
 _MOST_COUNTED = 10**13  # hours of cycles
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -33,22 +33,18 @@ def is_saved_profile(path: str | Path) -> bool:
     path = Path(path)
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
-    with path.open("rb") as file:
-        return f'"schema": "{SCHEMA}"'.encode() in file.read(_HEAD_BYTES)
+    return f'"schema": "{SCHEMA}"'.encode() in read_head(path, _HEAD_BYTES)
 
 
 def read_profile(path: str | Path) -> Profile:
     """A saved profile; an error names the place in the file."""
     path = Path(path)
+    data = read_bytes(path, RESULT)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise FileError(f"the file has more than {_LARGEST} bytes")
-        return profile_from_json(path.read_bytes())
+        return profile_from_json(data)
     except FileError as error:
         error.where = f"{safe_terminal(str(path))}: {error.where}".removesuffix(": ")
         raise
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def profile_from_json(data: bytes) -> Profile:

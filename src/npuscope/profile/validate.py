@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.graph.run import trace
+from npuscope.graph.run import check_work, trace
 from npuscope.machine.model import Machine
 from npuscope.profile.agreement import Agreement, Tally
 from npuscope.profile.bridge import Bridge, OwnBridge
@@ -69,6 +69,7 @@ def validate(
     model: Path | None = None,
 ) -> Validation:
     """Run the same samples through both, and through an outside runtime where there is one."""
+    check_work(graph, keeps_all=True)
     samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
     collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
     for sample in samples:

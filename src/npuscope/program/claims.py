@@ -120,7 +120,7 @@ def _moved_bytes(engine: Streng, wiring: Wiring, machine: Machine) -> int:
     deep = [unit for unit in kernels if isinstance(unit, Convacc) and unit.deepmode]
     if deep:
         padded = -(-deep[0].kernel_elements // DEEP_PACK) * DEEP_PACK
-        return engine.total_bytes * deep[0].kernel_elements // padded
+        return engine.total_bytes * deep[0].kernel_elements // max(1, padded)
     return engine.total_bytes
 
 
@@ -135,5 +135,5 @@ def _access_cycles(
     # A pair of channels is one word on the link and two bytes to the compiler.
     element = 1 if conv is not None and conv.dss2mode else engine.element_bytes
     run_bytes = pool.byte_width if adjoin else engine.batch_depth * element
-    per_access = min(run_bytes, pool.byte_width)
+    per_access = max(1, min(run_bytes, pool.byte_width))  # a damaged engine may move nothing
     return moved / per_access * pool.freq_ratio

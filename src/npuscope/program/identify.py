@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.program.generate_report.lines import MAX_BYTES
 from npuscope.program.inspectors import binary, documents, texts
 from npuscope.program.inspectors.sample import Found, Sample
 from npuscope.text import safe_terminal
@@ -88,9 +88,10 @@ def format_of(sample: Sample) -> Format:
 
 
 def unknown(sample: Sample) -> FileError:
-    if sample.size > MAX_BYTES:
+    if sample.size > REPORT.most_bytes:
         return FileError(
-            f"has {sample.size:,} bytes of text, at most {MAX_BYTES:,}", where=str(sample.path)
+            f"has {sample.size:,} bytes of text, at most {REPORT.most_bytes:,}",
+            where=str(sample.path),
         )
     kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))

@@ -7,14 +7,17 @@ or a wrong type is a FileError that names the JSON path.
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from npuscope.errors import FileError
+from npuscope.machine.marks import Range
+from npuscope.machine.schema import hints_of, unwrapped
 from npuscope.program.units import UNIT_TYPES, Unit
 from npuscope.text import safe_terminal
 
@@ -57,6 +60,9 @@ def _default(field: Field[Any]) -> object:
 
 def decode(value: object, kind: Any, path: str) -> Any:
     """A JSON value as the annotated type `kind`."""
+    kind, notes = unwrapped(kind)
+    if notes:
+        return _ranged(decode(value, kind, path), notes, path)
     origin = get_origin(kind)
     if kind == Unit:
         return _decode_unit(value, path)
@@ -73,12 +79,23 @@ def decode(value: object, kind: Any, path: str) -> Any:
     return _decode_scalar(value, kind, path)
 
 
+def _ranged(value: Any, notes: tuple[Any, ...], path: str) -> Any:
+    """The value, if it lies in the range that its annotation states."""
+    for note in notes:
+        message = note.fault(value) if isinstance(note, Range) else ""
+        if message:
+            raise FileError(message, where=path)
+    return value
+
+
 def decode_record(value: object, kind: Any, path: str) -> Any:
     entries = _object(value, path)
     known = _fields(kind)
     for key in entries:
         if key not in known:
-            raise FileError(f"unknown key '{safe_terminal(key)}'", where=path)
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            raise FileError(f"unknown key '{safe_terminal(key)}'", where=path, hint=hint)
     found = {key: decode(entry, known[key][1], f"{path}.{key}") for key, entry in entries.items()}
     for name, (field, _) in known.items():
         if name not in found and _default(field) is MISSING:
@@ -89,7 +106,7 @@ def decode_record(value: object, kind: Any, path: str) -> Any:
 @cache
 def _fields(kind: Any) -> dict[str, tuple[Field[Any], Any]]:
     """Fields that are stored, with their resolved types; resolving is slow, so it is kept."""
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     return {field.name: (field, hints[field.name]) for field in fields(kind) if field.compare}
 
 
@@ -169,7 +186,10 @@ def _decode_float(value: object, path: str) -> float:
         return float(value[_FLOAT_KEY])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FileError(f"expected a number, found {_name(value)}", where=path)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise FileError("the number is too large", where=path) from None
 
 
 _WORDS = {int: "a whole number", str: "a text", bool: "true or false", float: "a number"}

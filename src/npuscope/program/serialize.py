@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
 from npuscope.errors import FileError, InternalError
 from npuscope.program.model import Buffer, Program
 from npuscope.program.records import decode, decode_record, encode
@@ -73,7 +74,7 @@ def load(path: Path | str) -> Program:
     """Read what `save` wrote; `path` is the folder or its program.json."""
     file = Path(path)
     file = file / JSON_NAME if file.is_dir() else file
-    data = _read(file)
+    data = read_bytes(file, PROGRAM)
     try:
         program = from_json(data, _Images(file.parent))
         # A file that contradicts itself would fail somewhere deep inside.
@@ -92,7 +93,7 @@ class _Images(dict[str, bytes]):
         self.folder = folder
 
     def __missing__(self, pool: str) -> bytes:
-        self[pool] = _read(self.folder / _image_name(pool))
+        self[pool] = read_bytes(self.folder / _image_name(pool), POOL_IMAGE)
         return self[pool]
 
 
@@ -160,10 +161,3 @@ def _image_name(pool: str) -> str:
     if not _POOL_NAME.fullmatch(pool):
         raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name")
     return f"{pool}.raw"
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from error

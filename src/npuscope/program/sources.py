@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from npuscope.bounded_file import BLOBS, POOL_IMAGE, read_bytes, read_head, read_text
 from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.origins import with_origins
@@ -17,17 +18,23 @@ from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
+from npuscope.program.verify import check_foreign
 
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
 _HEAD_BYTES = 4096
 _SCHEMA = re.compile(rb'"schema":\s*"(npuscope/[\w/.-]+)"')
-_LARGEST_IMAGE = 256 << 20
 _HINT = "give a model, a network.c, a c_info.json, or the folder a compiler wrote"
 
 
 def read_program(path: str | Path) -> Program:
-    path = Path(path)
+    program = _read(Path(path))
+    if program.source != "npuscope":
+        check_foreign(program, str(path))
+    return program
+
+
+def _read(path: Path) -> Program:
     if not path.exists():
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
@@ -44,8 +51,7 @@ def read_program(path: str | Path) -> Program:
 
 def _refuse_results(path: Path) -> None:
     """JSON that our own verbs write says so at its beginning."""
-    with path.open("rb") as file:
-        told = _SCHEMA.search(file.read(_HEAD_BYTES))
+    told = _SCHEMA.search(read_head(path, _HEAD_BYTES))
     if told is not None:
         raise FileError(
             f"this is a result ({told[1].decode()}), not a program",
@@ -78,8 +84,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_network(path: Path) -> bool:
     """A network.c names its pools within the first lines."""
-    with path.open("rb") as file:
-        head = file.read(1 << 16)
+    head = read_head(path, 1 << 16)
     return b"LL_ATON" in head and b"global pool" in head
 
 
@@ -90,7 +95,9 @@ def _from_c(path: Path, files: list[Path]) -> Program:
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
     headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
-    blobs = {k: v for f in headers for k, v in read_header(_text(f)).items()}
+    blobs = {
+        k: v for f in headers for k, v in read_header(read_text(f, BLOBS, errors="replace")).items()
+    }
     program = with_blobs(network, blobs)
     program = _joined(program, report) if report else program
     return _with_quant(_with_use(program), files)
@@ -114,13 +121,10 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
 
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
     ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
-    found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= _LARGEST_IMAGE]
+    most = POOL_IMAGE.most_bytes
+    found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
     found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
-    return found[0].read_bytes() if found and pool.file_name else None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    return read_bytes(found[0], POOL_IMAGE) if found and pool.file_name else None
 
 
 def _joined(program: Program, report: Program) -> Program:

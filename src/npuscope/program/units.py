@@ -9,8 +9,9 @@ driver's zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from npuscope.machine.marks import Range
 from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 
 # A crop field that crops nothing: the register's reset value.
@@ -33,7 +34,7 @@ class Streng:
     ports_in: ClassVar[int] = 1
 
     id: int
-    dir: int
+    dir: Annotated[int, Range(0, 1)]
     addr_base: Ref
     raw: int = 0
     raw_out: int = 0

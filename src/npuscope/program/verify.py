@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from math import inf
 
-from npuscope.errors import InternalError, NpuscopeError
+from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.program.geometry import reach
-from npuscope.program.model import Buffer, Epoch, Group, Program
+from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal
 
@@ -30,6 +31,20 @@ def verify(
     """
     for name, where, what in problems(program, counts):
         raise error(f"{what} (rule '{name}')", where=where)
+
+
+def check_foreign(program: Program, where: str) -> None:
+    """What timing and reports rely on: names that exist and figures that can be divided by.
+
+    Files of other compilers may break the other rules, which concern what can be executed.
+    """
+    for name, rule in _FOREIGN_RULES.items():
+        for place, what in rule(program):
+            raise FileError(
+                f"{safe_terminal(what)} (rule '{name}')",
+                where=f"{where}: {safe_terminal(place)}",
+                hint="the file is damaged, or of a compiler that npuscope does not know",
+            )
 
 
 def problems(
@@ -68,6 +83,14 @@ def _epoch_order(program: Program) -> Iterator[Problem]:
     for before, after in pairwise(program.epochs):
         if after.number <= before.last_number:
             yield after.name, f"the number does not follow {before.last_number}"
+
+
+def _epoch_work(program: Program) -> Iterator[Problem]:
+    """None stands for work that is not known."""
+    for epoch in program.epochs:
+        known = epoch.kind is EpochKind.HW and epoch.groups is not None
+        if known and not any(group.units for group in epoch.groups or ()):
+            yield epoch.name, "the epoch runs on hardware and configures no unit"
 
 
 def _unique_names(program: Program) -> Iterator[Problem]:
@@ -134,13 +157,44 @@ def _interface(program: Program) -> Iterator[Problem]:
             yield program.name, f"buffer '{name}' is named but does not exist"
 
 
-def _engines(program: Program) -> Iterator[Problem]:
-    """Every byte an engine touches lies in its buffer."""
+def _named_buffers(program: Program) -> Iterator[Problem]:
     buffers = program.buffer_map()
     for where, unit in _units(program):
         for place in _references(unit):
             if place.buffer not in buffers:
                 yield where, f"buffer '{place.buffer}' does not exist"
+
+
+def _named_pools(program: Program) -> Iterator[Problem]:
+    """A buffer that nothing reads or writes may name none."""
+    pools = program.pool_map()
+    used = {place.buffer for _, unit in _units(program) for place in _references(unit)}
+    for epoch in program.epochs:
+        used.update((*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ())
+    for buffer in program.buffers:
+        if buffer.pool not in pools and (buffer.pool or buffer.name in used):
+            yield f"buffer '{buffer.name}'", f"pool '{buffer.pool}' does not exist"
+    for epoch in program.epochs:
+        for access in epoch.claims.accesses:
+            if access.pool not in pools:
+                yield epoch.name, f"pool '{access.pool}' does not exist"
+
+
+def _figures(program: Program) -> Iterator[Problem]:
+    """Times are divided by them."""
+    for pool in program.pools:
+        if pool.size_bytes and (pool.byte_width < 1 or not 0 < pool.freq_ratio < inf):
+            yield (
+                f"pool '{pool.name}'",
+                f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio}",
+            )
+
+
+def _engines(program: Program) -> Iterator[Problem]:
+    """Every byte an engine touches lies in its buffer."""
+    yield from _named_buffers(program)
+    buffers = program.buffer_map()
+    for where, unit in _units(program):
         if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
             yield from _engine_range(where, unit, buffers[unit.addr_base.buffer])
 
@@ -219,6 +273,7 @@ def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:
 
 RULES: dict[str, Rule] = {
     "epoch-order": _epoch_order,
+    "epoch-work": _epoch_work,
     "unique-names": _unique_names,
     "unique-units": _unique_units,
     "links": _links,
@@ -227,4 +282,13 @@ RULES: dict[str, Rule] = {
     "engine-range": _engines,
     "buffer-in-pool": _buffers_in_pools,
     "no-overlap": _overlaps,
+}
+_FOREIGN_RULES: dict[str, Rule] = {
+    "unique-names": _unique_names,
+    "links": _links,
+    "call-buffers": _call_buffers,
+    "interface": _interface,
+    "named-buffers": _named_buffers,
+    "named-pools": _named_pools,
+    "figures": _figures,
 }

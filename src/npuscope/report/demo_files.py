@@ -14,6 +14,7 @@ from npuscope.report.profile_trace import trace_of_profile
 from npuscope.report.text_explain import explain_text
 from npuscope.report.text_profile import profile_text
 from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.whole_file import fresh, write_whole
 
 NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
 
@@ -21,11 +22,11 @@ NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program
 def write_demo(folder: Path, program: Program, found: Explanation) -> None:
     serialize.save(program, folder / "program")
     text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
-    (folder / "report.txt").write_text(text, encoding="utf-8")
+    write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
     result = profile_json(found.profile, found.findings)
     dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    (folder / "report.json").write_text(dumped, encoding="utf-8")
+    write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
     page = profile_page(found.profile, found.findings, found.build, found.verdict)
-    (folder / "report.html").write_text(page, encoding="utf-8")
-    with (folder / "report.perfetto-trace").open("wb") as file:
+    write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
+    with fresh(folder / "report.perfetto-trace") as file:
         write_perfetto(trace_of_profile(found.profile, program), file)

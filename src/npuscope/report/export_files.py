@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
 from npuscope.profile.model import Profile
@@ -51,7 +52,7 @@ class Export:
 
 
 def subject_of(path: Path, graph: Graph, profile: Profile) -> Export:
-    data = path.read_bytes()
+    data = read_bytes(path, MODEL)
     nodes = tflite_nodes(graph) if is_tflite(data) else onnx_nodes(onnx_proto(data))
     subject = Export(path, data, graph, nodes, profile, layer_costs(profile, graph))
     if not subject.annotated:

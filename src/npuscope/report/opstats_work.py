@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.manycore.adapters.model import Sheet
 from npuscope.manycore.adapters.registry import all_adapters, named_adapter, read_sheet
@@ -142,8 +143,9 @@ def _layout(request: Request) -> Layout:
             "stats buffers are read with the program that wrote them",
             hint="name its programqpc.bin with --qpc",
         )
+    data = read_bytes(request.qpc, CORE_PROGRAM)
     try:
-        return read_layout(request.qpc.read_bytes())
+        return read_layout(data)
     except FileError as error:
         place = safe_terminal(str(request.qpc))
         where = f"{place}, {error.where}" if error.where else place

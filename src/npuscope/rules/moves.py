@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from npuscope.graph.attrs import ConcatAttrs, PadAttrs
 from npuscope.graph.attrs_moves import SliceAttrs, SplitAttrs
 from npuscope.graph.model import Graph, Op
@@ -226,8 +228,8 @@ def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
     if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
         return None
-    # Zero is the zero point, which is always a byte; another value may lie outside.
-    byte = tensor.quant.zero_point + round(value / tensor.quant.scale)
+    # Zero is the zero point, which is always a byte; another value may lie outside, or be infinite.
+    byte = tensor.quant.zero_point + np.rint(value / tensor.quant.scale)
     return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.errors import FileError
 from npuscope.machine.model import Machine
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
@@ -64,8 +66,8 @@ def read_onnx_file(path: str | Path, data: bytes | None = None) -> OnnxFile | No
 
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(Path(path).read_bytes() if data is None else data)
-    except (DecodeError, RuntimeError, ValueError, OSError):
+        proto.ParseFromString(read_bytes(path, MODEL) if data is None else data)
+    except (DecodeError, RuntimeError, ValueError, FileError):
         return None
     if not proto.HasField("graph") or not proto.graph.node:
         return None

@@ -21,6 +21,7 @@ _NEAR = 0.125  # how far a better channel count may lie from the present one
 _ALIKE = 2.0  # costs a channel within this factor count as good
 _STEP = 8  # a count that every mode can cut into good parts
 _MORE = 0.25  # how many channels of zeros may be added, as a share
+_FARTHEST = 4096  # channels that are added or left out at most; no search is longer
 _EVEN = 4  # zeros are cheap: counts that need not suit every mode are tried too
 _WORTH = 0.8  # of the cycles: a change that saves less is none
 _DEEP_PACK = 3  # a word of a stream has 24 bits: three channels in Deep1x1 mode
@@ -75,6 +76,7 @@ def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
     """The nearest channel count with good divisors; `side` is 'inputs' or 'outputs'."""
     count = shape.inputs if side == "inputs" else shape.outputs
     first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
+    first, last = max(first, count - _FARTHEST), min(last, count + _FARTHEST)
     counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
     costs = {n: stream_cycles(with_count(shape, side, n), machine) / n for n in counts}
     cheapest = min(costs.values())
@@ -87,7 +89,7 @@ def padded_count(layers: Sequence[tuple[LayerShape, str]], machine: Machine) -> 
     which it has it; the present count where there is none."""
     shape, side = layers[0]
     count = shape.inputs if side == "inputs" else shape.outputs
-    last = int(count * (1 + _MORE)) + _STEP
+    last = min(int(count * (1 + _MORE)) + _STEP, count + _FARTHEST)
     counts = (count, *(n for n in range(count + 1, last + 1) if n % _EVEN == 0))
     costs = {
         n: sum(stream_cycles(with_count(s, at, n), machine) for s, at in layers) for n in counts

@@ -92,10 +92,10 @@ def _software(call: Call | None, buffers: dict[str, Buffer]) -> SoftwareWork:
         return SoftwareWork(call.kernel, sum(copy.elements for copy in copies))
     names = [name for name in (*call.inputs, *call.outputs) if name]
     shapes = [buffers[name].shape for name in names if not buffers[name].is_param]
-    if not shapes:
+    if not shapes or not shapes[0]:
         return SoftwareWork(call.kernel, 0)
     elements = max(prod(shape) for shape in shapes)
-    rows = elements // shapes[0][-1]
+    rows = elements // max(1, shapes[0][-1])
     many = call.kernel == "Softmax" and rows > 1
     return SoftwareWork("SoftmaxRows" if many else call.kernel, elements)
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from npuscope import child
+from processes import LIMIT_S
 
-PATIENCE_S = 60.0
+PATIENCE_S = LIMIT_S
 
 
 class Drivers:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from advice.sweep.samples import lines_of, row
+from advice.sweep.samples import failed, lines_of, row
 from npuscope import child
 from npuscope.advice.sweep.journal import opened, read_rows
 from npuscope.errors import FileError, UsageError
+from processes import started
 
 
 def written(path: Path, *keys: str) -> Path:
@@ -34,7 +34,7 @@ def test_cut_anywhere_it_keeps_the_whole_rows_and_goes_on(tmp_path: Path) -> Non
     store = tmp_path / "s.jsonl"
     with opened(store) as journal:
         for key in "abc":
-            journal.append({"key": key, "status": "ok"})  # short: every offset is tried
+            journal.append(row(key))
     data = store.read_bytes()
     for size in range(len(data) + 1):
         store.write_bytes(data[:size])
@@ -63,7 +63,7 @@ def test_a_broken_line_in_between_is_an_error(tmp_path: Path) -> None:
 def test_a_run_that_was_done_again_counts_once(tmp_path: Path) -> None:
     store = tmp_path / "s.jsonl"
     with opened(store) as journal:
-        journal.append(row("a", status="failed"))
+        journal.append(failed("a"))
         journal.append(row("b"))
         journal.append(row("a", total_ms=7.0))
     assert read_rows(store) == [row("a", total_ms=7.0), row("b")]
@@ -98,24 +98,18 @@ from pathlib import Path
 from npuscope.advice.sweep.journal import opened
 with opened(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
 def test_the_lock_of_a_dead_sweep_is_free(tmp_path: Path) -> None:
     store = tmp_path / "s.jsonl"
-    holder = subprocess.Popen(
-        [*child.command(), "-c", HOLD, str(store)],
-        env=child.environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-    with pytest.raises(UsageError, match=f"process {holder.pid}"), opened(store):
-        pass
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    holder.stdout.close()
+    command = [*child.command(), "-c", HOLD, str(store)]
+    pipe = {"stdout": subprocess.PIPE, "text": True}
+    with started(command, env=child.environment(), **pipe) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match=f"process {holder.pid}"), opened(store):
+            pass
     assert (tmp_path / "s.jsonl.lock").exists()
     written(store, "a")
     assert not (tmp_path / "s.jsonl.lock").exists()

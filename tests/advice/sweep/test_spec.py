@@ -137,7 +137,7 @@ def test_what_is_no_toml(tmp_path: Path) -> None:
         with pytest.raises(FileError, match="is not valid TOML"):
             read_spec(path)
     path.write_bytes(b"#" * (1 << 21))
-    with pytest.raises(FileError, match="is too large for a sweep file"):
+    with pytest.raises(FileError, match="a sweep file has at most 1,048,576"):
         read_spec(path)
 
 

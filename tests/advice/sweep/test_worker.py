@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from advice.sweep.processes import PATIENCE_S
 from advice.sweep.samples import runs_of, small_sweep
 from npuscope import child
+from processes import started
 
 # The worker with another function for its runs.
 PLAYED = """
@@ -28,25 +28,14 @@ worker.main()
 """
 
 
-@contextmanager
-def started(*command: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*child.command(), *command],
-        env=child.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def worker_of(*command: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    words = [*child.command(), *command]
+    return started(words, env=child.environment(), text=True, **pipes)
 
 
 def test_it_ends_with_its_input_in_the_middle_of_a_run() -> None:
-    with started("-c", PLAYED) as worker:
+    with worker_of("-c", PLAYED) as worker:
         assert worker.stdin and worker.stderr
         worker.stdin.write("busy\n")
         worker.stdin.flush()
@@ -56,7 +45,7 @@ def test_it_ends_with_its_input_in_the_middle_of_a_run() -> None:
 
 
 def test_what_somebody_prints_is_no_answer() -> None:
-    with started("-c", PLAYED) as worker:
+    with worker_of("-c", PLAYED) as worker:
         assert worker.stdin and worker.stdout and worker.stderr
         worker.stdin.write("task\n")
         worker.stdin.flush()
@@ -68,7 +57,7 @@ def test_what_somebody_prints_is_no_answer() -> None:
 
 def test_a_real_run(tmp_path: Path) -> None:
     runs = runs_of(small_sweep(tmp_path))
-    with started("-m", "npuscope.advice.sweep.worker") as worker:
+    with worker_of("-m", "npuscope.advice.sweep.worker") as worker:
         assert worker.stdin and worker.stdout
         for run in runs:
             worker.stdin.write(run.task(with_path=True) + "\n")

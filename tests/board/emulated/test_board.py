@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from advice.sweep.processes import is_gone, needs_proc, wait_for
 from board.emulated.programs import program
 from npuscope import child
 from npuscope.board.client_exchange import Timeouts
@@ -19,8 +21,9 @@ from npuscope.board.emulated.faults import FaultError
 from npuscope.board.emulated.memory_map import EXEC_RAM_ADDRESS
 from npuscope.board.link import Link
 from npuscope.errors import DeviceError
+from processes import LIMIT_S, started
 
-_WAIT_S = 30.0
+_WAIT_S = 30.0  # of the board
 
 
 def setup(name: str, **limits: object) -> EmulatedSetup:
@@ -133,40 +136,80 @@ def test_a_program_that_asks_for_a_reset_starts_anew() -> None:
         machine.start()
         link = machine.link()
         link.write(b"R")
-        # The byte may be lost in the reset, as on a board: ask until there is an answer.
-        end = time.monotonic() + _WAIT_S
-        answer = b""
-        while not answer and time.monotonic() < end:
-            link.write(b"k")
-            answer = link.read(1, 0.2)
-        assert answer == b"k"
+        assert link.read(1, _WAIT_S) == b""
+        link.write(b"k")
+        assert link.read(1, _WAIT_S) == b"k"
+        assert link.now() > _WAIT_S, "time goes on over a reset"
 
 
-def test_no_rest_for_too_long_is_a_fault() -> None:
+def test_the_last_stop_tells_that_the_host_is_slow() -> None:
     with EmulatedMachine(setup("faults", most_wall_s=0.2)) as machine:
         machine.start()
         link = machine.link()
         link.write(b"l")
-        with pytest.raises(DeviceError, match=r"no rest for 0\.2 s"):
+        with pytest.raises(DeviceError, match=r"the host is too slow: after 0\.2 s") as caught:
             link.read(1, _WAIT_S)
+        assert re.search(
+            r"come to \d\.\d{6} s of its own and [\d,]+ instructions; it was executing code at pc",
+            caught.value.message,
+        )
+        assert "less work on the host" in caught.value.hint
 
 
 def test_waiting_for_the_host_is_a_rest() -> None:
-    with EmulatedMachine(setup("echo", most_wall_s=0.3)) as machine:
+    """The budget is less than all rounds need together."""
+    with EmulatedMachine(setup("echo", most_instructions=100_000)) as machine:
         machine.start()
         link = machine.link()
-        for _ in range(2):
-            time.sleep(0.6)
-            link.write(b"x" * 3000)
-            assert received(link, 3000) == inverted(b"x" * 3000)
+        for _ in range(10):
+            link.write(b"x" * 1000)
+            assert received(link, 1000) == inverted(b"x" * 1000)
+        assert machine.state()["instructions"] > 100_000
+
+
+def test_time_is_the_boards_own(echo: EmulatedMachine) -> None:
+    """Waits cost the host nothing, and what follows a wait counts as much as before it."""
+    link = echo.link()
+    assert link.read(1, 0.1) == b""
+    spent = []
+    for silence_s in (0.0, 3600.0, 0.0123456789):
+        before = link.now()
+        assert link.read(1, silence_s) == b""
+        assert link.now() - before == pytest.approx(silence_s, abs=1e-6)
+        start = echo.state()
+        link.write(b"abc")
+        assert received(link, 3) == inverted(b"abc")
+        end = echo.state()
+        spent.append((end["instructions"] - start["instructions"], link.now() - before))
+    assert spent[0][0] == spent[1][0] == spent[2][0]
+
+
+def test_who_waits_in_vain_learns_what_the_board_does(echo: EmulatedMachine) -> None:
+    link = echo.link()
+    assert link.read(1, 0.5) == b""
+    assert re.fullmatch(
+        r"after 0\.500\d{3} s of its own time the emulated board is executing code at pc 0x\w{8}",
+        link.hint,
+    )
+    link.write(b"\xff")  # by interrupt from here on
+    assert received(link, 1) == b"\0"
+    assert "nothing is under way that could wake it but a byte" in link.hint
 
 
 def test_close_ends_the_process_also_one_that_is_busy() -> None:
     for name, byte in (("echo", b"a"), ("faults", b"l")):
         machine = EmulatedMachine(setup(name))
         machine.start()
-        machine.link().write(byte)
-        machine.close()
+        link = machine.link()
+        link.write(byte)
+        with ThreadPoolExecutor() as threads:
+            read = threads.submit(link.read, 1, 1e9)
+            if name == "echo":
+                assert read.result(LIMIT_S) == inverted(byte)
+            machine.close()
+            if name == "faults":
+                with pytest.raises(DeviceError, match="the board's process has ended"):
+                    read.result(LIMIT_S)
         machine.close()
         assert not is_alive(machine.pid)
         with pytest.raises(DeviceError, match="the board's process has ended"):
@@ -178,25 +221,32 @@ def test_a_killed_process_is_told(echo: EmulatedMachine) -> None:
     with pytest.raises(DeviceError, match="the board's process has ended"):
         for _ in range(100):
             echo.state()
-    with pytest.raises(DeviceError, match="the connection was lost"):
+    with pytest.raises(DeviceError, match="the board's process has ended"):
         echo.link().read(1, _WAIT_S)
 
 
-def test_the_process_ends_with_its_owner() -> None:
+OWNER = """
+import sys
+from pathlib import Path
+from npuscope.board.emulated.board import EmulatedMachine, EmulatedSetup
+machine = EmulatedMachine(EmulatedSetup(Path(sys.argv[1]).read_bytes()))
+machine.start()
+link = machine.link()
+link.write(b"l")
+print(machine.pid, flush=True)
+link.read(1, 1e9)
+"""
+
+
+@needs_proc
+def test_the_process_ends_with_its_owner_in_the_middle_of_an_order(tmp_path: Path) -> None:
     """Nobody says stop: its input just closes."""
-    near, far = socket.socketpair()
-    board = child.start_module(
-        "npuscope.board.emulated.child",
-        str(far.fileno()),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(far.fileno(),),
-    )
-    far.close()
-    with near, board:
-        assert board.stdin is not None
-        board.stdin.close()
-        assert board.wait(_WAIT_S) == 0
+    elf = tmp_path / "faults.elf"
+    elf.write_bytes(program("faults"))
+    command = [*child.command(), "-c", OWNER, str(elf)]
+    with started(command, env=child.environment(), stdout=subprocess.PIPE, text=True) as owner:
+        pid = int(owner.stdout.readline())
+    wait_for(lambda: is_gone(pid))
 
 
 def test_what_is_no_firmware_is_refused() -> None:

@@ -26,6 +26,7 @@ from npuscope.graph.attrs_moves import (
 from npuscope.graph.model import DType, Graph
 from npuscope.machine.model import Machine
 from npuscope.program.model import Program
+from processes import LIMIT_S
 
 HEADERS = Path(__file__).parents[3] / "firmware" / "include"
 HOSTILE = '"; */ #error x\n#error y ??/\n\\ \u202e ü /* // \r\x00 *//**/ ${x} <b> \\n'
@@ -114,4 +115,6 @@ def compile_c(folder: Path, text: str, generation: str, name: str = "network") -
         f"-I{folder}",
     ]
     command = [sys.executable, "-m", "ziglang", "cc", *flags, f"{name}.c", "-o", f"{name}.o"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    ).stderr

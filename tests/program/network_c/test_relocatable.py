@@ -26,6 +26,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.sources import read_program
 from npuscope.sim.run import execute
+from processes import LIMIT_S
 from program.network_c.nets import HEADERS, kernels, layers, moves
 
 NETS = {"moves": moves, "kernels": kernels, "layers": layers}
@@ -91,7 +92,9 @@ def test_image_code_has_no_address_in_flash(net, controller, tmp_path):
     flags += ["-DNPUSCOPE_DIALECT=3", "-DNPUSCOPE_KERNELS", "-DNPUSCOPE_RELOCATABLE"]
     flags += [f"-I{HEADERS}", f"-I{HEADERS.parent / 'kernels'}", f"-I{folder}"]
     command = [sys.executable, "-m", "ziglang", "cc", *flags, "network.c", "-o", "network.o"]
-    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
     assert made.returncode == 0, made.stderr
     with (folder / "network.o").open("rb") as file:
         elf = elffile.ELFFile(file)

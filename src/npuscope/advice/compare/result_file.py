@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.profile.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
 from npuscope.program.records import decode_record, encode
@@ -20,7 +21,6 @@ from npuscope.text import safe_terminal
 PROFILE_SCHEMAS = ("npuscope/estimate/1", "npuscope/profile/1")
 GATE_SCHEMA = "npuscope/gate/1"
 _HEAD_BYTES = 256
-_LARGEST = 256 << 20
 _DROPPED = ("compute_cycles", "max_cycles", "core_cycles", "pre_cycles", "post_cycles", "bound")
 
 
@@ -29,21 +29,16 @@ def result_schema(path: str | Path) -> str:
     path = Path(path)
     if path.suffix.lower() != ".json" or not path.is_file():
         return ""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+    head = read_head(path, _HEAD_BYTES)
     known = (*PROFILE_SCHEMAS, GATE_SCHEMA)
     return next((name for name in known if f'"schema": "{name}"'.encode() in head), "")
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
     """The object of a result file."""
-    path = Path(path)
+    data = read_bytes(path, RESULT)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise FileError(f"the file has more than {_LARGEST} bytes", where=str(path))
-        found = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise FileError(f"not JSON: {error}", where=str(path)) from None
     if not isinstance(found, dict):

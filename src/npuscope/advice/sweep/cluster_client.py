@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from npuscope import child
 from npuscope.advice.sweep.options import SweepOptions, Tls
+from npuscope.bounded_file import read_head
 from npuscope.errors import DeviceError, FileError, UsageError
 
 if TYPE_CHECKING:
@@ -94,11 +95,9 @@ def _security(tls: Tls | None) -> Any:
 
     for name, file in (("ca", tls.ca), ("cert", tls.cert), ("key", tls.key)):
         try:
-            with open(file, "rb"):
-                pass
-        except OSError as error:
-            message = f"cannot be read: {error.strerror}"
-            raise FileError(message, where=f"--tls-{name} {file}") from None
+            read_head(file, 1)
+        except FileError as error:
+            raise FileError(error.message, where=f"--tls-{name} {file}") from None
     return Security(
         tls_ca_file=tls.ca,
         tls_client_cert=tls.cert,

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from npuscope.advice.sweep.row_schema import check_row
 from npuscope.advice.sweep.runs import ROW_SCHEMA
+from npuscope.bounded_file import STORE, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.whole_file import as_file_error
 
@@ -61,10 +63,7 @@ def opened(path: Path) -> Iterator[Journal]:
 
 def read_rows(path: Path) -> list[Row]:
     """The last row of every run, in the order in which runs were first done."""
-    try:
-        _, rows = _whole_lines(path)
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    _, rows = _whole_lines(path)
     return list(_latest(rows).values())
 
 
@@ -79,7 +78,7 @@ def _latest(rows: list[Row]) -> dict[str, Row]:
 
 def _whole_lines(path: Path) -> tuple[int, list[Row]]:
     """Bytes of whole lines, and their rows. The last line may be torn, no other."""
-    data = path.read_bytes()
+    data = read_bytes(path, STORE)
     if data[: len(_OPENING)] != _OPENING[: len(data)]:
         raise FileError(
             "this is not the store of a sweep",
@@ -95,6 +94,11 @@ def _whole_lines(path: Path) -> tuple[int, list[Row]]:
             break
         if row is None:
             raise FileError(f"line {number} is not a run", where=str(path))
+        try:
+            check_row(row)
+        except FileError as error:
+            where = f"{path}: line {number}: {error.where}"
+            raise FileError(error.message, where=where) from None
         rows.append(row)
         whole += len(line) + 1
     return whole, rows
@@ -102,11 +106,10 @@ def _whole_lines(path: Path) -> tuple[int, list[Row]]:
 
 def _parsed(line: bytes) -> Row | None:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = parse_json(line)
+    except ValueError:
         return None
-    fine = isinstance(row, dict) and row.get("schema") == ROW_SCHEMA
-    return row if fine and isinstance(row.get("key"), str) and "status" in row else None
+    return row if isinstance(row, dict) and row.get("schema") == ROW_SCHEMA else None
 
 
 @contextmanager

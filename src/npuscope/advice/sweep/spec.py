@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from npuscope.advice.sweep.spec_table import SpecTable, shown
-from npuscope.errors import FileError
+from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 from npuscope.text import safe_terminal
 
@@ -34,7 +33,6 @@ _CLOCK_KEYS = ("name", "mcu_mhz", "npu_mhz")
 _SET_KEYS = ("name", "set")
 _LEVELS = (0, 1, 2, 3)
 _DATA_TYPES = ("float32", "int8", "uint8")
-_MOST_BYTES = 1 << 20  # of a sweep file
 _GLOB = "*?["
 _FROM_HERE = "paths are relative to the sweep file"
 T = TypeVar("T")
@@ -97,7 +95,7 @@ class Spec:
 def read_spec(path: str | Path) -> Spec:
     """Read a sweep file. Paths in it are relative to it."""
     path = Path(path)
-    table = SpecTable(_parsed(path), str(path), _KEYS)
+    table = SpecTable(read_toml(path, SWEEP), str(path), _KEYS)
     default = Spec(path, ())
     return Spec(
         file=path,
@@ -113,19 +111,6 @@ def read_spec(path: str | Path) -> Spec:
         sets=_named(table, "sets", _sets(table)) or default.sets,
         findings=table.value("findings", bool) or False,
     )
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise FileError("is too large for a sweep file", where=str(path))
-        return tomllib.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileError(f"is not valid TOML: {error}", where=str(path)) from None
 
 
 # Models.

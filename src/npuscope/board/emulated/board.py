@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from npuscope.board.client_exchange import Timeouts
 from npuscope.board.device import DeviceInfo, Inference, Request
+from npuscope.board.emulated.child import DEFAULT_MEMORY_BYTES, DEFAULT_WALL_S
 from npuscope.board.emulated.computer import DEFAULT_BUDGET
 from npuscope.board.emulated.control import Fields
-from npuscope.board.emulated.process import NAME, ChildProcess
-from npuscope.board.link import SocketLink
+from npuscope.board.emulated.process import NAME, ChildProcess, error_of
 from npuscope.board.remote import RemoteBoard
 from npuscope.errors import DeviceError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 
-_LOOK_S = 0.1
 _CHUNK = 1 << 16
 _ENVELOPE = ("answer", "bytes")
-# An emulator on a busy computer answers later than a board would.
+# On top of what the board's process has for an order: starting it takes a while too.
+_PATIENCE_S = 600.0
+# In the board's own time, so with room for slow clocks and long kernels.
 TIMEOUTS = Timeouts(
     sync_s=5.0, sys_info_s=10.0, network_info_s=30.0, run_s=60.0, memory_s=60.0, packet_s=30.0
 )
@@ -30,8 +30,9 @@ TIMEOUTS = Timeouts(
 class EmulatedSetup:
     """What the board is made of: the firmware's ELF file, and the machine around it.
 
-    `overrides` replaces values of the machine, by their path. Limits: instructions and seconds
-    without a rest, and bytes of address space.
+    `overrides` replaces values of the machine, by their path. Limits: instructions without a
+    rest, and bytes of address space. The last stop is a time of the host for each order: no
+    emulated count depends on it.
     """
 
     firmware: bytes = field(repr=False)
@@ -39,8 +40,8 @@ class EmulatedSetup:
     generation: str = DEFAULT_GENERATION
     overrides: Mapping[str, object] = field(default_factory=dict)
     most_instructions: int = DEFAULT_BUDGET
-    most_wall_s: float = 120.0
-    most_memory_bytes: int = 2 << 30
+    most_wall_s: float = DEFAULT_WALL_S
+    most_memory_bytes: int = DEFAULT_MEMORY_BYTES
 
     @property
     def order(self) -> Fields:
@@ -50,10 +51,17 @@ class EmulatedSetup:
 
 
 class EmulatedMachine:
-    """One emulated board in a process of its own; close it, or use it in a `with` statement."""
+    """One emulated board in a process of its own; close it, or use it in a `with` statement.
+
+    It runs only while it is told to go on, on its own clock: what the host does in between takes
+    no time, and the same orders give the same counts on every host.
+    """
 
     def __init__(self, setup: EmulatedSetup) -> None:
-        self._child = ChildProcess(setup.most_memory_bytes)
+        self.now_s = 0.0  # by the board's clock
+        self._fault: DeviceError | None = None
+        self._heard, self._to_say = bytearray(), bytearray()
+        self._child = ChildProcess(setup.most_memory_bytes, setup.most_wall_s + _PATIENCE_S)
         try:
             self._child.ask({"do": "start", **setup.order}, setup.firmware)
         except BaseException:
@@ -70,8 +78,9 @@ class EmulatedMachine:
 
     def reset(self) -> None:
         """The firmware starts anew; memory stays. Also the way out of a fault."""
-        self._child.fault = None
-        self._drain()
+        self._fault = None
+        self._heard.clear()
+        self._to_say.clear()
         self._child.ask({"do": "reset"})
 
     def flash(self, address: int, data: bytes) -> None:
@@ -82,19 +91,48 @@ class EmulatedMachine:
         return self._child.ask({"do": "read", "address": address, "size": size_bytes})[1]
 
     def state(self) -> Fields:
-        """runs, asleep, instructions, mcu_cycles, npu_cycles, npu_busy_cycles."""
+        """runs, doing, asleep, instructions, mcu_cycles, npu_cycles, npu_busy_cycles."""
         answer, _ = self._child.ask({"do": "state"})
         return {key: value for key, value in answer.items() if key not in _ENVELOPE}
 
     def fault(self) -> DeviceError | None:
         """Why the board stands still, if it does."""
-        return self._child.fault
+        return self._fault
+
+    # The serial line.
+
+    def say(self, data: bytes) -> None:
+        """Bytes that the board finds when it goes on."""
+        self._to_say += data
+
+    def heard(self, n: int) -> bytes:
+        """Up to n bytes of what the board has said."""
+        data = bytes(self._heard[:n])
+        del self._heard[:n]
+        return data
+
+    def go_on(self, seconds: float, *, to_wait: bool = False) -> bool:
+        """Let the board's time pass, up to the moment at which it has said something and waits.
+
+        With `to_wait` it stops wherever it waits for the host. Gives whether it waits. A fault
+        is kept; the board stands still from then on.
+        """
+        if self._fault is not None:
+            return False
+        said, self._to_say = bytes(self._to_say), bytearray()
+        order = {"do": "go on", "seconds": max(0.0, seconds), "to_wait": to_wait}
+        answer, data = self._child.ask(order, said)
+        self._heard += data
+        self.now_s = answer["now_s"]
+        if "fault" in answer:
+            self._fault = error_of(answer["fault"])
+        return bool(answer.get("waits"))
 
     def link(self) -> EmulatedLink:
         """The serial line. A board that stands still is reset first."""
-        if self.fault() is not None:
+        if self._fault is not None:
             self.reset()
-        return EmulatedLink(self, self._child)
+        return EmulatedLink(self)
 
     def close(self) -> None:
         self._child.close()
@@ -110,35 +148,43 @@ class EmulatedMachine:
     ) -> None:
         self.close()
 
-    def _drain(self) -> None:
-        """Drop what the board said before its reset."""
-        uart = self._child.uart
-        uart.setblocking(False)
-        with contextlib.suppress(OSError):
-            while uart.recv(_CHUNK):
-                pass
-        uart.setblocking(True)
 
+class EmulatedLink:
+    """Bytes to and from the firmware. Time-outs are times of the board, which runs while it is
+    read from; a fault ends a read that finds nothing."""
 
-class EmulatedLink(SocketLink):
-    """Bytes to and from the firmware. A fault of the board ends a read that finds nothing."""
+    name = NAME
 
-    def __init__(self, machine: EmulatedMachine, child: ChildProcess) -> None:
-        super().__init__(child.uart, NAME)
+    def __init__(self, machine: EmulatedMachine) -> None:
         self._machine = machine
 
+    @property
+    def hint(self) -> str:
+        """What the board does instead of answering."""
+        state = self._machine.state()
+        doing = state.get("doing", "standing still")
+        return f"after {self._machine.now_s:.6f} s of its own time the emulated board is {doing}"
+
+    def now(self) -> float:
+        return self._machine.now_s
+
     def read(self, n: int, timeout_s: float) -> bytes:
-        end = self.now() + timeout_s
-        while True:
-            left_s = end - self.now()
-            data = super().read(n, min(max(left_s, 0.0), _LOOK_S))
-            if data:
-                return data
-            fault = self._machine.fault()
-            if fault is not None:
-                raise fault
-            if left_s <= _LOOK_S:
-                return b""
+        data = self._machine.heard(n)
+        if data:
+            return data
+        self._machine.go_on(timeout_s)
+        data = self._machine.heard(n)
+        fault = self._machine.fault()
+        if fault is not None and not data:
+            raise fault
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._machine.say(data)
+
+    def flush(self) -> None:
+        while self._machine.heard(_CHUNK):
+            pass
 
     def close(self) -> None:
         """The line belongs to the board: it can be opened again."""
@@ -151,7 +197,8 @@ class EmulatedBoard:
 
     def __init__(self, machine: EmulatedMachine, timeouts: Timeouts | None = None) -> None:
         self.machine = machine
-        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS)
+        # Nothing disturbs this line: a second attempt would end as the first did.
+        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS, attempts=1)
 
     @classmethod
     def boot(

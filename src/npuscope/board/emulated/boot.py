@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
@@ -40,8 +39,7 @@ PARAMS_ADDRESS = 0x71800000
 _ALIGN = 64  # blobs are relocated in RAM, in whole cache lines of the NPU
 _OUTER_EXEC = NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES
 _FLASH_STEP = 0x10000
-_READY_S = 60.0
-_LOOK_S = 0.005
+_READY_S = 60.0  # by the board's clock
 
 
 class Mode(IntFlag):
@@ -237,17 +235,14 @@ def _in_flash(what: str, address: int, size: int) -> None:
 
 def _wait(machine: EmulatedMachine, count: int) -> tuple[mailbox.Result, ...]:
     """Until the firmware has looked at every image."""
-    end = time.monotonic() + _READY_S
-    while time.monotonic() < end:
-        # The fault is asked for first: what the firmware's handler noted of it is there by then.
-        fault = machine.fault()
-        data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
-        state = mailbox.state_of(data)
-        if state is mailbox.State.FAULT:
-            raise mailbox.fault_of(data)
-        if fault is not None:
-            raise fault
-        if state is mailbox.State.READY:
-            return mailbox.results_of(data, count)
-        time.sleep(_LOOK_S)
-    raise DeviceError(f"the board's firmware did not answer in {_READY_S:g} s")
+    machine.go_on(_READY_S, to_wait=True)
+    data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
+    state, fault = mailbox.state_of(data), machine.fault()
+    # What the firmware's own handler noted of a fault tells more.
+    if state is mailbox.State.FAULT:
+        raise mailbox.fault_of(data)
+    if fault is not None:
+        raise fault
+    if state is not mailbox.State.READY:
+        raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
+    return mailbox.results_of(data, count)

@@ -1,7 +1,8 @@
-"""The emulated board's own process: `python -m npuscope.board.emulated.child UART_FD`.
+"""The emulated board's own process: `python -m npuscope.board.emulated.child MOST_BYTES`.
 
-Orders come by stdin and are answered by stdout, serial bytes pass through the socket whose number
-is the argument. The process ends with its owner: when stdin or the socket is closed.
+Orders come by stdin and are answered by stdout. The board stands still between orders: its time
+is what the orders let pass, whatever time the host takes. The process ends with its owner, in the
+middle of an order too: when stdin is closed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
+import queue
 import signal
-import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -26,126 +27,98 @@ from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_mach
 from npuscope.machine.model import Machine
 
 _CHUNK = 1 << 16
-_UART_CHUNK = 4096
-_LOOK_S = 0.002  # a busy board looks for bytes and orders so often
-_ALARM_S = 0.1
-DEFAULT_WALL_S = 120.0
+DEFAULT_WALL_S = 3600.0
 DEFAULT_MEMORY_BYTES = 2 << 30
+Orders = queue.SimpleQueue[tuple[Fields, bytes]]
 
 
 class Child:
-    """Orders, serial bytes and the emulator, in turn."""
+    """The emulator, and the orders that it obeys one after the other."""
 
-    def __init__(self, orders: int, answers: int, uart: socket.socket) -> None:
-        self._orders, self._answers, self._uart = orders, answers, uart
-        self._uart.setblocking(False)
-        self._decoder = Decoder()
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
         self._memory = BoardMemory()
         self._firmware: Firmware | None = None
         self._machine: Machine = load_machine()
         self._computer: Computer | None = None
         self._limits: Fields = {}
-        self._rested_s = self._looked_s = time.monotonic()
-        self._busy = False
-        self._open = True
+        self._said = bytearray()
+        self._before_s = 0.0  # the board's time up to its last reset
 
-    def serve(self) -> None:
-        while self._open:
-            wait_s = self._run()
-            if wait_s != 0.0 or time.monotonic() > self._looked_s + _LOOK_S:
-                self._exchange(wait_s)
-                self._looked_s = time.monotonic()
+    def serve(self, orders: Orders) -> None:
+        while True:
+            self._obey(*orders.get())
 
     # The emulator.
 
-    def _run(self) -> float | None:
-        """Go on; gives the seconds that may be waited, None for as long as it takes."""
+    def _running(self) -> Computer:
         if self._computer is None:
-            return None
-        try:
-            self._busy = True
-            wait_s = self._computer.run().wait_s
-            self._busy = False
-            if self._computer.reset_requested:
-                self._reset()
-        except NpuscopeError as error:
-            self._halt(error)
-            return None
-        finally:
-            self._busy = False
-        return wait_s
+            raise DeviceError("the board is not switched on")
+        return self._computer
 
-    def on_alarm(self, *_: object) -> None:
-        """From time to time: firmware and NPU have only so long without a rest."""
-        limit = float(self._limits.get("wall_s", DEFAULT_WALL_S))
-        if self._busy and time.monotonic() - self._rested_s > limit:
-            raise DeviceError(f"no rest for {limit:g} s")
+    @property
+    def _now_s(self) -> float:
+        return self._before_s + (self._computer.clock.seconds if self._computer else 0.0)
 
-    def _halt(self, error: NpuscopeError) -> None:
+    def _go_on(self, seconds: float, to_wait: bool) -> bool:
+        """Let time pass; ends before when the host has something to do. Whether it is waited for.
+
+        Bytes count once the board waits or has no room for more: it would be asked too often.
+        """
+        computer, stop_s = self._running(), time.monotonic() + self._wall_s
+        end = computer.clock.after(seconds)
+        while computer.clock.cycles < end:
+            waits = computer.run(end)
+            if computer.reset_requested:
+                end -= computer.clock.cycles
+                computer = self._reset()
+            elif computer.uart.is_full or (waits and (to_wait or computer.uart.to_send)):
+                return True
+            elif waits:
+                computer.rest(end)
+            if time.monotonic() > stop_s:
+                raise self._too_slow(computer)
+        return False
+
+    @property
+    def _wall_s(self) -> float:
+        return float(self._limits.get("wall_s", DEFAULT_WALL_S))
+
+    def _too_slow(self, computer: Computer) -> DeviceError:
+        return DeviceError(
+            f"the host is too slow: after {self._wall_s:g} s of its time the board has come to "
+            f"{self._now_s:.6f} s of its own and {computer.instructions:,} instructions; "
+            f"it was {computer.doing}",
+            hint="do the same with less work on the host; emulated counts do not depend on it",
+        )
+
+    def _halt(self, error: NpuscopeError) -> Fields:
         """The board stands still until it is reset."""
         place: Fields = {"message": error.message, "where": error.where, "hint": error.hint}
         if isinstance(error, FaultError):
             place |= {"pc": error.pc, "lr": error.lr, "address": error.address}
-        self._send({"fault": place})
-        self._computer = None
+        self._switch_off()
+        return place
 
-    def _reset(self) -> None:
-        """Memory stays as it is, but for the firmware itself."""
-        if self._firmware is None:
-            raise DeviceError("there is no firmware to start")
+    def _switch_off(self) -> None:
+        if self._computer is not None:
+            self._before_s += self._computer.clock.seconds
+            self._said += self._computer.uart.take()
         self._computer = None
         # An emulator holds much address space until its circle of references is broken.
         gc.collect()
+
+    def _reset(self) -> Computer:
+        """Memory stays as it is, but for the firmware itself."""
+        if self._firmware is None:
+            raise DeviceError("there is no firmware to start")
+        self._switch_off()
         for address, data in self._firmware.segments:
             self._memory.write(address, data)
         budget = int(self._limits.get("instructions", DEFAULT_BUDGET))
         vectors = self._firmware.vectors
         self._computer = Computer(self._memory, self._machine, vectors=vectors, budget=budget)
-        self._rested_s = time.monotonic()
-
-    # Bytes.
-
-    def _exchange(self, wait_s: float | None) -> None:
-        computer = self._computer
-        ask_uart = computer is None or computer.uart.room
-        send = computer is not None and bool(computer.uart.to_send)
-        uart = self._uart.fileno()
-        reads = [self._orders, *([uart] if ask_uart else [])]
-        writes = [uart] if send else []
-        ready, writable, _ = select.select(reads, writes, [], wait_s)
-        if wait_s != 0.0:
-            self._rested_s = time.monotonic()
-        if writable:
-            self._send_uart()
-        if uart in ready:
-            self._receive_uart()
-        if self._orders in ready:
-            self._receive_orders()
-        if not ready and not writable and wait_s and self._computer is not None:
-            self._computer.rested()
-
-    def _send_uart(self) -> None:
-        if self._computer is None:
-            return
-        waiting = self._computer.uart.to_send
-        with contextlib.suppress(BlockingIOError):
-            del waiting[: self._uart.send(waiting)]
-
-    def _receive_uart(self) -> None:
-        try:
-            data = self._uart.recv(_UART_CHUNK)
-        except BlockingIOError:
-            return
-        self._open &= bool(data)
-        # Bytes for a board that stands still are lost, as on a real line.
-        if self._computer is not None:
-            self._computer.uart.receive(data)
-
-    def _receive_orders(self) -> None:
-        data = os.read(self._orders, _CHUNK)
-        self._open &= bool(data)
-        for fields, payload in self._decoder.feed(data):
-            self._obey(fields, payload)
+        return self._computer
 
     # Orders.
 
@@ -155,8 +128,8 @@ class Child:
             "write": self._write,
             "read": self._read,
             "reset": self._do_reset,
+            "go on": self._do_go_on,
             "state": self._state,
-            "stop": self._stop,
         }
         number = fields.get("number")
         try:
@@ -193,12 +166,24 @@ class Child:
         return {}, self._memory.read(int(fields["address"]), int(fields["size"]))
 
     def _do_reset(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
-        # What was sent to the board before is not for the program that starts now.
-        with contextlib.suppress(BlockingIOError):
-            while self._uart.recv(_CHUNK):
-                pass
         self._reset()
+        self._said.clear()
         return {}, b""
+
+    def _do_go_on(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
+        """The payload is what the host says now, the answer's is what the board said."""
+        if payload:
+            self._running().receive(payload)
+        answer: Fields = {}
+        try:
+            answer["waits"] = self._go_on(float(fields["seconds"]), bool(fields.get("to_wait")))
+        except NpuscopeError as error:
+            answer["fault"] = self._halt(error)
+        if self._computer is not None:
+            self._said += self._computer.uart.take()
+        said = bytes(self._said)
+        self._said.clear()
+        return {**answer, "now_s": self._now_s}, said
 
     def _state(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
         computer = self._computer
@@ -207,16 +192,13 @@ class Child:
         computer.catch_up()
         return {
             "runs": True,
+            "doing": computer.doing,
             "asleep": computer.asleep,
             "instructions": computer.instructions,
             "mcu_cycles": computer.clock.cycles,
             "npu_cycles": computer.clock.npu_cycles,
             "npu_busy_cycles": computer.npu.time.busy_cycles,
         }, b""
-
-    def _stop(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
-        self._open = False
-        return {}, b""
 
     def _send(self, fields: Fields, payload: bytes = b"") -> None:
         data = encode(fields, payload)
@@ -235,17 +217,26 @@ def _limit_memory(size_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
+def _listen(source: int, orders: Orders) -> None:
+    """Runs beside, so that the end of the owner ends the board whatever it is doing."""
+    decoder = Decoder()
+    with contextlib.suppress(NpuscopeError):
+        while data := os.read(source, _CHUNK):
+            for order in decoder.feed(data):
+                orders.put(order)
+    os._exit(0)
+
+
 def main(arguments: list[str]) -> int:
-    _limit_memory(int(arguments[1]) if len(arguments) > 1 else DEFAULT_MEMORY_BYTES)
+    # Ctrl-C is for the owner: this process ends with it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory(int(arguments[0]) if arguments else DEFAULT_MEMORY_BYTES)
     answers = os.dup(1)
     os.dup2(2, 1)  # nothing that a library prints may come between the answers
-    uart = socket.socket(fileno=int(arguments[0]))
-    child = Child(0, answers, uart)
-    signal.signal(signal.SIGALRM, child.on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, _ALARM_S, _ALARM_S)
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        child.serve()
-    signal.setitimer(signal.ITIMER_REAL, 0.0)  # the interpreter's end has no handler for it
+    orders: Orders = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(0, orders), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        Child(answers).serve(orders)
     return 0
 
 

@@ -1,6 +1,11 @@
-"""Time on the emulated board: processor cycles, and the NPU's clock beside them."""
+"""Time on the emulated board: processor cycles, and the NPU's clock beside them.
+
+Nothing here knows the host's time: cycles pass by executed instructions and by sleep.
+"""
 
 from __future__ import annotations
+
+import math
 
 from npuscope.board.emulated.cpu import Cpu
 from npuscope.machine.model import Machine
@@ -17,32 +22,44 @@ class Clock:
 
     def __init__(self, cpu: Cpu, machine: Machine) -> None:
         self._cpu = cpu
-        self._asleep = 0
-        self._npu_per_mcu = machine.clocks.npu_mhz / machine.clocks.mcu_mhz
-        self._mcu_hz = machine.clocks.mcu_mhz * 1e6
+        self._mcu_hz = round(machine.clocks.mcu_mhz * 1e6)
+        self._npu_hz = round(machine.clocks.npu_mhz * 1e6)
+        # Both clocks are at a whole cycle once in so many cycles of the processor.
+        self._period = self._mcu_hz // math.gcd(self._mcu_hz, self._npu_hz)
+        self._passed = 0  # cycles up to the end of the last sleep
+        self._instructions = 0  # executed by then
 
     @property
     def cycles(self) -> int:
-        return int(self._cpu.instructions * CYCLES_PER_INSTRUCTION) + self._asleep
+        executed = self._cpu.instructions - self._instructions
+        return int(executed * CYCLES_PER_INSTRUCTION) + self._passed
 
     @property
     def npu_cycles(self) -> int:
-        return int(self.cycles * self._npu_per_mcu)
+        return self.cycles * self._npu_hz // self._mcu_hz
+
+    @property
+    def seconds(self) -> float:
+        return self.cycles / self._mcu_hz
 
     def at_npu(self, npu_cycle: int) -> int:
         """The processor's first cycle at which the NPU's clock shows this."""
-        cycle = int(npu_cycle / self._npu_per_mcu)
-        while int(cycle * self._npu_per_mcu) < npu_cycle:
-            cycle += 1
-        return cycle
+        return -(-npu_cycle * self._mcu_hz // self._npu_hz)
+
+    def after(self, seconds: float) -> int:
+        """The first cycle at which so much time has passed from now."""
+        return self.cycles + math.ceil(seconds * self._mcu_hz)
 
     def skip_to(self, cycle: int) -> None:
-        """Time passes without instructions."""
-        self._asleep += max(0, cycle - self.cycles)
+        """Time passes without instructions; the next one begins with a whole cycle."""
+        self._passed = max(cycle, self.cycles)
+        self._instructions = self._cpu.instructions
+
+    def align(self) -> None:
+        """Go on to where the NPU's clock is at a whole cycle too: what follows then counts the
+        same, however long the wait before it was."""
+        self.skip_to(-(-self.cycles // self._period) * self._period)
 
     def instructions_until(self, cycle: int) -> int:
         """Instructions that fit before a cycle, at least one."""
         return max(1, int((cycle - self.cycles) / CYCLES_PER_INSTRUCTION))
-
-    def seconds_until(self, cycle: int) -> float:
-        return max(0, cycle - self.cycles) / self._mcu_hz

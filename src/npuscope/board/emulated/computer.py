@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npuscope.board.emulated.clock import Clock
 from npuscope.board.emulated.cpu import Cpu, Stop
 from npuscope.board.emulated.exceptions import Entries
@@ -32,19 +30,10 @@ SLICE_INSTRUCTIONS = 2_000_000
 # mask stays for long, a little later.
 _MASKED_STEPS = 32
 _MASKED_SLICE = 64
-_UART_PAUSE_S = 0.02
+# A processor that polls the serial port is left alone for so long, by the board's clock.
+_POLL_S = 0.02
 _CACHE_PAGE = CACHE_ADDRESS & ~(PAGE_BYTES - 1)
 DEFAULT_BUDGET = 2_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """The board lets its host do something: at once (0), after a while, or when bytes come."""
-
-    wait_s: float | None
-
-
-_NOW = Pause(0.0)
 
 
 class Computer:
@@ -131,19 +120,25 @@ class Computer:
         self.clock.skip_to(self.clock.at_npu(npu_cycle))
         self.attend()
 
-    def _next_event(self) -> int | None:
-        npu = self.npu.next_cycle
-        found = [self._system.next_tick, None if npu is None else self.clock.at_npu(npu)]
-        return min((cycle for cycle in found if cycle is not None), default=None)
+    def _next_event(self, end: int) -> int:
+        """The cycle of the first thing that happens by itself, at most this one."""
+        npu, tick = self.npu.next_cycle, self._system.next_tick
+        found = (end, tick, None if npu is None else self.clock.at_npu(npu))
+        return min(cycle for cycle in found if cycle is not None)
 
     # Running.
 
-    def run(self) -> Pause:
-        """Up to the next moment at which the host should look after bytes and orders."""
+    def receive(self, data: bytes) -> None:
+        """Bytes from the host. What they start is timed alike whenever they came."""
+        self.clock.align()
+        self.uart.receive(data)
+
+    def run(self, end: int) -> bool:
+        """Go on for a slice, up to a cycle. True: only the host or time can help it on."""
         if self._asleep is not None:
-            return self._sleep()
+            return self._sleep(end)
         self._entries.take()
-        stop = self._cpu.run(self._slice())
+        stop = self._cpu.run(self._slice(end))
         self.catch_up()
         if stop is Stop.RETURN:
             self._entries.leave()
@@ -152,25 +147,24 @@ class Computer:
             self._system.exceptions.pending.add(SVC)
         elif stop in (Stop.SLEEP, Stop.EVENT):
             self._fall_asleep(stop)
-        return self._pause()
+        return self._polls()
 
-    def _slice(self) -> int:
+    def _slice(self, end: int) -> int:
         if self._system.exceptions.first() is not None and self._entries.masked:
             self._masked += 1
             return 1 if self._masked < _MASKED_STEPS else _MASKED_SLICE
         self._masked = 0
-        event = self._next_event()
-        limit = SLICE_INSTRUCTIONS if event is None else self.clock.instructions_until(event)
-        return min(limit, SLICE_INSTRUCTIONS)
+        return min(self.clock.instructions_until(self._next_event(end)), SLICE_INSTRUCTIONS)
 
-    def _pause(self) -> Pause:
+    def _polls(self) -> bool:
+        """Whether it does nothing but look for bytes of the host, or for room to send."""
         if self.uart.is_waited_for:
             self.uart.rest()
             self._last_rest = self.instructions
-            return Pause(_UART_PAUSE_S)
+            return True
         if self.instructions - self._last_rest > self._budget:
             raise self._cpu.fault(f"no end after {self._budget} instructions without a rest")
-        return _NOW
+        return False
 
     def _fall_asleep(self, stop: Stop) -> None:
         self._last_rest = self.instructions
@@ -181,26 +175,35 @@ class Computer:
         self._asleep = stop
         self.npu.wait()
 
-    def _sleep(self) -> Pause:
+    def _sleep(self, end: int) -> bool:
         """Awake when an exception is pending, also one that a mask still holds back."""
         self.catch_up()
         if self._system.exceptions.first() is not None:
             self._asleep, self._event = None, False
-            return _NOW
-        event = self._next_event()
-        if event is None:
-            return Pause(None)
+            return False
         if self.npu.next_cycle is None:
-            return Pause(self.clock.seconds_until(event))
-        self.clock.skip_to(event)
-        return _NOW
+            return True
+        self.clock.skip_to(self._next_event(end))
+        return False
+
+    def rest(self, end: int) -> None:
+        """The host says nothing: time passes up to the next event."""
+        if self._asleep is None:
+            end = min(end, self.clock.after(_POLL_S))
+        self.clock.skip_to(self._next_event(end))
+
+    @property
+    def doing(self) -> str:
+        """In words, for whoever waits for it in vain."""
+        place = f"pc {self._cpu.get('PC'):#010x}"
+        if self._asleep is None:
+            return f"executing code at {place}"
+        if self.npu.next_cycle is not None:
+            return f"asleep at {place} until the NPU has finished"
+        if self._system.next_tick is not None:
+            return f"asleep at {place} until its timer ticks or a byte comes"
+        return f"asleep at {place}, and nothing is under way that could wake it but a byte"
 
     def forget_code(self) -> None:
         """Memory was written from outside: translated instructions may be old."""
         self._cpu.forget_code()
-
-    def rested(self) -> None:
-        """The time of a pause is over and nothing came."""
-        event = self._next_event()
-        if self._asleep is not None and event is not None:
-            self.clock.skip_to(event)

@@ -1,11 +1,10 @@
-"""The emulated board's process as its owner sees it: orders and answers, faults, the end."""
+"""The emulated board's process as its owner sees it: orders, answers, the end."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import queue
-import socket
+import select
 import subprocess
 import tempfile
 import threading
@@ -19,40 +18,31 @@ from npuscope.errors import DeviceError
 from npuscope.text import safe_terminal
 
 NAME = "emulated"
-_ANSWER_S = 60.0
 _END_S = 5.0
 _CHUNK = 1 << 16
 
 
 class ChildProcess:
-    """Owns the process and the near end of its serial line."""
+    """Owns the process. `answer_s` is how long any answer may take: a last stop."""
 
-    def __init__(self, most_memory_bytes: int) -> None:
-        self.fault: DeviceError | None = None
-        self._answers: queue.Queue[tuple[Fields, bytes] | None] = queue.Queue()
+    def __init__(self, most_memory_bytes: int, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._decoder = Decoder()
         self._number = 0
         self._order_lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        self.uart, far_end = socket.socketpair()
         try:
-            self._process = self._spawn(far_end, most_memory_bytes)
+            self._process = self._spawn(most_memory_bytes)
         except OSError as error:
-            self.uart.close()
             raise DeviceError(f"cannot be started: {error}", where=NAME) from error
-        finally:
-            far_end.close()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
 
-    def _spawn(self, uart: socket.socket, most_memory_bytes: int) -> subprocess.Popen[bytes]:
+    def _spawn(self, most_memory_bytes: int) -> subprocess.Popen[bytes]:
         return child.start_module(
             "npuscope.board.emulated.child",
-            str(uart.fileno()),
             str(most_memory_bytes),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            pass_fds=(uart.fileno(),),
         )
 
     @property
@@ -64,9 +54,9 @@ class ChildProcess:
         with self._order_lock:
             self._number += 1
             self._send(encode({**fields, "number": self._number}, payload))
-            answer, data = self._await(self._number)
+            answer, data = self._answer()
         if "refused" in answer:
-            raise _error(answer["refused"])
+            raise error_of(answer["refused"])
         return answer, data
 
     def close(self) -> None:
@@ -75,16 +65,15 @@ class ChildProcess:
         if process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
-        self.uart.close()
         try:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._listener.join(_END_S)
-        if process.stdout is not None:
-            process.stdout.close()
-        self._errors.close()
+        with self._order_lock:  # whoever still waits for an answer sees the end first
+            if process.stdout is not None:
+                process.stdout.close()
+            self._errors.close()
 
     def _send(self, data: bytes) -> None:
         try:
@@ -95,18 +84,31 @@ class ChildProcess:
         except (OSError, ValueError) as error:
             raise self.gone() from error
 
-    def _await(self, number: int) -> tuple[Fields, bytes]:
-        end = time.monotonic() + _ANSWER_S
+    def _answer(self) -> tuple[Fields, bytes]:
+        end = time.monotonic() + self._answer_s
         while True:
-            try:
-                found = self._answers.get(timeout=max(0.0, end - time.monotonic()))
-            except queue.Empty:
-                raise DeviceError(f"gave no answer for {_ANSWER_S:g} s", where=NAME) from None
-            if found is None:
-                self._answers.put(None)  # for whoever asks next
-                raise self.gone()
-            if found[0].get("answer") == number:
-                return found
+            for found in self._decoder.feed(self._heard(end)):
+                # An order that was interrupted may have left its answer.
+                if found[0].get("answer") == self._number:
+                    return found
+
+    def _heard(self, end: float) -> bytes:
+        try:
+            if self._process.stdout is None:
+                raise ValueError("no way out")
+            out = self._process.stdout.fileno()
+            if not select.select([out], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise DeviceError(
+                    f"its process gave no answer for {self._answer_s:g} s of the host's time",
+                    where=NAME,
+                    hint="the host is too slow, or the process was stopped",
+                )
+            data = os.read(out, _CHUNK)
+        except (OSError, ValueError) as error:
+            raise self.gone() from error
+        if not data:
+            raise self.gone()
+        return data
 
     def gone(self) -> DeviceError:
         """The process is not there any more; its last line may tell why."""
@@ -120,19 +122,8 @@ class ChildProcess:
         hint = safe_terminal(lines[-1]) if lines else ""
         return DeviceError(f"the board's process {ending}", where=NAME, hint=hint)
 
-    def _listen(self) -> None:
-        """Runs beside: answers are put aside, faults are noted."""
-        stdout, decoder = self._process.stdout, Decoder()
-        while stdout is not None and (data := os.read(stdout.fileno(), _CHUNK)):
-            for fields, payload in decoder.feed(data):
-                if "fault" in fields:
-                    self.fault = _error(fields["fault"])
-                else:
-                    self._answers.put((fields, payload))
-        self._answers.put(None)
 
-
-def _error(parts: Any) -> DeviceError:
+def error_of(parts: Any) -> DeviceError:
     """An error that the child told of."""
     known = parts if isinstance(parts, dict) else {}
     message, place, hint = (str(known.get(key) or "") for key in ("message", "where", "hint"))

@@ -8,7 +8,6 @@ _CR1, _ISR, _RDR, _TDR = 0x00, 0x1C, 0x24, 0x28
 _SENT = 1 << 6
 _RECEIVE_INTERRUPT = 1 << 5
 _ROOM_BYTES = 1 << 16
-_RECEIVE_BYTES = 1 << 12
 # The same state read so often in a row means that the firmware waits for the host.
 _PATIENCE = 64
 
@@ -32,9 +31,15 @@ class Uart:
         return self._polls >= _PATIENCE
 
     @property
-    def room(self) -> bool:
-        """More bytes are taken; the host keeps the rest."""
-        return len(self._received) < _RECEIVE_BYTES
+    def is_full(self) -> bool:
+        """The host has to take what was sent before there is room for more."""
+        return len(self.to_send) >= _ROOM_BYTES
+
+    def take(self) -> bytes:
+        """What was sent, for the host."""
+        sent = bytes(self.to_send)
+        self.to_send.clear()
+        return sent
 
     def receive(self, data: bytes) -> None:
         self._received += data
@@ -47,7 +52,7 @@ class Uart:
     def read(self, offset: int) -> int:
         if offset == _ISR:
             self._polls += 1
-            room = len(self.to_send) < _ROOM_BYTES
+            room = not self.is_full
             return bool(self._received) * UART_RECEIVED | room * UART_ROOM | _SENT
         if offset == _RDR:
             self._polls = 0

@@ -87,7 +87,7 @@ class BufferTable:
     def _of_value(self, value: Value, view_of: str) -> Buffer:
         tensor = self.graph.tensors.get(value.tensor)
         same_size = tensor is not None and tensor.elements == value.elements
-        shape = tensor.shape if tensor is not None and same_size else (1, *value.shape)
+        shape = (tensor.shape or (1,)) if tensor is not None and same_size else (1, *value.shape)
         return Buffer(
             value.name,
             value.size_bytes,

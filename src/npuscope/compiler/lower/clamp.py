@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
+
 from npuscope.compiler.lower.context import quant_pair
 from npuscope.compiler.stages import Value
 from npuscope.graph.attrs import Activation
@@ -24,6 +26,7 @@ def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None
 def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
     scale, zero = quant_pair(output)
     lowest, highest = (-128, 127) if output.signed else (0, 255)
-    low = lowest if limits[0] == -inf else max(lowest, zero + round(limits[0] / scale))
-    high = highest if limits[1] == inf else min(highest, zero + round(limits[1] / scale))
+    # limits may be infinite, or lie beyond the byte on either side
+    steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
+    low, high = int(steps[0]), int(steps[1])
     return None if (low, high) == (lowest, highest) else (low, high)

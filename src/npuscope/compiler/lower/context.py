@@ -9,6 +9,7 @@ import numpy as np
 
 from npuscope.compiler.stages import ArithStage, Lowered, Stage, Value
 from npuscope.errors import ModelError
+from npuscope.graph.limits import check_stages
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 
@@ -24,9 +25,12 @@ class Context:
     result: Lowered = field(default_factory=lambda: Lowered([], [], []))
     values: dict[str, Value] = field(default_factory=dict)
     shifted: dict[str, Value] = field(default_factory=dict)
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of values that stages make
 
     def emit(self, stage: Stage) -> Value:
         self.result.stages.append(stage)
+        check_stages(len(self.result.stages), stage.name)
+        self.origins.setdefault(stage.output.name, stage.origin)
         return stage.output
 
     def value(self, tensor_name: str) -> Value:
@@ -65,14 +69,12 @@ class Context:
         """The value with a zero point of -128 shifted out: unsigned bytes, zero point 0."""
         name = f"{value.name}.sub"
         if name not in self.shifted:
-            made_by = next((s for s in self.result.stages if s.output.name == value.name), None)
             quant = value.quant and Quant((value.quant.scale,), (0,))
             output = value.named(
                 name, signed=False, quant=quant, tensor="", batch=0, pitch=0, first=0
             )
-            self.shifted[name] = self.flip_sign(
-                value, output, made_by.origin if made_by else origin
-            )
+            made_by = self.origins.get(value.name, origin)
+            self.shifted[name] = self.flip_sign(value, output, made_by)
         return self.shifted[name]
 
     def flip_sign(self, value: Value, output: Value, origin: tuple[str, ...]) -> Value:

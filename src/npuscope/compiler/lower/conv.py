@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.compiler.lower.clamp import clamp_range
 from npuscope.compiler.lower.concat import window
 from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
-from npuscope.compiler.lower.pieces import Piece, cut, filled, tightened
+from npuscope.compiler.lower.pieces import Kernel, Piece, cut, piece_count, tightened
 from npuscope.compiler.lower.pool import pool_follows
 from npuscope.compiler.lower.requantize import Sums, requantize_sums
 from npuscope.compiler.lower.shape import channel_first_copy
@@ -33,6 +33,7 @@ from npuscope.compiler.stages import (
 )
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.attrs import ConvAttrs, DenseAttrs
+from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
 from npuscope.program.modes import Simd
@@ -42,13 +43,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A convolution as the units see it: features ready, weights as (O, kh, kw, I/groups)."""
+    """A convolution as the units see it, its features ready."""
 
     op: Op
     features: Value
     simd: Simd
     fsub: int
-    weights: Array
+    kernel: Kernel
     attrs: ConvAttrs
     output: Value
     scaling: Scaling
@@ -62,25 +63,26 @@ class Layer:
     def largest_sums(self, passes: int, in_pieces: bool) -> Array:
         lowest, highest = (-128, 127) if self.features.signed else (0, 255)
         inputs = (lowest - self.fsub, highest - self.fsub)
-        return sums_that_matter(self.weights, self.scaling, inputs, passes, in_pieces)
+        return sums_that_matter(self.kernel.taps, self.scaling, inputs, passes, in_pieces)
 
 
 def lower_conv(context: Context, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
-    weights = filled(_constant(context.graph, op.inputs[1]), attrs.dilations)
-    _emit_layer(context, op, attrs, weights)
+    kernel = Kernel(_constant(context.graph, op.inputs[1]), attrs.dilations)
+    check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
+    _emit_layer(context, op, attrs, kernel)
 
 
 def lower_fully_connected(context: Context, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
     weights = _constant(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
-    _emit_layer(context, op, attrs, weights[:, None, None, :])
+    _emit_layer(context, op, attrs, Kernel(weights[:, None, None, :]))
 
 
-def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> None:
+def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> None:
     """Emit all stages of one convolution-like op and define its output."""
     source = context.value(op.inputs[0])
     features, simd, fsub = _features(context, source, op.origin)
@@ -90,7 +92,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, weights: Array) -> N
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
     frame = _streamed_frame(context, features)
-    layer = Layer(op, features, simd, fsub, weights, attrs, output, scaling, max_kernels, frame)
+    layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if _reads_single_channels(context, layer):
         features = channel_first_copy(context, features, op.origin)
         layer = replace(layer, features=features)
@@ -133,7 +135,7 @@ def _output_parts(context: Context, layer: Layer) -> list[Layer]:
     if layer.depthwise or not context.machine.generation.splits_odd_channels:
         return [layer]
     limit = _tile_limit(context, layer).kernels
-    spans = good_parts(len(layer.weights), limit)
+    spans = good_parts(layer.kernel.shape[0], limit)
     if len(spans) == 1:
         return [layer]
     return [_output_part(context, layer, first, count) for first, count in spans]
@@ -147,7 +149,7 @@ def _output_part(context: Context, layer: Layer, first: int, count: int) -> Laye
     return replace(
         layer,
         op=layer.op.replace(name=f"{layer.op.name}.from{first}"),
-        weights=layer.weights[some],
+        kernel=layer.kernel.outputs(some),
         output=window(context, layer.output, name, first, count),
         scaling=part,
     )
@@ -156,7 +158,7 @@ def _output_part(context: Context, layer: Layer, first: int, count: int) -> Laye
 def _tile_limit(context: Context, layer: Layer) -> TileLimit:
     """What a tile of this kernel and mode may hold."""
     tiles = context.machine.convacc.tiles
-    if layer.weights.shape[1:3] == (1, 1):
+    if layer.kernel.shape[1:3] == (1, 1):
         return tiles["plain1x1"]
     return tiles["dense8x8" if layer.simd is Simd.S8X8 else "dense16x8"]
 
@@ -165,7 +167,8 @@ def _reads_single_channels(context: Context, layer: Layer) -> bool:
     """One-channel kernels that this generation feeds from a channel-first copy."""
     if not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
         return False
-    return _tiling(context, layer, layer.weights).depth == 1 and layer.features.stored_batch != 1
+    tiling = _tiling(context, layer, layer.kernel.shape)
+    return tiling.depth == 1 and layer.features.stored_batch != 1
 
 
 def _scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
@@ -208,7 +211,7 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     attrs, pieces = layer.attrs, _pieces(context, layer)
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
-        pieces = tightened(pieces, layer.weights, attrs.pads)
+        pieces = tightened(pieces, layer.kernel, attrs.pads)
     parts: list[Value] = []
     for number, piece in enumerate(pieces):
         parts.append(_piece(context, layer, piece, shift_o, number, order))
@@ -223,8 +226,8 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
     """Windows of the kernel, and parts of the input channels where these divide badly."""
     attrs = layer.attrs
-    pieces = cut(layer.weights.shape[1:3], attrs.strides, attrs.pads, context.machine)
-    inputs = layer.weights.shape[3]
+    pieces = cut(layer.kernel.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    inputs = layer.kernel.shape[3]
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
     if not context.machine.generation.splits_odd_channels:
@@ -245,13 +248,13 @@ def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
 def _shift(context: Context, layer: Layer) -> int:
     if context.machine.generation.saturation_safe_shift:
         return safe_conv_shift(_largest_sums(context, layer))
-    return conv_shift(layer.weights)
+    return conv_shift(layer.kernel.taps)
 
 
 def _largest_sums(context: Context, layer: Layer) -> Array:
     """The sums that must not saturate, for the passes and pieces the layer will take."""
     pieces = _pieces(context, layer)
-    passes = _tiling(context, layer, pieces[0].of(layer.weights)).passes
+    passes = _tiling(context, layer, pieces[0].of(layer.kernel).shape).passes
     return layer.largest_sums(passes, len(pieces) > 1)
 
 
@@ -264,7 +267,7 @@ def _piece(
     order: PieceOrder,
 ) -> Value:
     """One window of the kernel as a convolution of its own."""
-    weights = piece.of(layer.weights)
+    weights = piece.of(layer.kernel)
     features = layer.features
     if piece.channels is not None:
         name = f"{layer.op.name}.in{piece.channels[0]}.piece{number}"
@@ -284,7 +287,7 @@ def _piece(
             layer.op, features, layer.fsub, weights, piece, layer.attrs, shift_o, sums
         )
         return emit_software_piece(context, part)
-    tiling = _tiling(context, layer, weights)
+    tiling = _tiling(context, layer, weights.shape)
     stage = ConvStage(
         f"{layer.op.name}{suffix}",
         "Conv",
@@ -305,12 +308,12 @@ def _piece(
     return context.emit(stage)
 
 
-def _tiling(context: Context, layer: Layer, weights: Array) -> Tiling:
-    outputs, kh, kw, inputs = weights.shape
+def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+    outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(
             outputs,
-            layer.weights.shape[1:3],  # the habit goes by the whole kernel, not by its pieces
+            layer.kernel.shape[1:3],  # the habit goes by the whole kernel, not by its pieces
             layer.attrs.strides,
             layer.simd,
             context.machine,

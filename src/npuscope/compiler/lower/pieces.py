@@ -18,6 +18,43 @@ Pads = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """Weights (O, kh, kw, I / groups) whose taps may lie apart.
+
+    The holes of a dilation count as zeros, which take memory only in the pieces that are cut out.
+    """
+
+    taps: Array
+    dilations: tuple[int, int] = (1, 1)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        outputs, height, width, inputs = self.taps.shape
+        down, across = self.dilations
+        return outputs, (height - 1) * down + 1, (width - 1) * across + 1, inputs
+
+    def outputs(self, some: slice) -> Kernel:
+        return Kernel(self.taps[some], self.dilations)
+
+    def window(self, rows: Span, columns: Span) -> Array:
+        if self.dilations == (1, 1):
+            return self.taps[:, slice(*rows), slice(*columns)]
+        outputs, _, _, inputs = self.shape
+        size = rows[1] - rows[0], columns[1] - columns[0]
+        part = np.zeros((outputs, *size, inputs), self.taps.dtype)
+        down, across = self.dilations
+        (top, rows_of), (left, columns_of) = _taps(rows, down), _taps(columns, across)
+        part[:, top::down, left::across] = self.taps[:, rows_of, columns_of]
+        return part
+
+
+def _taps(span: Span, distance: int) -> tuple[int, slice]:
+    """Where the first tap of a span lies in it, and which taps it has."""
+    first, end = -(-span[0] // distance), -(-span[1] // distance)
+    return first * distance - span[0], slice(first, end)
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A window of a kernel, with the input it sees: padding where there is some, else a crop."""
 
@@ -31,36 +68,35 @@ class Piece:
     def window(self) -> tuple[int, int]:
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
-    def of(self, weights: Array) -> Array:
-        window = weights[:, slice(*self.rows), slice(*self.columns)]
+    def of(self, kernel: Kernel) -> Array:
+        window = kernel.window(self.rows, self.columns)
         if self.channels is None:
             return window
         first, count = self.channels
         return window[..., first : first + count]
 
 
-def filled(weights: Array, dilations: tuple[int, int]) -> Array:
-    """The kernel with the holes of its dilation as zeros."""
-    if dilations == (1, 1):
-        return weights
-    outputs, height, width, inputs = weights.shape
-    down, across = dilations
-    size = (height - 1) * down + 1, (width - 1) * across + 1
-    full = np.zeros((outputs, *size, inputs), weights.dtype)
-    full[:, ::down, ::across] = weights
-    return full
+def piece_count(window: tuple[int, int], strides: tuple[int, int], machine: Machine) -> int:
+    """How many pieces `cut` would make."""
+    height, width = _largest(strides, machine)
+    return -(-window[0] // height) * -(-window[1] // width)
+
+
+def _largest(strides: tuple[int, int], machine: Machine) -> tuple[int, int]:
+    limits = machine.convacc
+    width = limits.max_kernel_width if strides[1] == 1 else limits.max_kernel_width_strided
+    return limits.max_kernel_height, width
 
 
 def cut(
     window: tuple[int, int], strides: tuple[int, int], pads: Pads, machine: Machine
 ) -> list[Piece]:
     """The pieces of a kernel, row by row."""
-    limits = machine.convacc
-    widest = limits.max_kernel_width if strides[1] == 1 else limits.max_kernel_width_strided
+    height, width = _largest(strides, machine)
     return [
         _piece(rows, columns, window, pads)
-        for rows in _spans(window[0], limits.max_kernel_height)
-        for columns in _spans(window[1], widest)
+        for rows in _spans(window[0], height)
+        for columns in _spans(window[1], width)
     ]
 
 
@@ -78,19 +114,17 @@ def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Pi
     return Piece(rows, columns, (top, left, bottom, right), crop)
 
 
-def tightened(pieces: list[Piece], weights: Array, pads: Pads) -> list[Piece]:
+def tightened(pieces: list[Piece], kernel: Kernel, pads: Pads) -> list[Piece]:
     """Pieces of a kernel with holes, reduced to the taps they have; an empty one keeps one tap.
 
     The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
     """
-    window = weights.shape[1], weights.shape[2]
-    used = np.asarray(weights.any(axis=(0, 3)))
-    return [_tight(piece, used, window, pads) for piece in pieces]
+    return [_tight(piece, kernel, pads) for piece in pieces]
 
 
-def _tight(piece: Piece, used: Array, window: tuple[int, int], pads: Pads) -> Piece:
-    taps = np.argwhere(used[slice(*piece.rows), slice(*piece.columns)])
+def _tight(piece: Piece, kernel: Kernel, pads: Pads) -> Piece:
+    taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
     low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
     rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
     columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
-    return _piece(rows, columns, window, pads)
+    return _piece(rows, columns, kernel.shape[1:3], pads)

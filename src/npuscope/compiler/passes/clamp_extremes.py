@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from npuscope.compiler.passes.base import replace_op
+from npuscope.compiler.passes.base import replace_each
 from npuscope.graph.attrs import ClipAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -18,10 +18,7 @@ class ClampExtremes:
     name: str = "clamp-extremes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        found = [(op, limit) for op in graph.ops if (limit := _limit(graph, op)) is not None]
-        for op, limit in found:
-            _clamp(graph, op, limit)
-        return bool(found)
+        return replace_each(graph, lambda op: _clamp(graph, op))
 
 
 def _limit(graph: Graph, op: Op) -> float | None:
@@ -36,7 +33,10 @@ def _limit(graph: Graph, op: Op) -> float | None:
     return (value - quant.zero_point) * quant.scale if quant else value
 
 
-def _clamp(graph: Graph, op: Op, limit: float) -> None:
+def _clamp(graph: Graph, op: Op) -> list[Op] | None:
+    limit = _limit(graph, op)
+    if limit is None:
+        return None
     source = next(name for name in op.inputs if not graph.tensor(name).is_constant)
     attrs = ClipAttrs(-inf, limit) if op.kind == "Min" else ClipAttrs(limit, inf)
-    replace_op(graph, op, op.replace(kind="Clip", inputs=(source,), attrs=attrs))
+    return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]

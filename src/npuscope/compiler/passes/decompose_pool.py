@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from npuscope.compiler.passes.base import replace_each
 from npuscope.graph.attrs import PoolAttrs
+from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 
@@ -14,10 +16,10 @@ class DecomposePool:
     name: str = "decompose-pool"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        large = [op for op in graph.ops if _decomposable(op, machine.pool.max_window)]
-        for op in large:
-            _decompose(graph, op)
-        return bool(large)
+        limit = machine.pool.max_window
+        return replace_each(
+            graph, lambda op: _steps(graph, op) if _decomposable(op, limit) else None
+        )
 
 
 def _decomposable(op: Op, limit: int) -> bool:
@@ -30,13 +32,14 @@ def _decomposable(op: Op, limit: int) -> bool:
     return same and size > limit and size % 2 == 1 and set(attrs.pads) == {size // 2}
 
 
-def _decompose(graph: Graph, op: Op) -> None:
+def _steps(graph: Graph, op: Op) -> list[Op]:
     attrs = op.attrs_as(PoolAttrs)
     small = replace(attrs, window=(3, 3), pads=(1, 1, 1, 1))
     target = graph.output_tensor(op)
     chain: list[Op] = []
     source = op.inputs[0]
     steps = attrs.window[0] // 2
+    check_pieces(steps, op.name)
     for number in range(steps):
         last = number == steps - 1
         name = op.outputs[0] if last else graph.fresh_name(f"{op.outputs[0]}.step{number}")
@@ -44,5 +47,4 @@ def _decompose(graph: Graph, op: Op) -> None:
             graph.add(replace(target, name=name, quant=graph.first_input(op).quant))
         chain.append(Op("MaxPool", f"{op.name}.{number}", (source,), (name,), small, op.origin))
         source = name
-    place = graph.ops.index(op)
-    graph.ops[place : place + 1] = chain
+    return chain

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuscope.compiler.passes.base import replace_each
 from npuscope.graph.attrs import ConvAttrs, PadAttrs, TransposeConvAttrs
 from npuscope.graph.attrs_moves import BlockAttrs, DepthOrder
 from npuscope.graph.model import Graph, Op
@@ -21,10 +22,9 @@ class ExpandTransposedConv:
     name: str = "expand-transposed-conv"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        found = [op for op in graph.ops if _expandable(graph, op)]
-        for op in found:
-            _expand(graph, op)
-        return bool(found)
+        return replace_each(
+            graph, lambda op: _expanded(graph, op) if _expandable(graph, op) else None
+        )
 
 
 def _expandable(graph: Graph, op: Op) -> bool:
@@ -38,7 +38,7 @@ def _expandable(graph: Graph, op: Op) -> bool:
     return square and integer and attrs.groups == 1 and graph.first_input(op).shape[0] == 1
 
 
-def _expand(graph: Graph, op: Op) -> None:
+def _expanded(graph: Graph, op: Op) -> list[Op]:
     attrs, stride = op.attrs_as(TransposeConvAttrs), op.attrs_as(TransposeConvAttrs).strides[0]
     source = graph.first_input(op)
     steps: list[Op] = []
@@ -55,9 +55,7 @@ def _expand(graph: Graph, op: Op) -> None:
     conv = ConvAttrs(pads=_pads(graph, op, (height, width)), activation=attrs.activation)
     inputs = (source_name, kernel.name, *op.inputs[2:])
     steps.append(op.replace(kind="Conv2D", inputs=inputs, attrs=conv))
-    place = graph.ops.index(op)
-    graph.ops[place : place + 1] = steps
-    graph.drop_unused()
+    return steps
 
 
 def _spread(graph: Graph, op: Op, stride: int, steps: list[Op]) -> str:

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.compiler.passes.base import Edits
 from npuscope.graph.attrs import Activation, BatchNormAttrs
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
@@ -20,17 +20,19 @@ class FoldBatchNorm:
     name: str = "fold-batch-norm"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        pairs = [(op, norm) for op in graph.ops if (norm := _foldable(graph, op))]
+        edits = Edits(graph)
+        pairs = [(op, norm) for op in graph.ops if (norm := _foldable(edits, op))]
         for op, norm in pairs:
-            _fold(graph, op, norm)
-        return bool(pairs)
+            _fold(edits, op, norm)
+        return edits.finish()
 
 
-def _foldable(graph: Graph, op: Op) -> Op | None:
+def _foldable(edits: Edits, op: Op) -> Op | None:
     """The normalisation that follows a convolution with constant weights directly."""
+    graph = edits.graph
     if op.kind not in ("Conv2D", "FullyConnected") or not graph.tensor(op.inputs[1]).is_constant:
         return None
-    reader = only_reader(graph, op.outputs[0])
+    reader = edits.only_reader(op.outputs[0])
     clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
     if reader is None or reader.kind != "BatchNorm" or clamps:
         return None
@@ -40,8 +42,9 @@ def _foldable(graph: Graph, op: Op) -> Op | None:
     return None if weights.quant is not None and (turned == -128).any() else reader
 
 
-def _fold(graph: Graph, op: Op, norm: Op) -> None:
+def _fold(edits: Edits, op: Op, norm: Op) -> None:
     """y = gain * (conv + b) + offset."""
+    graph = edits.graph
     gain, offset = gain_and_offset(graph, norm)
     weights = graph.tensor(op.inputs[1])
     graph.tensors[weights.name] = _scaled(weights, gain)
@@ -52,9 +55,8 @@ def _fold(graph: Graph, op: Op, norm: Op) -> None:
         attrs=replace(op.attrs, activation=cast(BatchNormAttrs, norm.attrs).activation),  # type: ignore[call-arg]
         origin=(*op.origin, *norm.origin),
     )
-    replace_op(graph, op, folded)
-    graph.ops.remove(norm)
-    graph.drop_unused()
+    edits.replace(op, folded)
+    edits.remove(norm)
 
 
 def _scaled(weights: Tensor, gain: Array) -> Tensor:

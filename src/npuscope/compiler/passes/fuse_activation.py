@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import cast
 
-from npuscope.compiler.passes.base import only_reader, replace_op
+from npuscope.compiler.passes.base import Edits
 from npuscope.graph.attrs import Activation, ClipAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -24,20 +24,21 @@ class FuseActivation:
     name: str = "fuse-activation"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        pairs = [(op, clip) for op in graph.ops if (clip := _fusable(graph, op))]
+        edits = Edits(graph)
+        pairs = [(op, clip) for op in graph.ops if (clip := _fusable(edits, op))]
         for op, clip in pairs:
-            _fuse(graph, op, clip)
-        return bool(pairs)
+            _fuse(edits, op, clip)
+        return edits.finish()
 
 
-def _fusable(graph: Graph, op: Op) -> Op | None:
+def _fusable(edits: Edits, op: Op) -> Op | None:
     """The clamp that is the only reader and keeps the scale (else it would round twice)."""
     if op.kind not in _FUSING or getattr(op.attrs, "activation", None) is not Activation.NONE:
         return None
-    clip = only_reader(graph, op.outputs[0])
+    clip = edits.only_reader(op.outputs[0])
     if clip is None or clip.kind != "Clip" or _clamp(clip) is None:
         return None
-    before, after = graph.output_tensor(op), graph.output_tensor(clip)
+    before, after = edits.graph.output_tensor(op), edits.graph.output_tensor(clip)
     return clip if (before.quant, before.dtype) == (after.quant, after.dtype) else None
 
 
@@ -46,9 +47,8 @@ def _clamp(clip: Op) -> Activation | None:
     return _CLAMPS.get((attrs.low, attrs.high))
 
 
-def _fuse(graph: Graph, op: Op, clip: Op) -> None:
+def _fuse(edits: Edits, op: Op, clip: Op) -> None:
     attrs = replace(op.attrs, activation=_clamp(clip))  # type: ignore[call-arg]
     fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
-    replace_op(graph, op, fused)
-    graph.ops.remove(clip)
-    graph.drop_unused()
+    edits.replace(op, fused)
+    edits.remove(clip)

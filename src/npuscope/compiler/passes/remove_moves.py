@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from npuscope.compiler.passes.base import bypass, only_reader, replace_op
+from npuscope.compiler.passes.base import Edits
 from npuscope.graph.attrs import TransposeAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
@@ -16,45 +16,50 @@ class RemoveMoves:
     name: str = "remove-moves"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        before = len(graph.ops)
-        while any(_remove(graph, op) for op in graph.ops):
-            pass  # what one removal brings together, the next may remove
-        return len(graph.ops) < before
+        edits, outputs = Edits(graph), set(graph.outputs)
+        makers = {name: edits.place(op) for op in graph.ops for name in op.outputs}
+        place = 0
+        while place < len(edits.slots):
+            op = edits.slots[place]
+            if op is not None and op.outputs[0] not in outputs and _remove(edits, op):
+                # what one removal brings together, the next may remove
+                place = min(place, makers.get(op.inputs[0], place))
+            else:
+                place += 1
+        return edits.finish()
 
 
-def _remove(graph: Graph, op: Op) -> bool:
-    if op.outputs[0] in graph.outputs:
-        return False
-    return _drop_idle(graph, op) or _merge_reshape(graph, op) or _cancel_transpose(graph, op)
+def _remove(edits: Edits, op: Op) -> bool:
+    return _drop_idle(edits, op) or _merge_reshape(edits, op) or _cancel_transpose(edits, op)
 
 
-def _drop_idle(graph: Graph, op: Op) -> bool:
+def _drop_idle(edits: Edits, op: Op) -> bool:
+    graph = edits.graph
     source, target = graph.first_input(op), graph.output_tensor(op)
     idle = op.kind == "Identity" or (op.kind == "Reshape" and source.shape == target.shape)
     same = (source.quant, source.dtype) == (target.quant, target.dtype)
     if idle and same and not source.is_constant:
-        bypass(graph, op)
+        edits.bypass(op)
         return True
     return False
 
 
-def _merge_reshape(graph: Graph, op: Op) -> bool:
+def _merge_reshape(edits: Edits, op: Op) -> bool:
     """Of two reshapes in a row only the last one counts."""
-    reader = only_reader(graph, op.outputs[0])
+    graph, reader = edits.graph, edits.only_reader(op.outputs[0])
     if op.kind != "Reshape" or reader is None or reader.kind != "Reshape":
         return False
     if graph.first_input(op).quant != graph.output_tensor(op).quant:
         return False
     origin = (*op.origin, *reader.origin)
-    replace_op(graph, reader, reader.replace(inputs=op.inputs, origin=origin))
-    graph.ops.remove(op)
-    graph.drop_unused()
+    edits.replace(reader, reader.replace(inputs=op.inputs, origin=origin))
+    edits.remove(op)
     return True
 
 
-def _cancel_transpose(graph: Graph, op: Op) -> bool:
+def _cancel_transpose(edits: Edits, op: Op) -> bool:
     """A transpose and its inverse leave nothing behind."""
-    reader = only_reader(graph, op.outputs[0])
+    graph, reader = edits.graph, edits.only_reader(op.outputs[0])
     if op.kind != "Transpose" or reader is None or reader.kind != "Transpose":
         return False
     if reader.outputs[0] in graph.outputs:
@@ -66,6 +71,6 @@ def _cancel_transpose(graph: Graph, op: Op) -> bool:
     tensors = graph.first_input(op), graph.output_tensor(op), graph.output_tensor(reader)
     if len({tensor.quant for tensor in tensors}) > 1:
         return False
-    bypass(graph, reader)
-    bypass(graph, op)
+    edits.bypass(reader)
+    edits.bypass(op)
     return True

@@ -22,24 +22,26 @@ class SignedBytes:
     name: str = "signed-bytes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        if not any(_is_inner(graph, tensor) for tensor in graph.tensors.values()):
+        inner = _inner(graph)
+        if not any(_is_byte(tensor) and tensor.name in inner for tensor in graph.tensors.values()):
             return False
-        _detach_inputs(graph)
-        _detach_outputs(graph)
+        _detach_inputs(graph, inner)
+        _detach_outputs(graph, inner)
         borders = {*graph.inputs, *graph.outputs}
         for name, tensor in list(graph.tensors.items()):
-            if name not in borders and tensor.dtype is DType.UINT8 and tensor.quant:
+            if name not in borders and _is_byte(tensor):
                 graph.tensors[name] = _signed(tensor)
         return True
 
 
-def _is_inner(graph: Graph, tensor: Tensor) -> bool:
-    """Computed or read by an op other than the Quantize at the network's border."""
-    if tensor.dtype is not DType.UINT8 or tensor.quant is None:
-        return False
-    readers = [op for op in graph.ops if tensor.name in op.inputs]
-    makers = [op for op in graph.ops if tensor.name in op.outputs]
-    return any(op.kind != "Quantize" for op in (*readers, *makers))
+def _inner(graph: Graph) -> set[str]:
+    """Tensors computed or read by an op other than the Quantize at the network's border."""
+    inner = (op for op in graph.ops if op.kind != "Quantize")
+    return {name for op in inner for name in (*op.inputs, *op.outputs)}
+
+
+def _is_byte(tensor: Tensor) -> bool:
+    return tensor.dtype is DType.UINT8 and tensor.quant is not None
 
 
 def _signed(tensor: Tensor) -> Tensor:
@@ -53,19 +55,19 @@ def _signed(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
 
 
-def _detach_inputs(graph: Graph) -> None:
+def _detach_inputs(graph: Graph, known: set[str]) -> None:
     for name in graph.inputs:
         tensor = graph.tensor(name)
-        if _is_inner(graph, tensor):
+        if _is_byte(tensor) and name in known:
             inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
             graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
             graph.ops.insert(0, _bridge(name, inner.name))
 
 
-def _detach_outputs(graph: Graph) -> None:
+def _detach_outputs(graph: Graph, known: set[str]) -> None:
     for name in graph.outputs:
         tensor = graph.tensor(name)
-        if _is_inner(graph, tensor):
+        if _is_byte(tensor) and name in known:
             inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
             graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
             graph.ops.append(_bridge(inner.name, name))

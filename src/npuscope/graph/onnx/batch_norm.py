@@ -76,7 +76,7 @@ def _folded(node: Node, norm: Node, constants: dict[str, Const]) -> Node | None:
         return None
     if axis >= weights.data.ndim or weights.quant.axis not in (None, axis):
         return None
-    if parts.gain.shape != (weights.data.shape[axis],):
+    if parts.gain.shape != (weights.data.shape[axis],) or bias.size not in (1, parts.gain.size):
         return None
     names = f"{norm.output}/weights", f"{norm.output}/bias"
     constants[names[0]] = replace(_scaled(weights, parts.gain, axis), name=names[0])

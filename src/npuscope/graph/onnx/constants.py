@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.graph.limits import MAX_LIST
 from npuscope.graph.model import DType, Quant
 
 INTEGER_TYPES = {
@@ -36,9 +37,19 @@ class Const:
 
     def whole(self) -> list[int]:
         """The values as a flat list of whole numbers: axes, shapes, pads."""
+        values = self.integers()
+        if values.size > MAX_LIST:
+            raise ModelError(
+                f"{values.size} axes, sizes or pads are given, more than the {MAX_LIST} we accept",
+                hint="check which tensor the op takes them from",
+            )
+        return [int(value) for value in values]
+
+    def integers(self) -> np.ndarray:
+        """The values as a flat array of whole numbers."""
         if self.data.dtype.kind not in "iu" or self.quant is not None:
             raise ModelError(f"whole numbers expected, found {self.type}")
-        return [int(value) for value in self.data.ravel()]
+        return self.data.ravel().astype(np.int64, copy=False)
 
     def real(self) -> np.ndarray:
         """The float32 values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -181,9 +180,9 @@ def gather(task: Task) -> None:
         _gather_one(task, x, axis, spans)
 
 
-def _gather_some(task: Task, x: Value, axis: int, chosen: list[int]) -> None:
-    data = Const(np.array(chosen, np.int64), "int64")
-    stored = task.store(data, (task.node.input(1), ("places", tuple(chosen))))
+def _gather_some(task: Task, x: Value, axis: int, chosen: np.ndarray) -> None:
+    data = Const(chosen, "int64")
+    stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
     attrs = GatherAttrs(x.layout.index(axis))
     task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
 
@@ -197,20 +196,21 @@ def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None
     task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
 
 
-def _inside(places: Const, size: int) -> list[int]:
-    chosen = places.whole()
-    if not chosen or min(chosen) < -size or max(chosen) >= size:
-        raise ModelError(f"indices {chosen[:8]} of an axis with {size} elements")
-    return [place + size if place < 0 else place for place in chosen]
+def _inside(places: Const, size: int) -> np.ndarray:
+    """The places, counted from the front."""
+    chosen = places.integers()
+    if not chosen.size or chosen.min() < -size or chosen.max() >= size:
+        raise ModelError(f"indices {chosen[:8].tolist()} of an axis with {size} elements")
+    return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
 
 
-def _as_range(chosen: list[int]) -> range | None:
+def _as_range(chosen: np.ndarray) -> range | None:
     """Evenly spaced places; None for others."""
-    step = chosen[1] - chosen[0] if len(chosen) > 1 else 1
-    steps = {b - a for a, b in pairwise(chosen)}
-    if step == 0 or len(steps) > 1:
+    first, last = int(chosen[0]), int(chosen[-1])
+    step = int(chosen[1]) - first if len(chosen) > 1 else 1
+    if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
         return None
-    return range(chosen[0], chosen[-1] + (1 if step > 0 else -1), step)
+    return range(first, last + (1 if step > 0 else -1), step)
 
 
 def _gather_any(task: Task) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.graph.limits import MAX_RANK
 from npuscope.graph.onnx.constants import Const
 from npuscope.graph.onnx.layout import checked_axis
 from npuscope.graph.onnx.nodes import Node
 from npuscope.graph.onnx.tensors import TYPE_NAMES
+from npuscope.graph.shapes import broadcast
 
 Inputs = Sequence[Const | None]
-Folder = Callable[[Node, Inputs], Const]
-MAX_ELEMENTS = 1 << 26
+Sized = Callable[[Sequence[int], int], None]  # asked before memory is taken: shape, bytes an item
+Folder = Callable[[Node, Inputs, Sized], Const]
 
 
 def required(inputs: Inputs, index: int) -> Const:
@@ -29,7 +30,7 @@ def _optional(inputs: Inputs, index: int) -> Const | None:
     return inputs[index] if index < len(inputs) else None
 
 
-def _constant(node: Node, inputs: Inputs) -> Const:
+def _constant(node: Node, inputs: Inputs, sized: Sized) -> Const:
     for name, dtype in (("value_int", "int64"), ("value_float", "float32")):
         if name in node.attributes:
             return Const(np.asarray(node.attributes[name], dtype=dtype), dtype)
@@ -42,11 +43,11 @@ def _constant(node: Node, inputs: Inputs) -> Const:
     return value
 
 
-def _identity(node: Node, inputs: Inputs) -> Const:
+def _identity(node: Node, inputs: Inputs, sized: Sized) -> Const:
     return required(inputs, 0)
 
 
-def _cast(node: Node, inputs: Inputs) -> Const:
+def _cast(node: Node, inputs: Inputs, sized: Sized) -> Const:
     kind = TYPE_NAMES.get(node.integer("to", 1), "")
     if kind in ("string", "bfloat16", "int4", "uint4", ""):
         raise ModelError(f"a cast of a constant to '{kind}' is not supported", where=node.origin)
@@ -55,31 +56,30 @@ def _cast(node: Node, inputs: Inputs) -> Const:
     return Const(data.astype(kind), kind)
 
 
-def _constant_of_shape(node: Node, inputs: Inputs) -> Const:
+def _constant_of_shape(node: Node, inputs: Inputs, sized: Sized) -> Const:
     shape = required(inputs, 0).whole()
-    if len(shape) > 8 or any(not 0 <= size <= MAX_ELEMENTS for size in shape):
-        raise ValueError("shape")
-    if int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
-        raise ValueError("shape")
+    _positive(shape)
     value = node.attributes.get("value")
     fill = value if isinstance(value, Const) else Const(np.zeros(1, np.float32), "float32")
+    sized(shape, fill.data.itemsize)
     return Const(np.full(shape, fill.data.ravel()[0], fill.data.dtype), fill.type)
 
 
-def _gather(node: Node, inputs: Inputs) -> Const:
-    data, indices = required(inputs, 0), required(inputs, 1).data
-    if data.quant is not None or indices.size > MAX_ELEMENTS:
-        raise ValueError("gather")
-    return Const(np.asarray(np.take(data.data, indices, node.integer("axis", 0))), data.type)
+def _gather(node: Node, inputs: Inputs, sized: Sized) -> Const:
+    data, indices = _plain(inputs, 0), required(inputs, 1).data
+    axis = checked_axis(node.integer("axis", 0), data.ndim)
+    sized((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data.itemsize)
+    return Const(np.asarray(np.take(data, indices, axis)), required(inputs, 0).type)
 
 
-def _concat(node: Node, inputs: Inputs) -> Const:
+def _concat(node: Node, inputs: Inputs, sized: Sized) -> Const:
     arrays = [_plain(inputs, index) for index in range(len(inputs))]
     first = required(inputs, 0)
+    sized([sum(array.size for array in arrays)], max(array.itemsize for array in arrays))
     return Const(np.concatenate(arrays, node.integer("axis", 0)), first.type)
 
 
-def _slice(node: Node, inputs: Inputs) -> Const:
+def _slice(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = _plain(inputs, 0)
     starts, ends = (required(inputs, index).whole() for index in (1, 2))
     axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
@@ -93,29 +93,30 @@ def _slice(node: Node, inputs: Inputs) -> Const:
     return Const(data[tuple(cuts)], required(inputs, 0).type)
 
 
-def _sized(shape: Sequence[int]) -> None:
-    """Before memory is taken."""
-    if min(shape, default=0) < 0 or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+def _positive(shape: Sequence[int]) -> None:
+    if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         raise ValueError("size")
 
 
-def _expand(node: Node, inputs: Inputs) -> Const:
+def _expand(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data, asked = _plain(inputs, 0), required(inputs, 1).whole()
-    _sized([size * other for size, other in zip_longest(data.shape, asked, fillvalue=1)])
-    shape = np.broadcast_shapes(data.shape, tuple(asked))
+    _positive(asked)
+    shape = broadcast(data.shape, tuple(asked)) if data.shape or asked else ()
+    sized(shape, data.itemsize)
     return Const(np.ascontiguousarray(np.broadcast_to(data, shape)), required(inputs, 0).type)
 
 
-def _tile(node: Node, inputs: Inputs) -> Const:
+def _tile(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data, repeats = _plain(inputs, 0), required(inputs, 1).whole()
-    _sized([*data.shape, *repeats])
+    _positive(repeats)
+    sized([*data.shape, *repeats], data.itemsize)
     return Const(np.tile(data, repeats), required(inputs, 0).type)
 
 
-def _range(node: Node, inputs: Inputs) -> Const:
+def _range(node: Node, inputs: Inputs, sized: Sized) -> Const:
     start, limit, step = (_plain(inputs, index).item() for index in range(3))
-    _sized([max(int((limit - start) / step) + 1, 0)])
     dtype = _plain(inputs, 0).dtype
+    sized([max(int((limit - start) / step) + 1, 0)], dtype.itemsize)
     return Const(np.arange(start, limit, step, dtype=dtype), required(inputs, 0).type)
 
 
@@ -126,24 +127,24 @@ def _plain(inputs: Inputs, index: int) -> np.ndarray:
     return const.data
 
 
-def _reshape(node: Node, inputs: Inputs) -> Const:
+def _reshape(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = required(inputs, 0)
     asked = required(inputs, 1).whole()
     return data.reshape(resolve_shape(data.data.shape, asked, node.integer("allowzero", 0) == 1))
 
 
-def _transpose(node: Node, inputs: Inputs) -> Const:
+def _transpose(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = required(inputs, 0)
     order = node.integers("perm") or tuple(reversed(range(data.data.ndim)))
     return data.transpose(order)
 
 
-def _squeeze(node: Node, inputs: Inputs) -> Const:
+def _squeeze(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = required(inputs, 0)
     return data.reshape(squeezed(data.data.shape, axes_of(node, inputs)))
 
 
-def _unsqueeze(node: Node, inputs: Inputs) -> Const:
+def _unsqueeze(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = required(inputs, 0)
     return data.reshape(unsqueezed(data.data.shape, axes_of(node, inputs) or ()))
 

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from npuscope.graph.onnx.constants import Const
-from npuscope.graph.onnx.fold_shape import MAX_ELEMENTS, Folder, Inputs, axes_of, required
+from npuscope.graph.onnx.fold_shape import Folder, Inputs, Sized, axes_of, required
 from npuscope.graph.onnx.layout import checked_axis
 from npuscope.graph.onnx.nodes import Node
+from npuscope.graph.shapes import broadcast
 
 Function = Callable[..., Any]
 
 
-def _operands(inputs: Inputs) -> list[np.ndarray]:
+def _operands(inputs: Inputs, sized: Sized) -> list[np.ndarray]:
     """Raw values, or real ones as soon as one of them has a scale."""
     consts = [required(inputs, index) for index in range(len(inputs))]
-    if np.broadcast(*(const.data for const in consts)).size > MAX_ELEMENTS:
-        raise ValueError("size")
+    arrays = [const.data for const in consts]
+    sized(broadcast(*(array.shape for array in arrays)), max(array.itemsize for array in arrays))
     real = any(const.quant for const in consts)
     return [const.real() if real else const.data for const in consts]
 
 
 def _arithmetic(function: Function) -> Folder:
-    def folder(node: Node, inputs: Inputs) -> Const:
-        values = _operands(inputs)
+    def folder(node: Node, inputs: Inputs, sized: Sized) -> Const:
+        values = _operands(inputs, sized)
         kind = "float32" if required(inputs, 0).quant else required(inputs, 0).type
         return Const(np.asarray(function(*values)).astype(values[0].dtype), kind)
 
@@ -34,8 +36,8 @@ def _arithmetic(function: Function) -> Folder:
 
 
 def _truth(function: Function) -> Folder:
-    def folder(node: Node, inputs: Inputs) -> Const:
-        return Const(np.asarray(function(*_operands(inputs))).astype(bool), "bool")
+    def folder(node: Node, inputs: Inputs, sized: Sized) -> Const:
+        return Const(np.asarray(function(*_operands(inputs, sized))).astype(bool), "bool")
 
     return folder
 
@@ -50,13 +52,13 @@ def _modulo(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.mod(a, b)) if np.all(b) else a * 0
 
 
-def _where(node: Node, inputs: Inputs) -> Const:
-    condition, a, b = _operands(inputs)
+def _where(node: Node, inputs: Inputs, sized: Sized) -> Const:
+    condition, a, b = _operands(inputs, sized)
     return Const(np.where(condition, a, b).astype(a.dtype), required(inputs, 1).type)
 
 
 def _reduction(function: Function) -> Folder:
-    def folder(node: Node, inputs: Inputs) -> Const:
+    def folder(node: Node, inputs: Inputs, sized: Sized) -> Const:
         first = required(inputs, 0)
         data = first.real() if first.quant else first.data
         axes = axes_of(node, inputs) or tuple(range(data.ndim))
@@ -68,10 +70,12 @@ def _reduction(function: Function) -> Folder:
     return folder
 
 
-def _clip(node: Node, inputs: Inputs) -> Const:
+def _clip(node: Node, inputs: Inputs, sized: Sized) -> Const:
     first = required(inputs, 0)
     data = first.real() if first.quant else first.data
     limits = [const.data if const is not None else None for const in (*inputs[1:3], None, None)]
+    shapes = [limit.shape for limit in limits if limit is not None]
+    sized(broadcast(data.shape, *shapes), data.itemsize)
     if limits[0] is not None:
         data = np.maximum(data, limits[0])
     if limits[1] is not None:
@@ -87,8 +91,8 @@ VALUE_FOLDERS: dict[str, Folder] = {
     "Div": _arithmetic(_divide),
     "Mod": _arithmetic(_modulo),
     "Pow": _arithmetic(np.power),
-    "Min": _arithmetic(lambda *values: np.asarray(np.min(np.broadcast_arrays(*values), 0))),
-    "Max": _arithmetic(lambda *values: np.asarray(np.max(np.broadcast_arrays(*values), 0))),
+    "Min": _arithmetic(lambda *values: reduce(np.minimum, values)),
+    "Max": _arithmetic(lambda *values: reduce(np.maximum, values)),
     "Neg": _arithmetic(np.negative),
     "Abs": _arithmetic(np.abs),
     "Floor": _arithmetic(np.floor),

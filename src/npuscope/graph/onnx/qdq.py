@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.graph.onnx.constants import Const, QuantType, dequantized, quant_type, quantized
-from npuscope.graph.onnx.fold import FOLDERS, fold
+from npuscope.graph.onnx.fold import FOLDERS, Computing
 from npuscope.graph.onnx.nodes import Node, Source
 from npuscope.graph.onnx.tensors import TYPE_NAMES
 from npuscope.text import safe_terminal
@@ -46,7 +46,7 @@ def _default_type(node: Node, data: Const | None) -> str:
     return TYPE_NAMES.get(node.integer("output_dtype", 0), "uint8")
 
 
-def fold_constants(source: Source) -> Source:
+def fold_constants(source: Source, computing: Computing) -> Source:
     """Compute what needs no activation: constants stay quantized behind a DequantizeLinear."""
     constants = dict(source.constants)
     nodes: list[Node] = []
@@ -57,21 +57,24 @@ def fold_constants(source: Source) -> Source:
         if not complete or node.output in outputs or len(node.outputs) > 1:
             nodes.append(node)
         elif node.kind in (QUANTIZE, DEQUANTIZE):
-            constants[node.output] = _fold_qdq(node, constants)
+            constants[node.output] = _fold_qdq(node, constants, computing)
         elif node.kind in FOLDERS:
-            constants[node.output] = fold(node, known)
+            constants[node.output] = computing.fold(node, known)
         else:
             nodes.append(node)
     return replace(source, nodes=tuple(nodes), constants=constants)
 
 
-def _fold_qdq(node: Node, constants: dict[str, Const]) -> Const:
+def _fold_qdq(node: Node, constants: dict[str, Const], computing: Computing) -> Const:
     data = constants.get(node.input(0))
     if data is None:
         raise ModelError("input 0 is missing", where=node.origin)
     convert = quantized if node.kind == QUANTIZE else dequantized
     try:
-        return convert(data, node_type(node, constants))
+        computing.computed.check(data.data.shape, 1 if node.kind == QUANTIZE else 0)
+        result = convert(data, node_type(node, constants))
+        computing.take(result, (data,))
+        return result
     except NpuscopeError as error:
         error.where = error.where or node.origin
         raise

@@ -20,7 +20,7 @@ from npuscope.graph.onnx.convert_values import clamp_of
 from npuscope.graph.onnx.converters import CONVERTERS
 from npuscope.graph.onnx.expand import expand
 from npuscope.graph.onnx.file import parse
-from npuscope.graph.onnx.fold import FOLDERS, fold
+from npuscope.graph.onnx.fold import FOLDERS, Computing
 from npuscope.graph.onnx.integer import expand_integer
 from npuscope.graph.onnx.layout import CHANNEL_LAST, Shape, plain
 from npuscope.graph.onnx.nodes import Input, Node, Source, check_single_assignment
@@ -42,12 +42,13 @@ def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     source = parse(data, path)
     source = expand(source)
     source = expand_integer(source)
-    source = fold_constants(source)
+    computing = Computing(source.constants.values())
+    source = fold_constants(source, computing)
     source = rewrite(source)
     source = tidy(source)
     source = fold_batch_norm(source)
     check_single_assignment(source)
-    return OnnxReader(source, path.stem, pins).run()
+    return OnnxReader(source, path.stem, pins, computing).run()
 
 
 class OnnxReader:
@@ -57,8 +58,9 @@ class OnnxReader:
     they were dequantized from, for as long as nobody needs the floats.
     """
 
-    def __init__(self, source: Source, name: str, pins: Pins) -> None:
+    def __init__(self, source: Source, name: str, pins: Pins, computing: Computing) -> None:
         self.source = source
+        self.computing = computing
         self.pins = pins
         self.builder = Builder(name, Numerics.QDQ)
         self.graph = self.builder.graph
@@ -239,5 +241,5 @@ class OnnxReader:
         )
         if not complete or node.kind not in FOLDERS or len(node.outputs) > 1:
             return False
-        self.constants[node.output] = fold(node, inputs)
+        self.constants[node.output] = self.computing.fold(node, inputs)
         return True

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.bounded_file import opened
 from npuscope.errors import FileError, ModelError
 from npuscope.graph.int4 import unpack_int4, unpack_uint4
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_RANK, check_count
@@ -103,11 +104,11 @@ class TensorReader:
         self.external_bytes += length
         check_count(self.external_bytes, MAX_FILE_BYTES, "bytes of external data")
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 file.seek(offset)
                 return file.read(length)
-        except OSError as error:
-            raise FileError(f"external data: {error.strerror}", where=label) from None
+        except FileError as error:
+            raise FileError(f"external data: {error.message}", where=label) from None
 
     def _inside(self, location: str, label: str) -> Path:
         """The external file; it must lie in the model's folder, links included."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from npuscope.bounded_file import TRACE
 from npuscope.errors import FileError
 from npuscope.manycore.adapters.flat import FlatTable, root
 from npuscope.manycore.adapters.host_runs import (
@@ -26,7 +27,6 @@ from npuscope.profile.model import Provenance
 from npuscope.text import safe_terminal
 
 IDENTIFIER = b"ED00"
-_LIMIT = 256 << 20
 _KNOWN_VERSION = 0
 _LATEST_NS = (1 << 62) - 1
 _RUN = "Method::execute"
@@ -52,7 +52,7 @@ def _root_at(data: bytes) -> int | None:
 
 
 def read(source: Source, companions: Companions) -> Sheet:
-    data = source.read(_LIMIT)
+    data = source.read(TRACE)
     start = _root_at(data)
     if start is None:
         raise FileError("no ETDump: the identifier ED00 is missing", where=source.place)

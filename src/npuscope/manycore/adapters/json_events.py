@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from npuscope.bounded_file import opened
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
@@ -38,13 +39,9 @@ class EventReader:
         self._json = json.JSONDecoder(parse_constant=_no_constant)
 
     def __iter__(self) -> Iterator[Event]:
-        try:
-            with self.path.open("rb") as file:
-                self._file: IO[bytes] = file
-                yield from self._events()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise FileError(f"cannot be read: {reason}", where=self._place("")) from error
+        with opened(self.path) as file:
+            self._file: IO[bytes] = file
+            yield from self._events()
 
     def _events(self) -> Iterator[Event]:
         self._enter()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.adapters.model import OpRow, PortWait, Sheet, ThreadSpan, Totals
 from npuscope.manycore.adapters.qaic_names import parse_details
-from npuscope.manycore.adapters.source import Companions, Source, read_bytes
+from npuscope.manycore.adapters.source import Companions, Source
 from npuscope.manycore.opstats import model as opstats
 from npuscope.manycore.records import UTIMER_HZ
 from npuscope.manycore.stats import Stats
@@ -15,7 +16,6 @@ from npuscope.profile.model import Provenance
 
 MAGIC = b"OSBSTAT1"
 PROGRAM = "programqpc.bin"
-_LIMIT, _PROGRAM_LIMIT = 2 << 30, 16 << 30
 _PER_US = UTIMER_HZ / 1e6
 
 
@@ -34,8 +34,8 @@ def read(source: Source, companions: Companions) -> Sheet:
             where=source.place,
             hint=f"name it with --qpc, or put {PROGRAM} beside the buffer",
         )
-    layout = read_layout(read_bytes(program, _PROGRAM_LIMIT))
-    data = source.read(_LIMIT)
+    layout = read_layout(read_bytes(program, CORE_PROGRAM))
+    data = source.read(CORE_BUFFER)
     stats = read_buffer(data, layout, source.path.stem, ignore_uuid=companions.ignore_uuid)
     return sheet_of_stats(stats, source.path.name)
 

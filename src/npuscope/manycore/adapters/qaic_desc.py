@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.adapters.descriptors import Message, decode_by, read_schema
 from npuscope.manycore.adapters.model import OpRow, Sheet
 from npuscope.manycore.adapters.qaic_names import ENGINES
-from npuscope.manycore.adapters.source import Companions, Source, read_bytes
+from npuscope.manycore.adapters.source import Companions, Source
 from npuscope.manycore.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.manycore.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
 from npuscope.profile.model import Provenance
@@ -24,7 +25,6 @@ from npuscope.text import safe_terminal
 
 OPSTATS_DESC = "opstatsdesc.bin"
 _ROOT = ".aicopstatsdesc.OpstatsDescriptor"
-_LIMIT = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def read(source: Source, companions: Companions) -> Sheet:
 def _parts(source: Source) -> tuple[NetworkDesc | None, bytes | None, tuple[str, ...]]:
     """The two descriptors of a container, or the one that the file is."""
     if source.path.name == OPSTATS_DESC:
-        return None, source.read(_LIMIT), ()
+        return None, source.read(DESCRIPTOR), ()
     if source.path.name == NETWORK_DESC:
-        return decode_networkdesc(source.read(_LIMIT)), None, ()
+        return decode_networkdesc(source.read(DESCRIPTOR)), None, ()
     qpc: Qpc = read_qpc_file(source.path)
     data = qpc.get(NETWORK_DESC)
     return (
@@ -112,7 +112,7 @@ def _from_newer(
             hint="give the FileDescriptorSet of your SDK with --descriptors",
         )
     place = safe_terminal(str(companions.descriptors))
-    schema = read_schema(read_bytes(companions.descriptors, _LIMIT), place)
+    schema = read_schema(read_bytes(companions.descriptors, DESCRIPTOR), place)
     found = decode_by(schema, _ROOT, data, f"{source.place}, {OPSTATS_DESC}")
     metadata = _dict(found.get("opstats_metadata"))
     parts = _list(metadata.get("specialization_metadata"))

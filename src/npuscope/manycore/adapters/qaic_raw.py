@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from npuscope.bounded_file import CORE_BUFFER, RESULT, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.adapters.model import Sheet
 from npuscope.manycore.adapters.osb import MAGIC, sheet_of_stats
-from npuscope.manycore.adapters.source import Companions, Source, read_bytes
+from npuscope.manycore.adapters.source import Companions, Source
 from npuscope.manycore.buffer_check import checked
 from npuscope.manycore.buffer_ops import op_index
 from npuscope.manycore.container_json import Node, parse
@@ -27,7 +28,6 @@ from npuscope.text import safe_terminal
 _NAME = re.compile(r"aiccyclecounts[^/]{0,100}\.bin")
 _INFERENCE = re.compile(r"-inf-(\d{1,18})-")
 _TYPE = re.compile(r"[<>]?[uif][1248]|V\d{1,6}", re.ASCII)
-_LIMIT, _LAYOUT_LIMIT = 2 << 30, 256 << 20
 _MOST_FIELDS, _MOST_SECTIONS = 200, 100
 
 
@@ -45,7 +45,7 @@ def read(source: Source, companions: Companions) -> Sheet:
             hint="let the vendor's tool decode it and give its summary or trace, or describe "
             "the records yourself (--raw-layout, docs/opstats_adapters.md)",
         )
-    stats = _stats(source, read_bytes(companions.layout, _LAYOUT_LIMIT), str(companions.layout))
+    stats = _stats(source, read_bytes(companions.layout, RESULT), str(companions.layout))
     return sheet_of_stats(
         stats, source.path.name, adapter="qaic-raw", provenance=Provenance.VENDOR_FILE
     )
@@ -53,7 +53,7 @@ def read(source: Source, companions: Companions) -> Sheet:
 
 def _stats(source: Source, description: bytes, name: str) -> Stats:
     layout = layout_from_json(description)
-    data = source.read(_LIMIT)
+    data = source.read(CORE_BUFFER)
     found = dict(_sections(parse(description, safe_terminal(name)), data, source.place))
     if SectionId.THREAD_INF not in found:
         raise FileError(

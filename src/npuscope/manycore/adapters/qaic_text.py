@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.manycore.adapters.model import OpRow, PortWait, Sheet, ThreadSpan, Totals
 from npuscope.manycore.adapters.qaic_names import parse_details
@@ -14,7 +15,6 @@ from npuscope.manycore.records import UTIMER_HZ
 from npuscope.profile.model import Provenance
 from npuscope.text import safe_terminal
 
-_LIMIT = 64 << 20
 _PER_US = UTIMER_HZ / 1e6
 _COLUMNS = re.compile(r" {2,}")
 _NUMBER = r"(\d{1,20})"
@@ -50,7 +50,7 @@ def probe(source: Source) -> int:
 
 def read(source: Source, companions: Companions) -> Sheet:
     draft = _Draft(source.place)
-    lines = source.read(_LIMIT).decode("utf-8", "replace").split("\n")
+    lines = source.read(REPORT).decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
         if line.startswith("Specialization:") and draft.network:
             draft.others = [

@@ -6,7 +6,6 @@ vendor's host trace holds is not documented; slices, instants and names of any s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, DecimalException
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.bounded_file import TRACE, parse_json, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.opstats.trace_rows import HOST_PID
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import Args, TraceBuilder
 from npuscope.trace_model import floats, ints, texts
 
-_LARGEST = 256 << 20
 # Microseconds of UTC in 2001: less is the time of some other clock.
 _UTC_FROM_NS = 10**18
 _LATEST_NS = 1 << 62
@@ -67,14 +66,11 @@ def read_host_trace(path: str | Path) -> HostTrace:
 
 
 def _document(path: Path, place: str) -> tuple[list[dict[str, Any]], int]:
-    with path.open("rb") as file:
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise FileError(f"more than {_LARGEST >> 20} MiB", where=place)
+    data = read_bytes(path, TRACE)
     try:
         # Microseconds of UTC with three digits behind the point do not fit a double.
-        whole = json.loads(data, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
+        whole = parse_json(data, parse_float=Decimal)
+    except ValueError as error:
         raise FileError(f"no JSON: {error}", where=place) from None
     other = whole.get("otherData") if isinstance(whole, dict) else None
     events = whole.get("traceEvents") if isinstance(whole, dict) else whole

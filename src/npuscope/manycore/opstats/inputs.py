@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from npuscope.bounded_file import CORE_BUFFER, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.manycore.buffer import read_buffer
 from npuscope.manycore.buffer_format import HEADER, MAGIC, read_header
@@ -24,7 +25,6 @@ _NAME = re.compile(
     rf"aic-profiling-program-{_NUMBER}-activation-{_NUMBER}-inf-{_NUMBER}"
     r"-(?P<network>.+)-aiccyclecounts(?P<rest>_[^/]*)?\.bin"
 )
-_LARGEST = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,7 @@ def _parsed(path: Path) -> BufferFile | None:
 
 def is_own(file: BufferFile) -> bool:
     """Whether it is of our format; the vendor's are called the same."""
-    with file.path.open("rb") as handle:
-        return handle.read(len(MAGIC)) == MAGIC
+    return read_head(file.path, len(MAGIC)) == MAGIC
 
 
 def of_program(
@@ -82,8 +81,7 @@ def of_program(
 
 
 def device_of(file: BufferFile) -> int:
-    with file.path.open("rb") as handle:
-        head = handle.read(HEADER.size)
+    head = read_head(file.path, HEADER.size)
     try:
         return read_header(head).device
     except FileError as error:
@@ -104,10 +102,7 @@ class BufferReader:
     _indices: dict[int, OpIndex] | None = None
 
     def read(self, file: BufferFile) -> Stats:
-        size = file.path.stat().st_size
-        if size > _LARGEST:
-            raise FileError(f"{size} bytes, more than {_LARGEST >> 30} GiB", where=file.place)
-        data = file.path.read_bytes()
+        data = read_bytes(file.path, CORE_BUFFER)
         try:
             return read_buffer(data, self.layout, file.path.stem, ignore_uuid=self.ignore_uuid)
         except FileError as error:

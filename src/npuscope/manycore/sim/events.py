@@ -7,11 +7,14 @@ from heapq import heappop, heappush
 from math import inf
 
 from npuscope.errors import InternalError, TargetError
+from npuscope.manycore.records import UTIMER_HZ
 from npuscope.manycore.sim.conditions import Conditions
 from npuscope.manycore.sim.fabric import Fabric, Flow
 from npuscope.manycore.sim.plan import NO_CHANNEL, Plan, Task
 from npuscope.text import safe_terminal
 
+# Ten minutes: what takes longer is a slip in a figure, and its steps would have no end.
+_LATEST_TICKS = 600 * UTIMER_HZ
 _ISSUE, _DONE, _BEGIN_FLOW, _FLOWS = range(4)
 
 
@@ -80,6 +83,12 @@ class _Run:
         return self._line
 
     def _push(self, when: float, what: int, item: int) -> None:
+        if when > _LATEST_TICKS:
+            raise TargetError(
+                f"one inference takes more than {_LATEST_TICKS / UTIMER_HZ:,.0f} s of the "
+                "machine's time",
+                hint="sizes in the program, or rates of the machine, are out of all proportion",
+            )
         self._sequence += 1
         heappush(self._heap, (when, self._sequence, what, item))
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuscope.bounded_file import REPORT, read_bytes
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
-MAX_BYTES = 32 << 20
 MAX_LINES = 200_000
 # Real lines end before 4,000 characters; patterns are only tried on lines of a sane length.
 MAX_LINE = 1 << 16
@@ -54,29 +54,12 @@ def read_lines(path: str | Path) -> tuple[Line, ...]:
 
 def read_text(path: str | Path) -> str:
     """The whole file as text; PowerShell redirects as UTF-16, consoles in old code pages."""
-    data = _bytes(Path(path))
+    data = read_bytes(path, REPORT)
     if data.startswith(_UTF16):
         return data.decode("utf-16", errors="replace")
     if b"\0" in data:
         raise FileError(f"is not text: byte {data.index(0)} is zero", where=str(path))
     return data.decode("utf-8-sig", errors="replace")
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            what = "is not a regular file" if path.exists() else "no such file"
-            raise FileError(what, where=str(path))
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise FileError(
-                f"has {size:,} bytes, a report has at most {MAX_BYTES:,}", where=str(path)
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError:  # a null character in the path
-        raise FileError("this is not a path") from None
 
 
 def split_lines(text: str, where: str) -> tuple[Line, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.program.inspectors.sample import Found, Sample, plain
 
@@ -185,15 +186,13 @@ def is_raw_image(sample: Sample) -> bool:
 
 def inspect_raw_image(sample: Sample) -> Found:
     used, end, at = 0, 0, 0
-    try:
-        with sample.path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                places = np.flatnonzero(np.frombuffer(chunk, np.uint8))
-                used += len(places)
-                end = at + int(places[-1]) + 1 if len(places) else end
-                at += len(chunk)
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(sample.path)) from None
+    check_size(sample.path, sample.size, CORE_BUFFER)
+    with opened(sample.path) as file:
+        while chunk := file.read(_CHUNK):
+            places = np.flatnonzero(np.frombuffer(chunk, np.uint8))
+            used += len(places)
+            end = at + int(places[-1]) + 1 if len(places) else end
+            at += len(chunk)
     summary = {"nonzero_bytes": used, "last_nonzero": end, "md5": sample.digest()}
     ignored = (f"bytes 0-{sample.size}",) if sample.size else ()
     return Found("", summary, plain({"bytes": sample.size}), ignored)

@@ -48,7 +48,7 @@ def is_c_info(sample: Sample) -> bool:
 def inspect_c_info(sample: Sample) -> Found:
     record = sample.document
     nodes = _epoch_nodes(record)
-    kinds = Counter(node.get("mapping") for node in nodes)
+    kinds = Counter(_text(node.get("mapping")) for node in nodes)
     estimates = _dicts(record, "power_estimates")
     summary = {
         "flavour": _flavour(record),

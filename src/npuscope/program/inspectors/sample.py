@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import REPORT, opened, read_head
 from npuscope.errors import FileError
 from npuscope.machine.lenient_json import LenientJson, read_json
-from npuscope.program.generate_report.lines import MAX_BYTES, Line, read_text, split_lines
+from npuscope.program.generate_report.lines import Line, read_text, split_lines
 
 _HEAD_BYTES = 1 << 16
-_MAX_JSON_BYTES = 64 << 20
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Control characters that text files do not hold; tab, newline, return and escape they may.
 _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
@@ -42,8 +42,7 @@ class Sample:
                 what = "is not a regular file" if self.path.exists() else "no such file"
                 raise FileError(what, where=str(path))
             self.size = self.path.stat().st_size
-            with self.path.open("rb") as file:
-                self.head = file.read(_HEAD_BYTES)
+            self.head = read_head(self.path, _HEAD_BYTES)
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
         except ValueError:  # a null character in the path
@@ -58,7 +57,7 @@ class Sample:
     @cached_property
     def text(self) -> str:
         """The whole text; empty for what is none, so that detectors need not ask."""
-        if not self.is_text or self.size > MAX_BYTES:
+        if not self.is_text or self.size > REPORT.most_bytes:
             return ""
         return read_text(self.path)
 
@@ -73,15 +72,7 @@ class Sample:
 
     @cached_property
     def json(self) -> LenientJson:
-        if self.size > _MAX_JSON_BYTES:
-            limit = f"{_MAX_JSON_BYTES:,}"
-            raise FileError(
-                f"has {self.size:,} bytes of JSON, at most {limit}", where=str(self.path)
-            )
-        try:
-            return read_json(self.path)
-        except ValueError as error:  # digits without end
-            raise FileError(f"is not valid JSON: {error}", where=str(self.path)) from None
+        return read_json(self.path)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -98,12 +89,9 @@ class Sample:
 
     def digest(self, name: str = "md5") -> str:
         """A fingerprint for telling files apart; nothing depends on it for safety."""
-        try:
-            with self.path.open("rb") as file:
-                made = hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False))
-            return made.hexdigest()
-        except OSError as error:
-            raise FileError(f"cannot be read: {error.strerror}", where=str(self.path)) from None
+        with opened(self.path) as file:
+            made = hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False))
+        return made.hexdigest()
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npuscope.bounded_file import SOURCE, read_text
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
@@ -29,8 +30,6 @@ from npuscope.program.network_c.read_software import KERNELS, Images, SoftwareRe
 from npuscope.program.network_c.read_units import UnitReader, engines
 
 _TABLES = ("Input", "Output", "Internal")
-# Far beyond the largest network seen (some MB): a file above it is no network.c.
-_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def read_network_c(
     """`images` are the bytes of parameter pools by pool name, or what finds them; `known` are
     buffers that another file tells of, with their lives."""
     path = Path(path)
-    text = _text(path)
+    text = read_text(path, SOURCE, errors="replace")
     symbols = relative_symbols(text, pools_of(text))
     source = parse_source(with_addresses(text, symbols), str(path))
     header = read_header(source.comments)
@@ -84,15 +83,6 @@ def read_network_c(
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise FileError(f"a part of it cannot be understood ({error})", where=str(path)) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise FileError("is too large for a network.c", where=str(path))
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 @dataclass(slots=True)

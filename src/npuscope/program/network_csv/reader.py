@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from npuscope.bounded_file import REPORT, read_text
 from npuscope.errors import FileError
 from npuscope.program.network_csv.layout import (
     BANDWIDTH,
@@ -29,7 +30,7 @@ from npuscope.text import safe_terminal
 
 
 def read_network_csv(path: str | Path) -> NetworkCsv:
-    lines = _Lines(str(path), _read(Path(path)).splitlines())
+    lines = _Lines(str(path), read_text(path, REPORT, encoding="utf-8-sig").splitlines())
     pools, ports = _columns(lines)
     rows = [_epoch_row(lines, cells, pools, ports) for cells in lines.section()]
     sums = {cells[0]: _sums(lines, cells, pools) for cells in lines.section()}
@@ -38,15 +39,6 @@ def read_network_csv(path: str | Path) -> NetworkCsv:
     uses = tuple(_use(lines, cells) for cells in lines.section())
     summary = tuple(_figure(lines, cells) for cells in lines.section())
     return NetworkCsv(tuple(rows), sums[TOTAL], sums[BANDWIDTH], uses, summary)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise FileError(f"is not text: byte {error.start}", where=str(path)) from None
 
 
 class _Lines:

@@ -1,0 +1,202 @@
+"""The one way by which files are read: regular files only, no larger than such a file can be,
+with values that are neither nested without end nor digits without end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any
+
+from npuscope.errors import FileError
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a file is read as: its name in a sentence, and the most bytes that one can have."""
+
+    name: str
+    most_bytes: int
+
+
+# Each limit is far beyond the largest file of its kind that was seen.
+MODEL = Kind("a model", 512 << 20)
+MACHINE = Kind("a machine file", 4 << 20)
+SWEEP = Kind("a sweep file", 1 << 20)
+FIRMWARE_MAP = Kind("a firmware map", 1 << 20)
+VENDOR_JSON = Kind("a JSON file of a compiler", 64 << 20)
+RESULT = Kind("a saved result", 256 << 20)
+PROGRAM = Kind("a program.json", 256 << 20)
+STORE = Kind("the store of a sweep", 256 << 20)
+REPORT = Kind("a report", 64 << 20)
+SOURCE = Kind("a C source", 256 << 20)
+ASSEMBLY = Kind("an assembly text", 64 << 20)
+BLOBS = Kind("a file of blobs", 256 << 20)
+POOL_IMAGE = Kind("an image of a pool", 256 << 20)
+LOADABLE = Kind("a loadable image", 512 << 20)
+ARRAY = Kind("a .npy array", 512 << 20)
+TRACE = Kind("a trace", 256 << 20)
+CORE_PROGRAM = Kind("a many-core program", 4 << 30)
+DESCRIPTOR = Kind("a descriptor of a many-core program", 512 << 20)
+CORE_BUFFER = Kind("a stats buffer", 2 << 30)
+OWN = Kind("a file of npuscope's own", 256 << 20)
+
+MOST_DEPTH = 64  # lists and tables in one another; vendor files have up to 12
+MOST_BITS = 128  # of a whole number; real ones have at most 64
+_CHUNK = 1 << 20
+# What numpy raises on headers that are damaged, or claim more than there is.
+_NO_ARRAY = (ValueError, TypeError, OverflowError, SyntaxError, EOFError, TokenError, MemoryError)
+# Opening a pipe must not wait for a writer, opening a terminal must not adopt it.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_FLAGS |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextlib.contextmanager
+def opened(path: str | Path, *, hint: str = "") -> Iterator[io.BufferedReader]:
+    """A regular file, to be read part by part; whoever reads keeps what is read bounded."""
+    try:
+        with os.fdopen(_regular(path, hint), "rb") as file:
+            yield file
+    except OSError as error:
+        raise _unreadable(path, error, hint) from None
+
+
+def _regular(path: str | Path, hint: str) -> int:
+    """The number of an open file, whose kind was looked at behind the name."""
+    try:
+        handle = os.open(path, _FLAGS)
+    except ValueError:  # a null character in the path
+        raise FileError("this is not a path", where=str(path), hint=hint) from None
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise FileError("is not a regular file", where=str(path), hint=hint)
+
+
+def _unreadable(path: str | Path, error: OSError, hint: str) -> FileError:
+    reason = error.strerror or type(error).__name__
+    return FileError(f"cannot be read: {reason}", where=str(path), hint=hint)
+
+
+def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
+    """The whole content."""
+    with opened(path, hint=hint) as file:
+        size = os.fstat(file.fileno()).st_size
+        check_size(path, size, kind, hint=hint)
+        data = file.read(size)
+        # Files of /proc say 0, and a file may grow while it is read.
+        while more := file.read(_CHUNK):
+            data += more
+            check_size(path, len(data), kind, hint=hint)
+        return data
+
+
+def check_size(path: str | Path, size_bytes: int, kind: Kind, *, hint: str = "") -> None:
+    """For those who read part by part, too."""
+    if size_bytes > kind.most_bytes:
+        raise FileError(
+            f"has {size_bytes:,} bytes, {kind.name} has at most {kind.most_bytes:,}",
+            where=str(path),
+            hint=hint,
+        )
+
+
+def read_head(path: str | Path, count: int) -> bytes:
+    """The first bytes, fewer where the file is shorter."""
+    with opened(path) as file:
+        return file.read(count)
+
+
+def read_text(
+    path: str | Path, kind: Kind, *, encoding: str = "utf-8", errors: str = "strict", hint: str = ""
+) -> str:
+    data = read_bytes(path, kind, hint=hint)
+    try:
+        return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors=errors).read()
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not text: byte {error.start}", where=str(path), hint=hint) from None
+
+
+def read_toml(path: str | Path, kind: Kind) -> dict[str, Any]:
+    data = read_bytes(path, kind)
+    try:
+        return parse_toml(data.decode("utf-8"))
+    except ValueError as error:
+        raise FileError(
+            f"is not valid TOML: {safe_terminal(str(error))}", where=str(path)
+        ) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text; a ValueError says in one line why there is none."""
+    table: dict[str, Any] = _bounded(tomllib.loads, text)
+    return table
+
+
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """The value of a JSON text; a ValueError says in one line why there is none."""
+    return _bounded(json.loads, text, **options)
+
+
+def read_array(path: str | Path) -> np.ndarray:
+    """One array of a .npy file, whose header must not claim more than the file holds."""
+    import numpy as np
+
+    data = read_bytes(path, ARRAY)
+    if data[:4] == b"PK\x03\x04":
+        raise FileError("holds several arrays, expected one .npy", where=str(path))
+    try:
+        found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except _NO_ARRAY as error:
+        reason = safe_terminal(str(error).partition("\n")[0][:200])
+        raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None
+    return np.asarray(found)
+
+
+def _bounded(parse: Any, text: str | bytes, **options: Any) -> Any:
+    try:
+        value = parse(text, **options)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:  # of int(), which reads no more than some thousand digits
+        raise ValueError("a number is too long") from None
+    fault = excess(value)
+    if fault:
+        raise ValueError(fault)
+    return value
+
+
+def excess(value: Any) -> str:
+    """What of a value is beyond all measure; "" where all is within."""
+    level, depth = [value], 0
+    while level:
+        below: list[Any] = []
+        for entry in level:
+            kind = type(entry)
+            if kind is dict:
+                below.extend(entry.values())
+            elif kind is list:
+                below.extend(entry)
+            elif kind is int and entry.bit_length() > MOST_BITS:
+                return "a number is too long"
+        level, depth = below, depth + 1
+        if depth > MOST_DEPTH + 1:
+            return "nested too deeply"
+    return ""
