@@ -30,6 +30,8 @@ SERVING_ALL = (
     "bounded_file",
     "child",
     "errors",
+    "options",
+    "shown",
     "text",
     "trace_builder",
     "trace_model",
@@ -37,7 +39,17 @@ SERVING_ALL = (
     "whole_file",
     "work_folder",
 )
-BESIDE_CLI = ("api", "demo")
+BESIDE_CLI = (
+    "__main__",
+    "api",
+    "api_advice",
+    "api_boards",
+    "api_files",
+    "api_nouns",
+    "api_runs",
+    "demo",
+    "installed",
+)
 
 
 def imported(path: Path) -> Iterator[str]:

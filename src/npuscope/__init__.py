@@ -62,6 +62,8 @@ _NOUNS = {
     "Profile": "npuscope.profile.model",
     "Finding": "npuscope.rules.finding",
 }
+# Packages and modules with a verb's name; they are callable.
+_PACKAGES = ("demo", "profile", "rules")
 __all__ = [
     "Finding",
     "Graph",
@@ -127,6 +129,8 @@ class _House(types.ModuleType):
 def __getattr__(name: str) -> Any:
     if name in _NOUNS:
         return getattr(import_module(_NOUNS[name]), name)
+    if name in _PACKAGES:
+        return import_module(f"npuscope.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'npuscope' has no attribute '{name}'")
     return getattr(import_module("npuscope.api"), name)

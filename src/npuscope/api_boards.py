@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from npuscope.building import Build, Options, Source, build
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.options import DEFAULT_ADDRESS, verb
+from npuscope.shown import Shown
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files, write_whole
 
@@ -324,13 +325,17 @@ def _numbers(given: str | Iterable[int] | None, option: str) -> frozenset[int] |
     return frozenset(int(word) for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class CoreBuild:
+@dataclass(frozen=True, slots=True, repr=False)
+class CoreBuild(Shown):
     """A program for many cores, its machine, and its file if one was written."""
 
     program: CoreProgram
     machine: CoreMachine
     file: Path | None
+
+    def told(self) -> str:
+        layout = self.program.layout
+        return f"{layout.network} on {layout.cores} cores of {self.machine.name}"
 
 
 @verb

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.bounded_file import ASSEMBLY, BLOBS, read_bytes, read_text
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.options import verb
+from npuscope.shown import Shown
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_whole
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["asm", "checklist", "disasm", "doctor", "inspect", "machines", "rules"]
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection(Shown):
     """What a file is; of a runtime-loadable image also itself, and what was asked about it."""
 
     identity: Identity
@@ -43,6 +44,9 @@ class Inspection:
     @property
     def summary(self) -> dict[str, Any]:
         return self.identity.summary
+
+    def told(self) -> str:
+        return f"{self.kind} {self.identity.version}".rstrip()
 
 
 @verb
@@ -97,8 +101,8 @@ def _image(
     return Inspection(found, image, differences, fitting)
 
 
-@dataclass(frozen=True, slots=True)
-class Disassembly:
+@dataclass(frozen=True, slots=True, repr=False)
+class Disassembly(Shown):
     """Blobs by name, and their text."""
 
     blobs: dict[str, EcBinary]
@@ -107,6 +111,9 @@ class Disassembly:
     @property
     def words(self) -> int:
         return sum(i.words for blob in self.blobs.values() for i in blob.instructions)
+
+    def told(self) -> str:
+        return f"{len(self.blobs)} blobs, {self.words} words"
 
 
 @verb
@@ -175,8 +182,8 @@ def _names(blobs: dict[str, EcBinary]) -> str:
     return safe_terminal(", ".join(blobs))
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
+@dataclass(frozen=True, slots=True, repr=False)
+class Assembled(Shown):
     """A blob, and its bytes."""
 
     blob: EcBinary
@@ -185,6 +192,9 @@ class Assembled:
     @property
     def instructions(self) -> int:
         return len(self.blob.instructions)
+
+    def told(self) -> str:
+        return f"{self.instructions} instructions, {len(self.data)} bytes"
 
 
 @verb

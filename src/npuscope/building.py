@@ -21,6 +21,7 @@ from npuscope.machine.load import (
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Change, changes_of, with_overrides
 from npuscope.program.model import Program
+from npuscope.shown import Shown
 
 if TYPE_CHECKING:
     from npuscope.machine.art_profile import ArtProfile
@@ -54,13 +55,16 @@ class Options(ReadOptions, total=False):
     compiled_from: str | Path | None  # the model of a compiled program
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+@dataclass(frozen=True, slots=True, repr=False)
+class Build(Shown):
     """A network with the machine it was compiled for; a foreign program may come without it."""
 
     graph: Graph | None
     machine: Machine
     program: Program
+
+    def told(self) -> str:
+        return self.program.told()
 
 
 def read_graph(source: Source, options: ReadOptions) -> Graph:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from npuscope.shown import Rows, Shown
+
 # As in pyproject.toml; a test compares them.
 REQUIRED = {
     "numpy": "1.26",
@@ -135,8 +137,8 @@ def _sizes(folder: Path) -> Iterator[int]:
                 yield path.lstat().st_size
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+@dataclass(frozen=True, slots=True, repr=False)
+class Installed(Shown):
     """This installation: what is there, and which parts are complete."""
 
     required: tuple[Package, ...]
@@ -147,6 +149,14 @@ class Installed:
     @property
     def ready(self) -> bool:
         return all(package.is_fine for package in self.required)
+
+    def told(self) -> str:
+        return "ready" if self.ready else "not ready"
+
+    def table(self) -> Rows:
+        """A row a package."""
+        rows = [*self.required, *(package for _, found in self.extras for package in found)]
+        return [{"package": row.name, "version": row.version, "fine": row.is_fine} for row in rows]
 
 
 def installed() -> Installed:

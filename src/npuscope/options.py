@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from npuscope.errors import UsageError
 
@@ -148,8 +148,8 @@ CPUS = ("cortex-m55", "cortex-m33")
 TOOLCHAINS = ("zig", "gcc")
 BOARDS = ("emulated", "stm32n6570-dk")
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
-_MAPPED = {"mark": Mark.MAPPING}
-_TIMED = {"mark": Mark.TIMING}
+_MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
+_TIMED: dict[str, Any] = {"mark": Mark.TIMING}
 
 # Groups that verbs share.
 

@@ -11,6 +11,7 @@ from npuscope.text import html_text, safe_terminal
 if TYPE_CHECKING:
     import pandas
 
+Rows = list[dict[str, Any]]
 _MOST_ROWS = 20
 
 
@@ -22,7 +23,7 @@ class Shown:
     def told(self) -> str:
         raise NotImplementedError
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> Rows:
         return []
 
     def __repr__(self) -> str:
@@ -36,7 +37,7 @@ class Shown:
         return data_frame(self.table())
 
 
-class ShownTuple(tuple[Any, ...], Shown):  # type: ignore[misc]
+class ShownTuple(tuple[Any, ...], Shown):
     """Several values of one kind, shown as one table."""
 
     __slots__ = ()

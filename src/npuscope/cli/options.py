@@ -6,7 +6,7 @@ import argparse
 import re
 import tomllib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
@@ -115,7 +115,7 @@ def without_effect(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
 
 def api_options(args: argparse.Namespace) -> Options:
     """The command line as keyword arguments of the API; what a verb does not take is left out."""
-    found: Options = {**looked_at(args)}
+    found = cast("Options", looked_at(args))
     if "optimization" in vars(args):
         found["optimization"] = args.optimization
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from npuscope.errors import InternalError
 from npuscope.graph.attrs import Attrs
+from npuscope.shown import Rows, Shown
 
 A = TypeVar("A", bound=Attrs)
 
@@ -156,8 +157,11 @@ class Op:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-class Graph:
-    """Ops in execution order, their tensors, and the graph's inputs and outputs."""
+class Graph(Shown):
+    """Ops in execution order, their tensors, and the graph's inputs and outputs.
+
+    It has no file of its own: the model that it was read from is one.
+    """
 
     def __init__(
         self,
@@ -176,6 +180,22 @@ class Graph:
         self.outputs: tuple[str, ...] = tuple(outputs)
         self.numerics = numerics
         self.notes: list[str] = list(notes)
+
+    def told(self) -> str:
+        return f"{self.name}: {len(self.ops)} ops, {len(self.tensors)} tensors"
+
+    def table(self) -> Rows:
+        """A row an op."""
+        return [
+            {
+                "op": op.name,
+                "kind": op.kind,
+                "inputs": list(op.inputs),
+                "outputs": list(op.outputs),
+                "shape": list(self.output_tensor(op).shape),
+            }
+            for op in self.ops
+        ]
 
     def tensor(self, name: str) -> Tensor:
         return self.tensors[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from npuscope.report.export_nodes import (
     tflite_nodes,
 )
 from npuscope.report.figures import label, source_of
+from npuscope.shown import Rows, Shown
 from npuscope.whole_file import write_files
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+@dataclass(frozen=True, slots=True, repr=False)
+class Export(Shown):
     """A model file with what its layers cost, and the files that tell it."""
 
     path: Path
@@ -49,6 +50,13 @@ class Export:
         shown = {node.origin for node in self.nodes}
         placed = sum(cost.ms for origin, cost in self.costs.items() if origin in shown)
         return max(0.0, self.profile.total_ms - placed)
+
+    def told(self) -> str:
+        return f"{self.annotated} of {len(self.nodes)} nodes of {self.path.name} with times"
+
+    def table(self) -> Rows:
+        """A row a layer."""
+        return [{"origin": origin, **asdict(cost)} for origin, cost in self.costs.items()]
 
 
 def subject_of(path: Path, graph: Graph, profile: Profile) -> Export:
