@@ -55,6 +55,11 @@ EXTRAS = (
         "tables",
         {"distributed": "2024.1", "pyarrow": "15"},
     ),
+    Extra(
+        "notebook",
+        "`to_dataframe()` of profiles, findings, comparisons and sweeps, in Python",
+        {"pandas": "2"},
+    ),
 )
 
 

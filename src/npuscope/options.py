@@ -176,7 +176,7 @@ _MACHINE = (
     ),
     _text(
         "art_profile",
-        "pools and compiler options from a profile of the vendor's neural_art.json",
+        "pools, machine and compiler options of a profile in the vendor's neural_art.json",
         "NAME@FILE",
         vendor=("--st-neural-art",),
         **_MAPPED,
@@ -338,7 +338,7 @@ _ESTIMATE = (
     ),
 )
 _PROFILE = (
-    _whole("batch", "samples of every counter (default 1; log: all)"),
+    _whole("batch", "samples of every counter, whose means are told (default 1; log: all)"),
     _flag("full", "every field of every epoch instead of one line", python=False),
     _text("epochs", "only these, e.g. 3,7-12", "LIST", python=False),
     _file("csv", "write a table with a row an epoch"),
@@ -362,21 +362,26 @@ _DEVICE = (
     ),
     _file(
         "cfile",
-        "the build that runs there: network.c or its folder",
+        "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
         flags=("-c", "--cfile"),
         python=False,
     ),
-    _flag("vendor_plan", "count in the passes of the vendor's profiler instead of the fewest"),
+    _flag(
+        "vendor_plan",
+        "count in the passes of the vendor's profiler (a warm-up and three), not the fewest",
+    ),
     _flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
     _SINGLE,
-    _file("log", "keep every counter, for --connect log:FILE"),
+    _file("log", "keep every counter of every inference, for --connect log:FILE"),
 )
 _FIX = (
     _list("only", "rules or fixes, applied whatever they cost", "NAME,..."),
-    _flag("cut", "end the network where the NPU's work ends"),
+    _flag(
+        "cut", "end the network where the NPU's work ends; what the application does then is listed"
+    ),
     _flag("drop_softmax", "end it before a last Softmax"),
-    _flag("integer_io", "integers instead of float at its border"),
-    _flag("everything", "every edit there is, if it helps", flags=("--all",)),
+    _flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
+    _flag("everything", "every edit there is, these three too, if it helps", flags=("--all",)),
 )
 _INPUTS = _list("inputs", "input data; once for every input, in order", "F.npy")
 _SEEDS = _whole("seeds", "random inputs to try (1)", default=1)
@@ -385,13 +390,14 @@ _GATE = (
     *(
         _list(
             name,
-            f"the {name} that a figure may be: total_ms=20, SW=0, internal_ram_bytes=2MiB",
+            f"the {name} that a figure may be: total_ms=20, SW=0, internal_ram_bytes=2MiB, "
+            "findings.error=0",
             "KEY=VALUE",
             flags=(flag,),
         )
         for name, flag in (("most", "--max"), ("least", "--min"))
     ),
-    _file("baseline", "an earlier result or any source: nothing gets worse"),
+    _file("baseline", "JSON of estimate, profile or gate, or any source: nothing gets worse"),
     _text(
         "tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)
     ),
@@ -413,7 +419,11 @@ _COMPARE = (
         )
         for side in ("a", "b")
     ),
-    _text("noise", "least noise of a measured row, e.g. 1% (default 0)", "SHARE"),
+    _text(
+        "noise",
+        "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
+        "SHARE",
+    ),
 )
 _PACKAGE = (
     _file(
@@ -423,17 +433,39 @@ _PACKAGE = (
         flags=("-i", "--input"),
         python=False,
     ),
-    _file("directory", "folder (build)", "DIR", default="build", flags=("-o", "--output")),
-    _text(
-        "name", "name of the files (that of network.c)", "NAME", default="", flags=("-n", "--name")
+    _file(
+        "directory",
+        "where the files go; other files there stay (build)",
+        "DIR",
+        default="build",
+        flags=("-o", "--output"),
     ),
-    _text("cpu", "processor of the board", "", default="cortex-m55", choices=CPUS),
-    _text("toolchain", "compiler of the code", "", default="zig", choices=TOOLCHAINS),
+    _text(
+        "name",
+        "of the files, and of the network on the board (that of network.c)",
+        "NAME",
+        default="",
+        flags=("-n", "--name"),
+    ),
+    _text(
+        "cpu",
+        "processor of the board; cortex-m33 for the emulated one",
+        "",
+        default="cortex-m55",
+        choices=CPUS,
+    ),
+    _text(
+        "toolchain",
+        "compiler of the code; gcc is an installed arm-none-eabi-gcc",
+        "",
+        default="zig",
+        choices=TOOLCHAINS,
+    ),
     _flag("split", "parameters in a file of their own"),
-    _flag("no_secure", "the image runs in the non-secure world"),
-    _flag("gen_c_file", "the image as a C array too"),
+    _flag("no_secure", "for the non-secure world: internal pools lie at 0x24000000 and above"),
+    _flag("gen_c_file", "the image as a C array too: NAME_img_rel.c and .h"),
     _flag("parse_only", "read and check, build nothing", python=False),
-    _flag("no_clean", "keep the files in between in NAME_build"),
+    _flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
     _text("options", "all of these as one PackageOptions", "RECORD", shell=False),
     _file(
         "pack_dir",
@@ -445,20 +477,28 @@ _PACKAGE = (
 )
 _RUN = (
     _file("input", "the same", flags=("-i", "--input"), python=False),
-    _text("board", "where to run", "", default="emulated", choices=BOARDS, python=False),
+    _text(
+        "board",
+        "where to run; stm32n6570-dk prints the commands for a real board",
+        "",
+        default="emulated",
+        choices=BOARDS,
+        python=False,
+    ),
     _text(
         "address", f"places in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]", default=DEFAULT_ADDRESS
     ),
     _text(
         "mode",
-        "comma list of copy, xip, no-flash, no-run, max-speed (copy)",
+        "comma list: copy or xip (execute in place), no-run (load only), "
+        "no-flash and max-speed (for real boards) (copy)",
         "WORDS",
         default="copy",
     ),
-    _text("generation", "of the compiler, for control times", "", default=""),
+    _text("generation", "whose control times count (by the image)", default=""),
     _real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     _real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
-    _whole("batch", "inferences (1)", default=1),
+    _whole("batch", "inferences; times are their mean (1)", default=1),
     _option("inputs", Kind.LIST, "arrays to run on (random)", shell=False),
     _file(
         "cube_ide_dir",
@@ -553,7 +593,12 @@ _CORE_RUN = (
     _whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
 )
 _CORE_PROFILING = (
-    _text("aic_profiling_type", "what to save; nothing if not given", "", choices=PROFILING_TYPES),
+    _text(
+        "aic_profiling_type",
+        "raw_device_stats saves buffers for `opstats`; stats and trace what the host saw",
+        "",
+        choices=PROFILING_TYPES,
+    ),
     _file(
         "aic_profiling_out_dir",
         "where to; the folder must exist (the current one)",
@@ -1084,12 +1129,12 @@ def _wrong_keyword(function: str, given: str) -> UsageError:
     where = f"npuscope.{function}"
     if shell in keywords(function):
         return UsageError(f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}")
-    near = difflib.get_close_matches(given, sorted(keywords(function)), n=2)
-    if users and not near:
+    if users:
         return UsageError(
             f"'{given}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
         )
-    hint = f"did you mean {' or '.join(near)}?" if near else f"help({where}) lists what is possible"
+    near = difflib.get_close_matches(given, sorted(keywords(function)), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
     return UsageError(f"unknown option '{given}'", where=where, hint=hint)
 
 
@@ -1103,13 +1148,16 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     words = list(words)
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     known = [s for o in _of_command(name) for s in o.spellings if o.shell]
-    near = difflib.get_close_matches(flag, known, n=2) if flag else []
     users = [verb for verb, row in VERBS.items() if flag in _spellings(row)]
+    if not users and not flag.startswith("--"):  # -O3
+        flag = flag[:2]
+        users = [verb for verb, row in VERBS.items() if flag in _spellings(row)]
+    near = difflib.get_close_matches(flag, known, n=1) if flag else []
     hint = f"`npuscope {name} --help` lists what is possible"
-    if near:
-        hint = f"did you mean {' or '.join(near)}?"
-    elif users:
+    if users:
         hint = f"{flag} is an option of {_some(users)}"
+    elif near:
+        hint = f"did you mean {near[0]}?"
     return UsageError(f"unrecognized arguments: {' '.join(words)}", hint=hint)
 
 

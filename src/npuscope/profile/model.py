@@ -154,6 +154,8 @@ UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile(Shown):
+    """Runs of a Program: time and counters by epoch, memory, and where each number came from."""
+
     program_hash: str
     model: ModelInfo
     machine: MachineInfo
@@ -173,7 +175,7 @@ class Profile(Shown):
         return 1000.0 / self.total_ms if self.total_ms else 0.0
 
     def told(self) -> str:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in self.counts.items() if number)
+        kinds = ", ".join(f"{n} {k}" for k, n in self.counts.items() if n and k != "blobs")
         name = self.model.file or "?"
         source = self.runs[0].source.value if self.runs else "no run"
         return f"{name}: {self.total_ms:.3f} ms ({source}), {kinds}"

@@ -31,7 +31,9 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Shown):
-    """`epoch` is None for findings about the model file or the whole run.
+    """What a rule has to say: evidence, cause, and the fixes with their predicted gain.
+
+    `epoch` is None for findings about the model file or the whole run.
 
     `evidence` always has `value` and `limit`; `ops` are source ops, `since` and `until`
     generations, empty where there is no bound.
