@@ -30,7 +30,8 @@ _BLOCK = re.compile(r"(<!-- options: ([a-z ]+) -->\n).*?(<!-- end of options -->
 _API_HEAD = """# The Python functions
 
 `import npuscope` gives every verb of the [command line](cli.md) as a function with the same name
-and options, and the five nouns. This page is made from their docstrings by `tools/write_reference.py`.
+and options, and the five nouns. This page is made from their docstrings by
+`tools/write_reference.py`.
 
 ```python
 import npuscope

@@ -6,10 +6,10 @@ keyword is an error with a suggestion. Heavy parts are imported where they are u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, validate
 from npuscope.api_boards import (
@@ -23,26 +23,20 @@ from npuscope.api_boards import (
 from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
 from npuscope.api_nouns import load
 from npuscope.api_runs import compare, export, gate, sweep, sweep_report
-from npuscope.building import (
-    Build,
-    Options,
-    Source,
-    build,
-    machine_for,
-)
 from npuscope.errors import UsageError
-from npuscope.graph.load import load_model
-from npuscope.machine.load import load_machine
 from npuscope.options import verb
-from npuscope.program.model import Program
 from npuscope.whole_file import as_file_error, new_folder, write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
     from npuscope.advice.sensitivity import Sensitivity
     from npuscope.advice.what_if import WhatIf
+    from npuscope.building import Build, Options, ReadOptions, Source
+    from npuscope.graph.model import Graph
+    from npuscope.machine.model import Machine
     from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
+    from npuscope.program.model import Program
     from npuscope.report.build_files import BuildNames
 
 __all__ = [
@@ -85,6 +79,68 @@ __all__ = [
     "validate",
     "what_if",
 ]
+_BUILDING = ("Build", "Options", "Source")
+
+
+def __getattr__(name: str) -> Any:
+    """Types for those who annotate: what they stand in loads numpy."""
+    if name in _BUILDING:
+        from npuscope import building
+
+        return getattr(building, name)
+    raise AttributeError(f"module 'npuscope.api' has no attribute '{name}'")
+
+
+def build(source: Source, options: Options) -> Build:
+    """A network with its machine and its program, from a model or what a compiler made."""
+    from npuscope.building import build as run_build
+
+    return run_build(source, options)
+
+
+def machine_for(options: ReadOptions) -> Machine:
+    """The machine that options name, with the pools and values that they ask for."""
+    from npuscope.building import machine_for as run_machine_for
+
+    return run_machine_for(options)
+
+
+def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The quantized network of a model file.
+
+    In: a .tflite or .onnx file; `shapes` pins open sizes by input name. Out: a Graph.
+
+    >>> npuscope.load_model("model.onnx", {"input": (1, 3, 224, 224)}).ops
+    """
+    from npuscope.graph.load import load_model as run_load_model
+
+    return run_load_model(path, shapes)
+
+
+def load_machine(
+    name: str = "stm32n6",
+    *,
+    generation: str = "4.0",
+    epoch_controller: bool = True,
+    overrides: Mapping[str, object] | None = None,
+    machine_file: str | Path | None = None,
+) -> Machine:
+    """A machine, programmed by compilers of a generation.
+
+    In: its name, or a `machine_file` that is read instead; `overrides` replaces single values by
+    their path in the TOML. Out: a Machine.
+
+    >>> npuscope.load_machine(overrides={"npu.clock_mhz": 800}).clocks
+    """
+    from npuscope.machine.load import load_machine as run_load_machine
+
+    return run_load_machine(
+        name,
+        generation=generation,
+        epoch_controller=epoch_controller,
+        overrides=overrides,
+        machine_file=machine_file,
+    )
 
 
 @verb
@@ -141,6 +197,7 @@ def sensitivity(source: Source | Build, **options: Unpack[Options]) -> tuple[Sen
     >>> npuscope.sensitivity("model.tflite")[0].key
     """
     from npuscope.advice.sensitivity import sensitivity as run_sensitivity
+    from npuscope.building import Build
 
     return run_sensitivity(source if isinstance(source, Build) else build(source, options))
 

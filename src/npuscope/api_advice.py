@@ -6,18 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.building import (
-    Options,
-    ReadOptions,
-    Source,
-    build,
-    is_program,
-    machine_for,
-    read_graph,
-)
 from npuscope.errors import UsageError
-from npuscope.graph.model import Graph
-from npuscope.machine.model import Machine
 from npuscope.options import verb
 from npuscope.whole_file import write_whole
 
@@ -26,6 +15,8 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explain import Explanation
     from npuscope.advice.fix.step import Fixed
+    from npuscope.building import Options, ReadOptions, Source
+    from npuscope.machine.model import Machine
     from npuscope.profile.bisect import Bisection
     from npuscope.profile.validate import Validation
     from npuscope.rules.finding import Finding, Findings
@@ -52,6 +43,7 @@ def explain(
     >>> npuscope.explain("model.tflite").changes
     """
     from npuscope.advice.reasons import with_model
+    from npuscope.building import build
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
@@ -84,6 +76,8 @@ def lint(
 
     >>> npuscope.lint("model.onnx").to_dataframe()
     """
+    from npuscope.building import machine_for, read_graph
+
     machine = machine_for(options)
     graph = read_graph(source, options)
     from npuscope.report.result_files import write_findings
@@ -98,6 +92,9 @@ def lint(
 
 def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
     """What only the file itself shows, before a reader has smoothed it."""
+    from npuscope.building import is_program
+    from npuscope.graph.model import Graph
+
     if isinstance(source, Graph) or is_program(source):
         return ()
     from npuscope.rules.registry import lint_model_file
@@ -168,6 +165,9 @@ def validate(
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
+    from npuscope.building import build, is_program, read_graph
+    from npuscope.graph.model import Graph
+
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     from npuscope.profile.validate import validate as run_validation
 

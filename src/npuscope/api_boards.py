@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.building import Build, Options, Source, build
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.options import DEFAULT_ADDRESS, verb
 from npuscope.shown import Shown
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from npuscope.board.emulated.boot import Placed
     from npuscope.board.listeners import PtyListener, Served, TcpListener
     from npuscope.board.simulated import SimulatedBoard
+    from npuscope.building import Build, Options, Source
     from npuscope.loadable.build import Package
     from npuscope.loadable.options import PackageOptions
     from npuscope.manycore.machine import CoreMachine
@@ -222,6 +222,8 @@ def _unique(made: list[Build]) -> list[str]:
 def _built(sources: Sequence[Source], options: Options) -> list[Build]:
     if not sources:
         raise UsageError("a board needs a network", hint="give a model or a build")
+    from npuscope.building import build
+
     made = [build(source, options) for source in sources]
     for source, one in zip(sources, made, strict=True):
         if one.machine != made[0].machine:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from npuscope.building import Options, Source, build
 from npuscope.errors import FileError, UsageError
 from npuscope.options import verb
 from npuscope.whole_file import as_file_error, write_whole
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from npuscope.advice.sweep.drive import Sweep, Watch
     from npuscope.advice.sweep.options import SweepOptions, Tls
     from npuscope.advice.sweep.summary import Summary
+    from npuscope.building import Options, Source
     from npuscope.graph.model import Graph
     from npuscope.profile.model import Profile
     from npuscope.report.export_files import Export
@@ -105,7 +105,7 @@ def _findings_of(side: Any, source: Source, options: Options) -> Any:
             where=side.name,
             hint="give the model or the build itself",
         )
-    from npuscope.api import explain
+    from npuscope.api_advice import explain
 
     return explain(source, **options).findings
 
@@ -265,6 +265,7 @@ def export(
 
 def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
     """Times of the source, and the network if the source is a model."""
+    from npuscope.building import build
     from npuscope.profile.run import estimate
     from npuscope.profile.saved import is_saved_profile, read_profile
 

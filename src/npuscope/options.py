@@ -139,7 +139,7 @@ def _list(name: str, means: str, value: str, **rest: object) -> Option:
 
 
 def _option(name: str, kind: Kind, means: str, **rest: object) -> Option:
-    return replace(Option(name, kind, means), **rest)  # type: ignore[arg-type]
+    return Option(name, kind, means, **rest)  # type: ignore[arg-type]
 
 
 DATA_TYPES = ("float32", "int8", "uint8")
