@@ -37,6 +37,7 @@ EXCEPTIONS = {
     "profile/outside_child.py": "a file that our own parent process wrote a moment ago",
     "board/emulated/firmware.py": "our own C sources and what the compiler made of them",
     "board/link.py": "a serial line, which is no regular file",
+    "work_folder.py": "locks and folders, which are held and not read",
     "advice/sweep/journal.py": "opened for writing and for locks; rows come through the reader",
     "cli/main.py": "the null device, to be written",
     "profile/measure.py": "LogDevice.open, which is no file and reads through the reader",

@@ -14,6 +14,7 @@ LAYERS = (
     "machine",
     "program",
     "rules",
+    "edits",
     "compiler",
     "sim",
     "loadable",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from npuscope import work_folder as work_folders
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.whole_file import (
     MARKER,
     apart,
@@ -252,7 +252,7 @@ def test_a_marker_of_someone_else_deletes_nothing_elsewhere(tmp_path: Path, name
     (net / MARKER).write_text(json.dumps(marker))
     try:
         fill(net, "2")
-    except FileError:
+    except OutputError:
         assert shown(net)["a.c"] == "1"
     assert (tmp_path / "victim").exists()
 
@@ -270,7 +270,7 @@ def test_a_failure_in_the_middle_of_a_commit_goes_back(
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(FileError) as caught:
+    with pytest.raises(OutputError) as caught:
         write_files(tmp_path, dict.fromkeys("abcd", b"new"))
     assert str(caught.value) == f"{tmp_path / 'c'}: cannot be written: Operation not permitted"
     assert content(tmp_path) == {"a": "old", "b": "old"}
@@ -280,7 +280,7 @@ def test_a_failure_in_the_middle_of_a_commit_goes_back(
 def test_nothing_appears_if_one_of_a_set_fails(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(
-        FileError, match="cannot be written: this is a folder, a file is to be written"
+        OutputError, match="cannot be written: this is a folder, a file is to be written"
     ):
         write_files(tmp_path, {"a": b"new", "b": b"new"})
     assert content(tmp_path) == {}
@@ -421,7 +421,7 @@ def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path: Path) -> None:
 
 def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(FileError, match="cannot be written: Too many levels of symbolic links"):
+    with pytest.raises(OutputError, match="cannot be written: Too many levels of symbolic links"):
         write_whole(tmp_path / "loop", b"")
     assert (tmp_path / "loop").is_symlink()
 
@@ -450,7 +450,7 @@ def test_a_new_file_has_the_usual_rights(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     (tmp_path / "x").chmod(0o444)
-    with pytest.raises(FileError, match="cannot be written: Permission denied"):
+    with pytest.raises(OutputError, match="cannot be written: Permission denied"):
         write_whole(tmp_path / "x", b"new")
     assert (tmp_path / "x").read_text() == "mine"
 
@@ -458,7 +458,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
 def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(
-        FileError, match="cannot be written: this is a folder, a file is to be written"
+        OutputError, match="cannot be written: this is a folder, a file is to be written"
     ):
         write_whole(tmp_path, b"")
     with pytest.raises(FileError, match="is a file, expected a folder"):

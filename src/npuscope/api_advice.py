@@ -123,8 +123,8 @@ def fix(
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """
-    from npuscope.advice.fix.choice import Choice
-    from npuscope.advice.fix.choice import only as checked
+    from npuscope.advice.fix.candidates import Choice
+    from npuscope.advice.fix.candidates import only as checked
     from npuscope.advice.fix.run import fix as run_fix
 
     if seeds < 1:

@@ -20,6 +20,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from npuscope.bounded_file import OWN, opened, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.text import safe_terminal
 from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
@@ -277,7 +278,7 @@ def _manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         digest = file_digest(file, "sha256").hexdigest()
         return {"size_bytes": file.tell(), "sha256": digest}
 
@@ -285,7 +286,7 @@ def _record(path: Path) -> dict[str, Any]:
 def _is_as(folder: Path, name: str, manifest: Mapping[str, Any]) -> bool:
     """Whether a file is as a manifest tells."""
     path, record = folder / name, manifest.get(name)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, FileError):
         return stat.S_ISREG(path.lstat().st_mode) and _record(path) == record
     return False
 
@@ -298,8 +299,8 @@ def _marker_text(files: Mapping[str, Any]) -> str:
 def _read_marker(folder: Path) -> dict[str, Any]:
     """What we wrote. Markers of earlier versions list nothing, so that nothing is known as ours."""
     try:
-        marker = json.loads((folder / MARKER).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        marker = parse_json(read_bytes(folder / MARKER, OWN))
+    except (FileError, ValueError):
         return {}
     if not isinstance(marker, dict) or marker.get("schema") != _MARKER_SCHEMA:
         return {}

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError
 
 NEW = "new"
@@ -232,13 +233,11 @@ def _write_journal(work: Work, after: str = "", others: Sequence[str] = ()) -> N
 def _finish(work: Path) -> list[Path]:
     """Make the moves of a journal that was committed; gives work folders of the same set."""
     try:
-        journal = json.loads((work / _JOURNAL).read_bytes())
+        journal = parse_json(read_bytes(work / _JOURNAL, OWN))
         moves = [Move(str(made), str(name), before) for made, name, before in journal["moves"]]
         after, others = journal["after"], [Path(other) for other in journal["others"]]
-    except FileNotFoundError:
-        return []
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return []  # not one of ours
+    except (FileError, ValueError, TypeError, KeyError):
+        return []  # none, or not one of ours
     if after and not os.path.isfile(after):
         return []  # its set was never committed
     _apply(work, moves)

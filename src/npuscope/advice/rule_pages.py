@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from npuscope.advice.advise import catalogue
-from npuscope.advice.fix.edits import formats
+from npuscope.edits import formats
 from npuscope.rules.fixes import FixTemplate
 from npuscope.rules.registry import Kind, Rule
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+from npuscope.bounded_file import OWN, read_bytes
 from npuscope.errors import FileError
 from npuscope.whole_file import work_folder
 
@@ -75,4 +76,4 @@ def cached(folder: Path, key: str, ending: str, make: Callable[[Path], None]) ->
 
 
 def _named(key: str, made: Path, ending: str) -> str:
-    return f"{key}.{sha256(made.read_bytes()).hexdigest()[:_DIGITS]}{ending}"
+    return f"{key}.{sha256(read_bytes(made, OWN)).hexdigest()[:_DIGITS]}{ending}"

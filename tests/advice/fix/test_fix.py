@@ -10,19 +10,16 @@ import numpy as np
 import pytest
 
 import npuscope
-from advice.fix.edits.channel_case import LiteNet, QdqNet
-from advice.fix.edits.channel_nets import denoiser, shuffle_net
+from edits.channel_case import LiteNet, QdqNet
+from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.advise import catalogue
-from npuscope.advice.fix.candidates import Candidate, Place
-from npuscope.advice.fix.choice import Choice, only
-from npuscope.advice.fix.edits import _ONNX, _TFLITE, formats
-from npuscope.advice.fix.judge import judge
+from npuscope.advice.fix.candidates import Candidate, Choice, Place, only
 from npuscope.advice.fix.numeric import Effect, effects
-from npuscope.advice.fix.step import Fixed, Step
+from npuscope.advice.fix.step import Fixed, Step, judge
 from npuscope.advice.fix.workbench import Look, Workbench
+from npuscope.edits import edits, formats, open_document
 from npuscope.errors import ModelError, UsageError
-from npuscope.graph.edit import open_document
 from npuscope.graph.load import load_model, read_model
 from npuscope.program.model import Call
 from npuscope.rules.finding import Finding, Fix, Severity
@@ -172,7 +169,7 @@ def test_what_the_reader_refuses_is_not_edited(tmp_path: Path) -> None:
 def test_every_automatic_fix_has_an_edit_and_every_edit_a_rule() -> None:
     offered = [fix for info in catalogue().values() for fix in info.fixes]
     assert all(formats(fix.id) for fix in offered if fix.automatic)
-    assert {*_ONNX, *_TFLITE} <= {fix.id for fix in offered}
+    assert edits().keys() <= {fix.id for fix in offered}
 
 
 # what helps
@@ -291,7 +288,7 @@ def test_effects_count_in_steps_of_the_original(tmp_path: Path) -> None:
     assert output.quant is not None
     one_step = round(output.quant.scale / bias.quant.scale)
     bias.data = bias.data + np.int32(3 * one_step)
-    document.outputs = [output]
+    document.graph_outputs = [output]
     (effect,) = effects(graph, read_model(path, document.to_bytes()), 2)
     assert 2 <= effect.max_lsb <= 4
     assert not effect.exact

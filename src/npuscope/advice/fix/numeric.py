@@ -1,16 +1,120 @@
-"""What an edit does to the results: outputs before and after, on the same seeded data."""
+"""What an edit does to the results: outputs before and after, on the same seeded data, and what
+changes for the application."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log10
 
 import numpy as np
 
-from npuscope.advice.fix.pairs import Pair, pairs
-from npuscope.advice.fix.seeded import real_outputs, seeded_inputs
-from npuscope.graph.model import Graph, Tensor
+from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.run import run, trace
+from npuscope.profile.noise import noise
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def seeded_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
+    """Real values for each input, over the whole range that its type can hold."""
+    generator = np.random.default_rng(seed)
+    tensors = [graph.tensor(name) for name in graph.inputs]
+    return [real(tensor, noise(tensor, generator)) for tensor in tensors]
+
+
+def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    """What the values of a tensor stand for."""
+    quant = tensor.quant
+    if quant is None or tensor.dtype.is_float:
+        return values.astype(np.float64)
+    shape = [1] * values.ndim
+    if quant.axis is not None:
+        shape[quant.axis] = -1
+    zeros, scales = (np.array(v, np.float64) for v in (quant.zero_points, quant.scales))
+    return (values - zeros.reshape(shape)) * scales.reshape(shape)
+
+
+def as_given(tensor: Tensor, reals: np.ndarray) -> np.ndarray:
+    """Real values in the tensor's own type; what lies outside its range is cut off."""
+    if tensor.dtype.is_float or tensor.dtype is DType.BOOL:
+        return reals.astype(tensor.dtype.numpy)
+    quant = tensor.quant
+    steps = reals if quant is None else np.rint(reals / quant.scale) + quant.zero_point
+    return np.asarray(np.clip(steps, *tensor.dtype.limits), tensor.dtype.numpy)
+
+
+def given(graph: Graph, reals: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Values for all inputs of a graph from real ones; layouts of the border may differ."""
+    named = zip(graph.inputs, reals, strict=True)
+    return {n: as_given(graph.tensor(n), v.reshape(graph.tensor(n).shape)) for n, v in named}
+
+
+def real_outputs(graph: Graph, reals: list[np.ndarray], keep: list[str]) -> dict[str, np.ndarray]:
+    """Real values of the outputs, and of the tensors named in `keep`."""
+    made = run(graph, given(graph, reals), keep)
+    return {name: real(graph.tensor(name), values) for name, values in made.items()}
+
+
+def all_values(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Real values of every tensor that an op makes, and of the inputs."""
+    inputs = given(graph, seeded_inputs(graph, seed))
+    made = {**inputs, **trace(graph, inputs)}
+    return {name: real(graph.tensor(name), values) for name, values in made.items()}
+
+
+_BORDER = "output:"  # layout changes that the reader adds at the network's border
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An output, and the two tensors that tell what became of it; `before` is None for a new one.
+
+    Where an inner tensor became an output, both are in front of the layout change at the border.
+    """
+
+    output: str
+    after: str
+    before: str | None
+
+    @property
+    def is_output(self) -> bool:
+        return self.after == self.output == self.before
+
+
+def pairs(before: Graph, after: Graph) -> tuple[Pair, ...]:
+    return tuple(_pair(before, after, name) for name in after.outputs)
+
+
+def _pair(before: Graph, after: Graph, name: str) -> Pair:
+    if name in before.outputs and before.tensor(name).shape == after.tensor(name).shape:
+        return Pair(name, name, name)
+    maker = _maker(after, name)
+    if maker is None:
+        return Pair(name, name, None)
+    inner = maker.outputs[0]
+    return Pair(name, inner, _inside(before, after, maker, name))
+
+
+def _maker(graph: Graph, name: str) -> Op | None:
+    """The op of the file that makes an output."""
+    makers = graph.producers()
+    op = makers.get(name)
+    while op is not None and op.origin and all(o.startswith(_BORDER) for o in op.origin):
+        op = makers.get(op.inputs[0])
+    return op if op is not None and len(op.outputs) == 1 else None
+
+
+def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:
+    """By the tensor's name, else by the op of the file that makes it: a name may have moved from a
+    float tensor to its integers."""
+    shape = after.output_tensor(maker).shape
+    if name in before.tensors and before.tensor(name).shape == shape:
+        return name
+    same = [op for op in before.ops if op.origin[-1:] == maker.origin[-1:]]
+    found = [n for op in same for n in op.outputs if before.tensor(n).shape == shape]
+    return found[-1] if found else None
+
 
 _EQUAL = 1e-3  # of a step: dequantized outputs are no exact multiples of one
 _NUDGED = 256  # of so many input values one moves, to see how restless a network is
@@ -100,3 +204,25 @@ def _nudged(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
     found = values.astype(np.float64).reshape(-1).copy()
     found[::_NUDGED] += step(graph, graph.tensor(name)) or _float_step(values)
     return found.reshape(values.shape)
+
+
+def border_notes(before: Graph, after: Graph) -> tuple[str, ...]:
+    """A sentence for every input and output that is no longer what it was."""
+    same_count = len(before.inputs) == len(after.inputs)
+    inputs = list(zip(before.inputs, after.inputs, strict=True)) if same_count else []
+    outputs = [(name, name) for name in after.outputs if name in before.outputs]
+    return (*_changes("input", before, after, inputs), *_changes("output", before, after, outputs))
+
+
+def _changes(side: str, before: Graph, after: Graph, names: list[tuple[str, str]]) -> Iterator[str]:
+    for old, new in names:
+        was, now = before.tensor(old), after.tensor(new)
+        if (was.dtype, was.quant) != (now.dtype, now.quant):
+            yield f"{side} {new} is {_told(now)} now, was {_told(was)}"
+
+
+def _told(tensor: Tensor) -> str:
+    quant = tensor.quant
+    if quant is None or quant.per_channel:
+        return tensor.dtype.value
+    return f"{tensor.dtype.value} (scale {quant.scale:.6g}, zero point {quant.zero_point})"

@@ -1,21 +1,79 @@
-"""A model file on the bench: read, compiled and timed again after every edit."""
+"""A model file on the bench: read, compiled and timed again after every edit, and at last opened
+in an outside runtime, where one is installed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from npuscope.advice.explain import Explanation, explain
-from npuscope.advice.fix.request import Network
+from npuscope.advice.fix.frontier import frontier
+from npuscope.advice.fix.numeric import (
+    Effect,
+    all_values,
+    effect,
+    given,
+    pairs,
+    real,
+    seeded_inputs,
+    unrest_db,
+)
 from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
-from npuscope.graph.edit import Document, open_document
+from npuscope.edits import Document, NotFitting, open_document
 from npuscope.graph.load import load_model, read_model
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
 from npuscope.profile.model import Profile
+from npuscope.profile.outside import outside_outputs
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rules.finding import Finding
 from npuscope.rules.registry import lint_graph, lint_model_file
+from npuscope.whole_file import work_folder
+
+
+@dataclass(slots=True)
+class Network:
+    """The network as it stands before the edit, and what its tensors hold on seeded data."""
+
+    graph: Graph
+    machine: Machine
+    seed: int = 0
+    _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
+    _unrest_db: float | None = field(default=None, repr=False)
+
+    def values(self, tensor: str) -> np.ndarray | None:
+        """Real values of a tensor of the graph in one inference on seeded data."""
+        if self._values is None:
+            self._values = all_values(self.graph, self.seed)
+        return self._values.get(tensor)
+
+    def range(self, tensor: str) -> tuple[float, float] | None:
+        """Least and largest real value on seeded data, zero always among them."""
+        values = self.values(tensor)
+        if values is None or not values.size:
+            return None
+        return min(0.0, float(values.min())), max(0.0, float(values.max()))
+
+    def ends(self) -> list[str]:
+        """Tensors at which the NPU's work ends."""
+        made = build(self.graph, {"machine": self.machine})
+        end = frontier(made, estimate(made.program, made.machine, made.graph))
+        if not end.tensors:
+            raise NotFitting(end.sentence)
+        return [tensor.name for tensor in end.tensors]
+
+    @property
+    def unrest_db(self) -> float:
+        """SQNR of the worst output when every 256th input value moves by one step: no edit can be
+        asked to disturb a network less than that."""
+        if self._unrest_db is None:
+            self._unrest_db = unrest_db(self.graph, self.seed)
+        return self._unrest_db
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +148,51 @@ class Workbench:
 def _without_border(options: Options) -> Options:
     """The border's types were set already."""
     return {**options, "input_data_type": None, "output_data_type": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An outside runtime ran the fixed file; what it makes of the outputs that the original has
+    too, against the original in the same runtime."""
+
+    name: str
+    effects: tuple[Effect, ...]
+
+
+def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
+    """Both files in the runtime, on the same data; None where there is none or it fails."""
+    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
+    new = _run(path, after, reals)
+    if new is None:
+        return None
+    old = _run(path, before, reals)
+    found = _effects(before.network.graph, after.network.graph, old[1], new[1]) if old else ()
+    return Opened(new[0], found)
+
+
+def _run(
+    path: Path, look: Look, reals: list[list[np.ndarray]]
+) -> tuple[str, dict[str, np.ndarray]] | None:
+    """(the runtime's name, real values of each output, all samples in a row)."""
+    graph = look.network.graph
+    samples = [given(graph, values) for values in reals]
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        file = folder / f"model{path.suffix}"
+        file.write_bytes(look.data)
+        found = outside_outputs(file, graph, samples, any_kernels=True)
+    if found is None:
+        return None
+    columns = zip(graph.outputs, zip(*found[1], strict=True), strict=True)
+    return found[0], {name: _joined(graph, name, rows) for name, rows in columns}
+
+
+def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray:
+    return np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
+
+
+def _effects(
+    before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
+) -> tuple[Effect, ...]:
+    """Of the outputs that both networks have."""
+    kept = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
+    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in kept)

@@ -21,8 +21,8 @@ from npuscope.advice.sweep.one_run import failed_row, run_json
 from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.runs import Run
 from npuscope.advice.sweep.waiting import Waiting
+from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, NpuscopeError
-from npuscope.graph.edit import whole_bytes
 
 if TYPE_CHECKING:
     from distributed import Client

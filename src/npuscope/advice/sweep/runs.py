@@ -13,8 +13,8 @@ from typing import Any
 from npuscope.advice.sweep.key import canonical, run_key, versions
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
+from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.graph.edit import whole_bytes
 from npuscope.graph.load import model_bytes
 from npuscope.machine.saved import machine_text
 

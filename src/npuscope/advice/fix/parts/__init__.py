@@ -1,1 +1,0 @@
-"""What several edits share: weights, quantizers, chains of ops, regions of channels."""

@@ -1,0 +1,183 @@
+"""Layers with other channels: pad-channels, split-outputs, dense-groups, shuffle-conv.
+
+Each gives the same results bit for bit: new channels hold zeros that never reach an old one, parts
+are cut and not changed, products with zero are added, and a weight of exactly 1 copies.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from npuscope.edits.document import Document
+from npuscope.edits.numbers import FREE, parts_of
+from npuscope.edits.padding import pad_tensor, repeat_channels
+from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
+from npuscope.edits.registry import edit
+from npuscope.edits.request import Request
+from npuscope.machine.model import Machine
+from npuscope.rules.finding import Value as Parameter
+from npuscope.rules.streams import LayerShape, padded_count
+from npuscope.text import safe_terminal
+
+_ONE = 64  # as an integer; its scale is a power of two too, so that nothing is rounded
+_SCALE = 1 / _ONE
+_SIDES = ("inputs", "outputs")
+
+
+def _layer_of(document: Document, op: Op) -> Layer:
+    layer = document.layer(op)
+    if layer is None:
+        raise NotFitting(f"the weights or the bias of {document.title(op)} are computed")
+    return layer
+
+
+@edit("pad-channels")
+def pad_channels(document: Document, request: Request) -> None:
+    """Channels of zeros behind a count that cannot be cut well, in all layers that share it."""
+    op = document.place(request, *LAYERS)
+    side = request.parameters.get("side")
+    layer = _layer_of(document, op)
+    tensor = document.inputs(op)[0] if side == "inputs" else document.outputs(op)[0]
+    name, shape = document.name(tensor), document.shape(tensor)
+    axis = layer.channel_axis if document.channels_first else len(shape or ()) - 1
+    if shape is None or not 0 <= axis < len(shape):
+        raise NotFitting(f"the shape of '{safe_terminal(name)}' is not known")
+    new = _new_channels(request, shape[axis], name)
+    if not new:
+        return
+    try:
+        pad_tensor(document, tensor, axis, new)
+    except NotFitting:
+        if side != "inputs":
+            raise
+        repeat_channels(document, tensor, axis, new)
+
+
+def _new_channels(request: Request, count: int, name: str) -> int:
+    """How many to add; none where another place of the same region was padded before."""
+    before, padded = (_number(request.parameters[key]) for key in ("channels", "padded"))
+    if count == padded:
+        return 0
+    if count != before or padded < before:
+        raise NotFitting(f"'{safe_terminal(name)}' has {count} channels, not {before}")
+    return padded - before
+
+
+def _number(value: Parameter) -> int:
+    return int(str(value))
+
+
+@edit("split-outputs")
+def split_outputs(document: Document, request: Request) -> None:
+    """A layer as several ones, each with some of the output channels, and their results joined."""
+    op = document.place(request, *LAYERS)
+    layer, title = _layer_of(document, op), document.title(op)
+    if layer.groups != 1:
+        raise NotFitting(f"{title} has {layer.groups} groups")
+    text = str(request.parameters.get("parts", ""))
+    parts = parts_of(layer.outputs, text)
+    if parts is None:
+        raise NotFitting(f"parts '{text}' do not make up the {layer.outputs} outputs of {title}")
+    document.join_parts(layer, [document.layer_part(layer, part) for part in parts])
+
+
+@edit("dense-groups")
+def dense_groups(document: Document, request: Request) -> None:
+    """A grouped convolution as a dense one: each kernel is zero outside of its group."""
+    op = document.place(request, *CONVS)
+    layer, title = _layer_of(document, op), document.title(op)
+    if layer.groups == 1:
+        raise NotFitting(f"{title} has no groups")
+    if layer.is_depthwise:
+        raise NotFitting(f"{title} is depthwise: the NPU has a mode for it")
+    weights, in_axis = layer.weights, layer.in_axis
+    if in_axis is None:
+        weights, in_axis = weights.turned((3, 1, 2, 0)), 3
+    dense = block_diagonal(weights.values, layer.groups, in_axis, weights.zeros)
+    made = weights.changed(values=dense)
+    document.set_layer(replace(layer, weights=made, groups=1, out_axis=0, in_axis=in_axis))
+
+
+def block_diagonal(
+    weights: np.ndarray, groups: int, in_axis: int, zero: np.ndarray | int
+) -> np.ndarray:
+    """Kernels over all input channels, from kernels (outputs first) over those of their group."""
+    outputs, depth = weights.shape[0], weights.shape[in_axis]
+    shape = list(weights.shape)
+    shape[in_axis] = depth * groups
+    dense = np.empty(shape, weights.dtype)
+    dense[...] = zero
+    rows = np.moveaxis(dense, in_axis, 1)
+    kernels = np.moveaxis(weights, in_axis, 1)
+    for output in range(outputs):
+        first = output // (outputs // groups) * depth
+        rows[output, first : first + depth] = kernels[output]
+    return dense
+
+
+@edit("shuffle-conv")
+def shuffle_conv(document: Document, request: Request) -> None:
+    """A channel shuffle (reshape, transpose, reshape) as a 1x1 convolution: each kernel has one
+    weight of exactly 1, and the result is quantized as the data are."""
+    op = document.place(request, "Transpose")
+    title = document.title(op)
+    around = document.reshapes_around(op)
+    if around is None:
+        word = document.spelled(("Reshape",))[0]
+        raise NotFitting(f"{title} does not stand alone between two {word}s")
+    source, result = document.inputs(around[0])[0], document.outputs(around[1])[0]
+    order = _order(document, op, source, result)
+    if order is None:
+        raise NotFitting(f"{title} moves more than channels")
+    steps = document.shuffled_steps(op, around)
+    zero_point = steps.quant.zero_point - steps.unsigned_offset
+    layer = document.shuffle_instead(op, around, kernel(order), _SCALE)
+    for side in _SIDES:
+        _pad_side(document, layer, side, zero_point in FREE, request.network.machine)
+
+
+def _order(document: Document, op: Op, source: object, result: object) -> np.ndarray | None:
+    shape, middle = document.shape(source), document.shape(document.inputs(op)[0])
+    if shape is None or middle is None or len(shape) != 4 or document.shape(result) != shape:
+        return None
+    axis = document.axis_of_channels(4)
+    return permutation(shape, middle, document.order_of(op), axis)
+
+
+def permutation(
+    shape: tuple[int, ...], middle: tuple[int, ...], axes: tuple[int, ...], channel_axis: int
+) -> np.ndarray | None:
+    """The channels in their new order; None where more than channels moves."""
+    numbers = np.arange(np.prod(shape))
+    moved = numbers.reshape(middle).transpose(axes).reshape(shape)
+    before, after = (
+        np.moveaxis(values, channel_axis, 0).reshape(shape[channel_axis], -1)
+        for values in (numbers.reshape(shape), moved)
+    )
+    order = np.searchsorted(before[:, 0], after[:, 0]).clip(max=len(before) - 1)
+    return order if np.array_equal(before[order], after) else None
+
+
+def kernel(order: np.ndarray) -> np.ndarray:
+    """Weights, outputs by inputs."""
+    weights = np.zeros((order.size, order.size), np.int8)
+    weights[np.arange(order.size), order] = _ONE
+    return weights
+
+
+def _pad_side(document: Document, op: Op, side: str, is_fast: bool, machine: Machine) -> None:
+    """Channels of zeros for the new layer, if its count is bad."""
+    document.drop_dead()  # the moves that it stands for do not read these channels
+    values = document.inputs(op)[0], document.outputs(op)[0]
+    images = [document.image(value) for value in values]
+    counts = images[0].channels, images[1].channels
+    positions = images[0].height * images[0].width
+    layer = LayerShape(*counts, (1, 1), positions, positions, is_fast)
+    place = _SIDES.index(side)
+    new = padded_count([(layer, side)], machine) - counts[place]
+    if new:
+        with suppress(NotFitting):
+            pad_tensor(document, values[place], document.axis_of_channels(4), new)

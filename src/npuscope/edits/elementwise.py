@@ -1,0 +1,242 @@
+"""Sums and products in forms that the NPU takes: gate-form, negate-by-product, multiply-instead,
+mean-times-n, expand-operand, add-behind."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from npuscope.edits.document import Document
+from npuscope.edits.images import LONGEST_AXIS
+from npuscope.edits.numbers import int8_quant
+from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.records import Interval, NotFitting, Op, Steps, Value
+from npuscope.edits.registry import edit
+from npuscope.edits.request import Request
+from npuscope.graph.model import Quant
+
+_NO_GATE = "the op is not part of (1 - z) * n + z * h"
+_BOTH = "no operand has the full shape"
+_LEAST = 1e-3  # how far a quantized one may be from 1
+
+
+@edit("gate-form")
+def gate_form(document: Document, request: Request) -> None:
+    """(1 - z) * n + z * h becomes n + z * (h - n), one op less and no constant on the left. The
+    new tensors get steps that cover all that their operands can hold."""
+    op = document.place(request, "Sub")
+    one, z = document.inputs(op)
+    _check_one(document, one)
+    first = _next(document, op, "Mul")
+    n = _other(document, first, document.outputs(op)[0])
+    total = _next(document, first, "Add")
+    second = _maker(document, _other(document, total, document.outputs(first)[0]))
+    if second is None or document.kind(second) != "Mul":
+        raise NotFitting(_NO_GATE)
+    if _next(document, second, "Add") is not total:
+        raise NotFitting(_NO_GATE)
+    h = _other(document, second, document.plain(z))
+    difference, product = _gate_steps(*(document.steps(value).covered for value in (z, n, h)))
+    result = document.outputs(total)[0]
+    shape, name = document.shape(result) or (), document.name(result)
+    for gone in (op, first, second, total):
+        document.remove(gone)
+    apart = document.new(f"{name}_difference", shape, difference)
+    gated = document.new(f"{name}_gated", shape, product)
+    document.insert("Sub", (h, n), apart)
+    document.insert("Mul", (z, document.stepped(apart, difference)), gated)
+    document.insert("Add", (n, document.stepped(gated, product)), result, fused=total)
+
+
+def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[Steps, Steps]:
+    """Of h - n, and of z times that."""
+    difference = (h[0] - n[1], h[1] - n[0])
+    corners = [a * b for a in z for b in difference]
+    return Steps(int8_quant(*difference)), Steps(int8_quant(min(corners), max(corners)))
+
+
+def _check_one(document: Document, tensor: Value) -> None:
+    constant = document.constant(tensor)
+    if constant is None:
+        raise NotFitting("the left operand is computed")
+    if np.abs(constant.real - 1).max() > _LEAST:
+        raise NotFitting(_NO_GATE)
+
+
+def _next(document: Document, op: Op, kind: str) -> Op:
+    """The only op that uses a result."""
+    result = document.outputs(op)[0]
+    users = document.users(result)
+    if len(users) != 1 or document.kind(users[0]) != kind or document.is_output(result):
+        raise NotFitting(_NO_GATE)
+    return users[0]
+
+
+def _other(document: Document, op: Op, tensor: Value) -> Value:
+    """The operand that is not `tensor`."""
+    values = [value for value in document.inputs(op) if document.plain(value) != tensor]
+    if len(values) != 1 or len(document.inputs(op)) != 2:
+        raise NotFitting(_NO_GATE)
+    return values[0]
+
+
+def _maker(document: Document, tensor: Value) -> Op | None:
+    return document.producer(document.plain(tensor))
+
+
+@edit("negate-by-product")
+def negate_by_product(document: Document, request: Request) -> None:
+    """A product with -1 instead of a Neg or of a constant minus a tensor. The negated bytes are
+    -1 - q: all of them fit, so nothing is rounded on the way."""
+    op = document.place(request, "Sub", "Neg")
+    inputs, result = document.inputs(op), document.outputs(op)[0]
+    tensor, name = inputs[-1], document.name(result)
+    is_sub, shape = document.kind(op) == "Sub", document.shape(tensor) or ()
+    if is_sub and document.constant(inputs[0]) is None:
+        raise NotFitting("the left operand is computed")
+    steps = _computed_steps(document, tensor)
+    document.remove(op)
+    factor = document.int8_constant(f"{name}_minus_one", np.array(-1, np.int8))
+    if not is_sub:
+        document.insert("Mul", (tensor, factor), result)
+        return
+    zero = sum(steps.limits) - steps.quant.zero_point
+    negated = replace(steps, quant=Quant(steps.quant.scales, (zero,)))
+    product = document.new(f"{name}_negated", shape, negated)
+    document.insert("Mul", (tensor, factor), product)
+    document.insert("Add", (inputs[0], document.stepped(product, negated)), result, fused=op)
+
+
+def _computed_steps(document: Document, tensor: Value) -> Steps:
+    with suppress(NotFitting):
+        if document.constant(tensor) is None:
+            return document.steps(tensor)
+    raise NotFitting(f"'{document.name(tensor)}' is not a quantized tensor")
+
+
+@edit("multiply-instead", "onnx")
+def multiply_instead(document: OnnxDocument, request: Request) -> None:
+    """A constant divisor becomes a factor. TFLite has no division of int8 numbers."""
+    node = document.place(request, "Div")
+    divisor = document.constant(node.input[1])
+    if divisor is None:
+        raise NotFitting("the divisor is computed")
+    values = divisor.real
+    if np.unique(values).size != 1 or not values.reshape(-1)[0]:
+        raise NotFitting("the divisors are not one number other than 0")
+    factor = 1 / float(values.reshape(-1)[0])
+    stem, shape = f"{node.output[0]}_factor", values.shape
+    if document.dequantizer(node.input[0]) is not None:
+        sign = np.full(shape, np.sign(factor), np.int8)
+        name = document.int8_constant(stem, sign, abs(factor))
+    else:
+        name = document.add_constant(stem, np.full(shape, factor, np.float32))
+    document.set_input(node, 1, name)
+    node.op_type = "Mul"
+
+
+@edit("mean-times-n")
+def mean_times_n(document: Document, request: Request) -> None:
+    """A sum over whole maps is their mean times the number of pixels. The mean has the steps of
+    the sum divided by that number: its bytes are those of the sum."""
+    op = document.place(request, "ReduceSum")
+    source, result = document.inputs(op)[0], document.outputs(op)[0]
+    image, name = document.image(source), document.name(result)
+    axes = sorted(axis % 4 for axis in document.axes_of(op) or range(4))
+    if axes != ([2, 3] if document.channels_first else [1, 2]):
+        raise NotFitting("the sum is not one over height and width")
+    steps = document.result_steps(result)
+    count = image.height * image.width
+    scale = float(np.float32(np.float32(steps.quant.scale) / np.float32(count)))
+    finer = replace(steps, quant=Quant((scale,), steps.quant.zero_points))
+    mean = document.new(f"{name}_mean", document.shape(result) or (), finer)
+    document.remove(op)
+    document.mean_instead(op, mean)
+    factor = document.int8_constant(f"{name}_count", np.array(1, np.int8), float(count))
+    document.insert("Mul", (document.stepped(mean, finer), factor), result)
+
+
+@edit("expand-operand")
+def expand_operand(document: Document, request: Request) -> None:
+    """The smaller operand is brought to the full shape.
+
+    A constant is stored in full and both operands become one long row of channels, where the NPU
+    has a coefficient for each. One computed channel is repeated by a 1x1 convolution of ones.
+    """
+    op = document.place(request, "Add", "Sub", "Mul")
+    inputs = document.inputs(op)
+    place = next((n for n in (0, 1) if document.constant(inputs[n]) is not None), None)
+    if place is None:
+        _repeat_channel(document, op)
+        return
+    data, result = inputs[1 - place], document.outputs(op)[0]
+    shape, constant = document.shape(result), document.constant(inputs[place])
+    if shape is None or document.shape(data) != shape:
+        raise NotFitting(_BOTH)
+    if constant is None or constant.scale is None:
+        raise NotFitting("the operands are not quantized on all sides")
+    if constant.scale.size > 1:
+        raise NotFitting("the constant has one scale per channel")
+    before, after = document.steps(data), document.result_steps(result)
+    count = prod(shape)
+    if count > LONGEST_AXIS:
+        raise NotFitting(f"{count} elements are more than an axis of the NPU holds")
+    flat = document.row_shape(count)
+    values = np.broadcast_to(constant.values, shape).reshape(flat)
+    full = document.store(constant.changed(name=f"{constant.name}_full", values=values))
+    row = document.new(f"{document.name(data)}_row", flat, before)
+    made = document.new(f"{document.name(result)}_row", flat, after)
+    document.insert("Reshape", (data,), row, sizes=(-1, *flat[1:]))
+    row = document.stepped(row, before)
+    document.redirect(op, (full, row) if place == 0 else (row, full), made)
+    back = document.stepped(made, after)
+    document.insert("Reshape", (back,), result, sizes=(-1, *shape[1:]))
+
+
+def _repeat_channel(document: Document, op: Op) -> None:
+    """One channel against many."""
+    inputs, result = document.inputs(op), document.outputs(op)[0]
+    full = document.shape(result)
+    small = next((n for n in (0, 1) if document.shape(inputs[n]) != full), 0)
+    if full is None or len(full) != 4 or document.shape(inputs[1 - small]) != full:
+        raise NotFitting(_BOTH)
+    source, image = inputs[small], document.image(result)
+    if document.shape(source) != document.image_shape(image._replace(channels=1)):
+        raise NotFitting(_BOTH)
+    steps = document.steps(source)
+    made = document.new(f"{document.name(source)}_full", full, steps)
+    ones = np.ones((image.channels, 1, 1, 1), np.int8)
+    document.insert_conv(source, made, ones, steps)
+    document.set_input(op, small, made)
+    document.bind(made, steps)
+
+
+@edit("add-behind", "onnx")
+def add_behind(document: OnnxDocument, request: Request) -> None:
+    """A computed bias is added by an op of its own behind the layer."""
+    node = document.place(request, "Gemm")
+    bias = node.input[2] if len(node.input) > 2 else ""
+    if not bias or document.constant(bias) is not None:
+        raise NotFitting("the bias is constant")
+    steps = _product_steps(document, node, bias)
+    result = node.output[0]
+    product = document.fresh(f"{result}_product")
+    node.output[0] = product
+    del node.input[2]
+    data = product if steps is None else document.stepped(product, steps)
+    document.add_node("Add", (data, bias), result)
+
+
+def _product_steps(document: OnnxDocument, node: Op, bias: str) -> Steps | None:
+    """Steps for the layer's own result: what the sum can hold, less what the bias can.
+
+    None in a network of floats.
+    """
+    behind = document.steps_behind(node.output[0])
+    if behind is None or document.dequantizer(bias) is None:
+        return None
+    total, added = behind.covered, document.steps(bias).covered
+    return Steps(int8_quant(total[0] - added[1], total[1] - added[0]))

@@ -1,0 +1,239 @@
+"""Images moved, padded and resized by what the NPU has: nearest-resize, repeat-by-joining,
+plain-nearest, explicit-pad, stride-instead, pad-conv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from npuscope.edits.document import Document
+from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.records import Image, NotFitting, Value
+from npuscope.edits.registry import edit
+from npuscope.edits.request import Request, attrs_of, network_op
+from npuscope.graph.attrs import PadAttrs, PoolAttrs
+from npuscope.graph.attrs_moves import Coordinates, ResizeAttrs, ResizeMode, SliceAttrs
+from npuscope.rules.layout import repeats_pixels, resize_factor
+
+T = TypeVar("T")
+LONGEST_AXIS = 65535  # what the NPU's size registers hold
+_LARGEST_FACTOR = 4  # kernels grow with it
+_CENTRED = (Coordinates.HALF_PIXEL, Coordinates.PYTORCH_HALF_PIXEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothing:
+    """Linear interpolation by a whole factor: repeated pixels, then a small kernel over them.
+
+    Along one axis a factor r between pixel centres is r copies and the kernel 1 2 .. 2 1 (r even)
+    or 1 1 .. 1 (r odd); from corner to corner it is r copies and r ones. `before` and `after` are
+    the edge pixels that are repeated once before the resize, for they count on outside. `steps` is
+    the kernel in units of `scale`; it needs no padding.
+    """
+
+    factor: int
+    before: int
+    after: int
+    steps: np.ndarray
+    scale: float
+
+
+def smoothing(attrs: ResizeAttrs, height: int, width: int) -> Smoothing | None:
+    """None where one pixel is only repeated; NotFitting for what is no whole factor."""
+    if attrs.mode is not ResizeMode.LINEAR:
+        raise NotFitting("the Resize does not interpolate")
+    if (height, width) == (1, 1):
+        return None
+    factor = attrs.sizes[0] // height
+    if attrs.sizes != (factor * height, factor * width) or not 1 < factor <= _LARGEST_FACTOR:
+        rows, columns = attrs.sizes
+        raise NotFitting(f"{height}x{width} to {rows}x{columns} is no factor of 2, 3 or 4")
+    if attrs.coordinates in _CENTRED:
+        return _centred(factor)
+    if attrs.coordinates is Coordinates.ASYMMETRIC:
+        line = np.append(np.ones(factor, np.int8), np.int8(0))
+        return Smoothing(factor, 0, 1, np.outer(line, line), 1 / factor**2)
+    raise NotFitting(f"coordinates '{attrs.coordinates.value}' have no kernel")
+
+
+def _centred(factor: int) -> Smoothing:
+    ends = 1 if factor % 2 == 0 else 0
+    line = np.ones(factor + ends, np.int8)
+    line[ends : len(line) - ends] += ends
+    unused = (2 * factor + 1 - len(line)) // 2  # copies of edge pixels that nobody needs
+    line = np.pad(line, unused)
+    return Smoothing(factor, 1, 1, np.outer(line, line), 1 / float(line.sum()) ** 2)
+
+
+@edit("nearest-resize")
+def nearest_resize(document: Document, request: Request) -> None:
+    """Edge pixels repeated, a nearest resize, a depthwise convolution."""
+    op = document.place(request, "Resize", "ResizeLinear")
+    document.check_version("Resize")
+    source, result = document.inputs(op)[0], document.outputs(op)[0]
+    image, attrs = document.image(source), attrs_of(request, "Resize", ResizeAttrs)
+    steps = document.moved_steps(source)
+    form = smoothing(attrs, image.height, image.width)
+    document.remove(op)
+    if form is None:
+        document.insert("ResizeNearest", (source,), result, factors=attrs.sizes)
+        return
+    wide = _with_edges(document, source, image, form)
+    ends, factor = form.before + form.after, form.factor
+    large = image._replace(
+        height=(image.height + ends) * factor, width=(image.width + ends) * factor
+    )
+    shape = document.image_shape(large)
+    nearest = document.new(f"{document.name(result)}_nearest", shape, steps)
+    document.insert("ResizeNearest", (wide,), nearest, factors=(factor, factor))
+    kernels = np.repeat(form.steps[np.newaxis, :, :, np.newaxis], image.channels, axis=0)
+    data = document.stepped(nearest, steps)
+    document.insert_conv(data, result, kernels, steps, form.scale, group=image.channels)
+    document.bind(result, steps)
+
+
+def _with_edges(document: Document, source: Value, image: Image, form: Smoothing) -> Value:
+    """Columns, then rows, joined as channels: that is what the stream engines can do."""
+    _, height, width, channels = image
+    ends = (form.before, form.after)
+    wide, high = width + sum(ends), height + sum(ends)
+    if wide * high * channels > LONGEST_AXIS:
+        return document.edge_padded(source, ends)  # by the CPU: too long for one row
+    data = document.viewed(document.pixels(source), (height, 1, width * channels))
+    data = _joined(document, data, width * channels, channels, ends)
+    data = document.viewed(data, (1, 1, height * wide * channels))
+    data = _joined(document, data, height * wide * channels, wide * channels, ends)
+    return document.from_pixels(document.viewed(data, (high, wide, channels)))
+
+
+def _joined(
+    document: Document, source: Value, count: int, size: int, ends: tuple[int, int]
+) -> Value:
+    """The first and the last `size` of `count` channels once more on their side."""
+    front = [document.edge(source, range(size)) for _ in range(ends[0])]
+    back = [document.edge(source, range(count - size, count)) for _ in range(ends[1])]
+    return document.joined([*front, source, *back])
+
+
+@edit("repeat-by-joining")
+def repeat_by_joining(document: Document, request: Request) -> None:
+    """A nearest resize as a tensor joined with itself along the channels.
+
+    Each pixel twice in a row of channels is two columns; each row twice is two rows. The reshapes
+    between move nothing, and joining channels is a copy by the stream engines.
+    """
+    op = document.place(request, "Resize", "ResizeNearest")
+    document.check_version("Reshape")
+    source, result = document.inputs(op)[0], document.outputs(op)[0]
+    _, height, width, channels = document.image(source)
+    document.moved_steps(source)
+    factor = resize_factor(request.network.graph, network_op(request, "Resize"))
+    if factor is None:
+        raise NotFitting("the Resize does not repeat pixels by a whole factor")
+    longest = factor * factor * width * channels
+    if longest > LONGEST_AXIS:
+        raise NotFitting(f"{longest} elements are more than an axis of the NPU holds")
+    document.remove(op)
+    columns = document.joined([document.pixels(source)] * factor)
+    rows = document.viewed(columns, (height, 1, factor * width * channels))
+    rows = document.joined([rows] * factor)
+    document.view_as(rows, (factor * height, factor * width, channels), result)
+
+
+@edit("plain-nearest")
+def plain_nearest(document: Document, request: Request) -> None:
+    """A nearest resize stated as asymmetric and floor, where it picks the same."""
+    op = document.place(request, "Resize", "ResizeNearest")
+    document.check_version("Resize")
+    found = network_op(request, "Resize")
+    if not repeats_pixels(request.network.graph, found):
+        name = found.attrs_as(ResizeAttrs).coordinates.value
+        raise NotFitting(f"'{name}' picks other pixels than 'asymmetric' here")
+    document.set_plain_nearest(op)
+
+
+@edit("explicit-pad", "onnx")
+def explicit_pad(document: OnnxDocument, request: Request) -> None:
+    """An average pool that counts its padding, which TFLite does not have, reads a padded tensor.
+
+    Where padding does not count, every border has its own divisor: no op has that.
+    """
+    node = document.place(request, "AveragePool")
+    document.check_version("Pad")
+    source = node.input[0]
+    document.image(source)
+    steps = document.moved_steps(source)
+    attrs = attrs_of(request, "AveragePool", PoolAttrs)
+    if not attrs.count_pads:
+        raise NotFitting("the averages at the border do not count the padding")
+    top, left, bottom, right = attrs.pads
+    sizes = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
+    pads = document.add_constant(f"{source}_pads", sizes)
+    padded = document.fresh(f"{source}_padded")
+    document.add_node("Pad", (source, pads), padded)
+    document.set_input(node, 0, document.stepped(padded, steps))
+    document.set_attribute(node, "auto_pad", "NOTSET")
+    document.set_attribute(node, "pads", [0, 0, 0, 0])
+    document.set_attribute(node, "count_include_pad", 0)
+
+
+@edit("stride-instead")
+def stride_instead(document: Document, request: Request) -> None:
+    """Every second pixel is picked by a strided depthwise convolution."""
+    op = document.place(request, "Slice", "StridedSlice")
+    image = document.image(document.inputs(op)[0])
+    document.moved_steps(document.inputs(op)[0])
+    if len(document.shape(document.outputs(op)[0]) or (1,) * 4) != 4:
+        raise NotFitting("the Slice drops an axis")
+    attrs = attrs_of(request, "Slice", SliceAttrs)
+    rows = zip(attrs.starts, attrs.sizes, attrs.steps, strict=True)
+    taken = [range(start, start + size * step, step) for start, size, step in rows]
+    picks = _by_axis(document, request, "Slice", taken)
+    if [*picks[0]] != [*range(image.images)] or [*picks[3]] != [*range(image.channels)]:
+        raise NotFitting("the Slice cuts images or channels too")
+    down, across = _window(picks[1], image.height), _window(picks[2], image.width)
+    one = np.zeros((1, down[0], across[0], 1), np.int8)
+    one[0, -1, -1, 0] = 1
+    kernels = np.repeat(one, image.channels, axis=0)
+    document.conv_instead(op, kernels, (down[1], across[1]), (0, 0, 0, 0), image.channels)
+
+
+def _by_axis(document: Document, request: Request, kind: str, rows: Sequence[T]) -> list[T]:
+    """What the graph tells by axis, for images, height, width and channels: it leaves a tensor in
+    the file's order where no layer wants another."""
+    tensor = request.network.graph.first_input(network_op(request, kind))
+    as_in_file = document.channels_first and tensor.source_shape is None
+    return [rows[axis] for axis in ((0, 2, 3, 1) if as_in_file else (0, 1, 2, 3))]
+
+
+def _window(picks: range, size: int) -> tuple[int, int]:
+    """Kernel size and stride of a window without padding whose last element is the pick."""
+    kernel, stride = picks.start + 1, picks.step
+    if stride < 1 or picks.start >= max(stride, 2):
+        raise NotFitting(f"the Slice starts at {picks.start} with step {stride}")
+    if (size - kernel) // stride + 1 != len(picks):
+        raise NotFitting(f"the Slice ends before the last of {size} places")
+    return kernel, stride
+
+
+@edit("pad-conv")
+def pad_conv(document: Document, request: Request) -> None:
+    """Channels of zeros come from a 1x1 convolution that copies the others."""
+    op = document.place(request, "Pad")
+    document.check_constant_pad(op)
+    channels = document.image(document.inputs(op)[0]).channels
+    document.moved_steps(document.inputs(op)[0])
+    attrs = attrs_of(request, "Pad", PadAttrs)
+    pads = _by_axis(document, request, "Pad", attrs.pads)
+    if any(pads[0]) or min(size for pair in pads for size in pair) < 0:
+        raise NotFitting(f"the Pad {attrs.pads} does more than to add channels")
+    if not any(pads[3]):
+        raise NotFitting("the Pad adds no channels")
+    if attrs.value != 0.0:
+        raise NotFitting(f"the new channels hold {attrs.value:g}, not 0")
+    copies = np.pad(np.eye(channels, dtype=np.int8), (pads[3], (0, 0)))
+    around = (pads[1][0], pads[2][0], pads[1][1], pads[2][1])
+    document.conv_instead(op, copies[:, np.newaxis, np.newaxis], (1, 1), around, 1)

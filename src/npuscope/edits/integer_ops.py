@@ -1,0 +1,174 @@
+"""Float ops as ops on integers: quantize-op, quantize-slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuscope.edits.document import Document
+from npuscope.edits.numbers import FIXED, common, ends, int8_quant, reached, seen
+from npuscope.edits.records import LOWEST, Interval, NotFitting, Op, Steps, Value
+from npuscope.edits.registry import edit
+from npuscope.edits.request import Network, Request
+from npuscope.graph.model import Quant
+
+_MOVES = (
+    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Slice"),
+    *("StridedSlice", "Pad"),
+)
+_POOLS = ("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean")
+_CLAMPS = ("Relu", "Clip")
+# The result lies on the steps of the input: nothing but the mean of a pool is rounded.
+_KEEPS = (*_MOVES, *_POOLS, *_CLAMPS)
+_BINARY = ("Add", "Sub", "Mul")
+_FIXED = {**FIXED, "Relu6": Quant((6 / 255,), (LOWEST,))}
+_FUNCTIONS = (*_FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
+_KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
+_TWO_OPERANDS = (*_BINARY, "PRelu")
+
+
+@edit("quantize-op")
+def quantize_op(document: Document, request: Request) -> None:
+    """Every float op of the finding that the NPU has a form for."""
+    found = [op for name in request.ops if (op := document.op(name)) is not None]
+    ops = [op for op in found if document.can_be_integer(op, _KNOWN)]
+    if not ops:
+        others = sorted({document.word(op) for op in found})
+        raise NotFitting(f"the NPU has no integer form of {', '.join(others) or 'this op'}")
+    _quantize(document, ops, request.network)
+
+
+@edit("quantize-slope")
+def quantize_slope(document: Document, request: Request) -> None:
+    """The slopes of a PReLU as int8, so that it runs on the arithmetic unit."""
+    ops = document.found(request, ("PRelu",))
+    if not ops:
+        raise NotFitting(f"there is no {document.spelled(('PRelu',))[0]} here")
+    for op in ops:
+        document.check_slopes(op)
+    _quantize(document, ops, request.network)
+
+
+def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
+    """All of them at once: what one makes the next may read."""
+    plan = _Plan(document, network)
+    for op in document.float_ops(ops):
+        plan.add(op)
+    if not plan.results and not plan.constants:
+        raise NotFitting("the op is quantized on all sides already")
+    for op, place in plan.constants:
+        document.quantize_constant(op, place)
+    document.quantize_results(plan.ops, plan.results)
+
+
+class _Plan:
+    """What will be quantized, before anything is changed."""
+
+    def __init__(self, document: Document, network: Network) -> None:
+        self.document = document
+        self.network = network
+        self.ops: list[Op] = []
+        self.results: dict[Value, Steps] = {}  # float values that will be integers
+        self.constants: list[tuple[Op, int]] = []
+        self.reach: dict[Value, Interval] = {}  # of float results that a clamp takes over
+
+    def add(self, op: Op) -> None:
+        kind, inputs = self.document.kind(op), self.document.inputs(op)
+        count = len(inputs) if kind == "Concat" else 2 if kind in _TWO_OPERANDS else 1
+        operands = [self._operand(op, place) for place in range(count)]
+        output = self.document.outputs(op)[0]
+        self.ops.append(op)
+        if self._clamp_follows(output):
+            self.reach[output] = self._reached(op, operands)
+        elif not self.document.is_stepped(output):
+            self.results[output] = self._result(op, operands)
+
+    def _operand(self, op: Op, place: int) -> Interval:
+        """The range of an operand, which is quantized where it is not yet."""
+        value = self.document.inputs(op)[place]
+        numbers = self.document.held(value)
+        if numbers is not None:
+            self.constants.append((op, place))
+            return ends(self.document.name(value), numbers)
+        if value in self.reach:
+            return self.reach[value]
+        steps = self._steps(value)
+        if steps is None:
+            steps = self.results[value] = self._measured(value)
+        return steps.covered
+
+    def _steps(self, value: Value) -> Steps | None:
+        return self.results.get(value) or self.document.float_steps(value)
+
+    def _measured(self, value: Value) -> Steps:
+        """Of a float value whose maker stays float."""
+        behind, name = self.document.steps_behind(value), self.document.name(value)
+        if behind is not None:
+            return behind
+        if self.document.producer(value) is None:
+            raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
+        found = seen(self.network, name, {})
+        if found is None:
+            raise NotFitting(f"the range of '{name}' is not known")
+        return Steps(int8_quant(*found))
+
+    def _result(self, op: Op, operands: list[Interval]) -> Steps:
+        kind = self.document.kind(op)
+        behind = self.document.steps_behind(self.document.outputs(op)[0])
+        if behind is not None and not self.document.kernel_fixes_steps(op):
+            return behind
+        source = self._steps(self.document.inputs(op)[0])
+        if kind in _KEEPS and source is not None:
+            return source
+        return Steps(_FIXED.get(kind) or int8_quant(*self._reached(op, operands)))
+
+    def _reached(self, op: Op, operands: list[Interval]) -> Interval:
+        kind, inputs = self.document.kind(op), self.document.inputs(op)
+        if kind == "Relu":
+            return max(0.0, operands[0][0]), max(0.0, operands[0][1])
+        kind = "Affine" if kind == "BatchNormalization" else kind
+        found = reached(kind, operands, self._numbers(op))
+        if self.document.has_fused(op):  # ReLU and its like leave the upper part
+            found = max(0.0, found[0]), max(0.0, found[1])
+        if kind not in _BINARY:
+            return found
+        document = self.document
+        pairs = [p for p in zip(inputs, operands, strict=True) if document.held(p[0]) is None]
+        computed = {document.name(value): interval for value, interval in pairs}
+        output = document.name(document.outputs(op)[0])
+        return common(found, seen(self.network, output, computed))
+
+    def _clamp_follows(self, value: Value) -> bool:
+        """Readers bind an op of floats and the clamps behind it to one quantization."""
+        users, document = self.document.readers(value), self.document
+        alone = len(users) == 1 and not document.is_output(value)
+        return alone and document.binds_clamps and document.kind(users[0]) in _CLAMPS
+
+    def _numbers(self, op: Op) -> dict[str, np.ndarray]:
+        """The constants that the function of an op depends on."""
+        kind, inputs = self.document.kind(op), self.document.inputs(op)
+        if kind == "BatchNormalization":
+            scale, offset, mean, variance = (self._constant(value) for value in inputs[1:5])
+            gain = scale / np.sqrt(variance + self.document.attribute(op, "epsilon", 1e-5))
+            return {"gain": gain, "offset": offset - mean * gain}
+        if kind == "PRelu":
+            return {"slope": self._constant(inputs[1])}
+        if kind == "Clip":
+            return {"low": self._bound(op, 1, -np.inf), "high": self._bound(op, 2, np.inf)}
+        default = 0.01 if kind == "LeakyRelu" else 1.0
+        return {"slope": np.array(self.document.attribute(op, "alpha", default))}
+
+    def _bound(self, op: Op, place: int, none: float) -> np.ndarray:
+        """Of a Clip: an input, an attribute in old opsets, else none."""
+        inputs = self.document.inputs(op)
+        if len(inputs) > place and inputs[place] is not None:
+            return self._constant(inputs[place])
+        old = self.document.attribute(op, ("min", "max")[place - 1])
+        return np.array(none if old is None else old)
+
+    def _constant(self, value: Value) -> np.ndarray:
+        values = self.document.held(value)
+        if values is None:
+            raise NotFitting(f"'{self.document.name(value)}' is computed")
+        return values.astype(np.float64)

@@ -1,0 +1,211 @@
+"""Convolutions in forms that the convolution unit takes: narrower-kernel, move-stride."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.edits.document import Document
+from npuscope.edits.numbers import covered, int8_quant
+from npuscope.edits.records import Interval, NotFitting, Op, Pads, Steps, Value
+from npuscope.edits.registry import edit
+from npuscope.edits.request import Network, Request, attrs_of
+from npuscope.graph.attrs import ConvAttrs
+from npuscope.graph.model import Graph, Tensor
+from npuscope.graph.model import Op as GraphOp
+
+STRIDE = 2  # at which the unit takes twice the columns
+_MARGIN = 1.25  # a half may swing further on other data while the sum does not
+_BETWEEN = (
+    *("Quantize", "Dequantize", "Relu", "Relu6", "ReluN1To1", "Clip", "LeakyRelu", "HardSwish"),
+    "Identity",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Columns of a kernel from `first` to `end`; the first `silent` ones are zeros here, for
+    the other half has them. `reach` is what its sums hold."""
+
+    first: int
+    end: int
+    silent: int
+    pads: Pads
+    reach: Interval
+
+    def of(self, weights: np.ndarray, axis: int, zero: np.ndarray | int) -> np.ndarray:
+        """The columns along an axis of weights in any layout."""
+        part = np.take(weights, range(self.first, self.end), axis).copy()
+        silent = [slice(None)] * part.ndim
+        silent[axis] = slice(0, self.silent)
+        zeros = np.broadcast_to(zero, part.shape)
+        part[tuple(silent)] = zeros[tuple(silent)]
+        return part
+
+
+@edit("narrower-kernel")
+def narrower_kernel(document: Document, request: Request) -> None:
+    """A wide depthwise kernel in forms that the unit takes.
+
+    Where one column results, the stride across does not matter, and at stride 2 the unit takes
+    twice the columns: nothing else changes. Elsewhere two halves of the kernel are added.
+    """
+    op = document.place(request, *document.depthwise)
+    limits = request.network.machine.convacc
+    conv = _convolution(request)
+    strides = _strides_of_one_column(request.network.graph, conv, limits.max_kernel_width_strided)
+    if strides is not None:
+        document.set_strides(op, strides)
+        return
+    layer = document.layer(op)
+    if layer is None:
+        raise NotFitting("its weights or its bias are computed")
+    parts = halves(request.network, conv, limits.max_kernel_width)
+    document.remove(op)
+    sums = []
+    for number, half in enumerate(parts):
+        values = half.of(layer.weights.values, layer.image_axes[-1], layer.weights.zeros)
+        weights, steps = layer.weights.changed(values=values), Steps(int8_quant(*half.reach))
+        sums.append(document.columns_of(layer, weights, half.pads, steps, number))
+    document.insert("Add", sums, document.outputs(op)[0], fused=op)
+
+
+def _convolution(request: Request) -> GraphOp:
+    """The convolution of the finding, as the graph has it."""
+    for op in request.network.graph.ops:
+        if op.kind == "Conv2D" and set(op.origin) & set(request.ops):
+            return op
+    raise NotFitting("there is no convolution here")
+
+
+def _strides_of_one_column(graph: Graph, op: GraphOp, limit: int) -> tuple[int, int] | None:
+    """Strides that change nothing, for a single column results: the unit takes more columns.
+
+    None where there are more results, or more columns than even then.
+    """
+    height, width = graph.output_tensor(op).shape[1:3]
+    columns = graph.tensor(op.inputs[1]).shape[2]
+    if width != 1 or columns > limit:
+        return None
+    return STRIDE if height == 1 else op.attrs_as(ConvAttrs).strides[0], STRIDE
+
+
+def halves(network: Network, op: GraphOp, limit: int) -> tuple[Half, Half]:
+    """Two kernels whose sums add up to that of the layer; both lie within the padded map."""
+    attrs = op.attrs_as(ConvAttrs)
+    top, left, bottom, right = attrs.pads
+    columns = network.graph.tensor(op.inputs[1]).shape[2]
+    end = max(columns - right, 1)  # the left half may not need what lies beyond the padding
+    first = min(left, end)
+    if end == columns or first == 0 or max(end, columns - first) > limit:
+        raise NotFitting(
+            f"{columns} columns with a padding of {left} and {right} do not fall into two "
+            f"halves of at most {limit}"
+        )
+    pads = (top, left, bottom, 0), (top, 0, bottom, right)
+    spans = (0, end, 0), (first, columns, end - first)
+    reaches = _reaches(network, op, (spans[0], spans[1]), pads)
+    return Half(*spans[0], pads[0], reaches[0]), Half(*spans[1], pads[1], reaches[1])
+
+
+def _reaches(
+    network: Network,
+    op: GraphOp,
+    spans: tuple[tuple[int, int, int], tuple[int, int, int]],
+    pads: tuple[Pads, Pads],
+) -> list[Interval]:
+    """Seeded data tell how the parts compare with the whole, whose range the file knows."""
+    graph = network.graph
+    features, output = network.values(op.inputs[0]), graph.output_tensor(op)
+    if features is None or output.quant is None:
+        raise NotFitting("there are no values to find the scales of its parts with")
+    weights = _real(graph.tensor(op.inputs[1]))
+    strides = op.attrs_as(ConvAttrs).strides
+    parts = []
+    for (first, end, silent), pad in zip(spans, pads, strict=True):
+        part = weights[:, :, first:end].copy()
+        part[:, :, :silent] = 0
+        parts.append(_depthwise(features, part, strides, pad))
+    bias = _bias(graph, op)
+    parts[0] = parts[0] + bias
+    known = max(abs(end) for end in covered(output.quant, *output.dtype.limits))
+    made = float(np.abs(parts[0] + parts[1]).max()) or 1.0
+    factor = _MARGIN * max(1.0, known / made)
+    return [(float(p.min()) * factor, float(p.max()) * factor) for p in parts]
+
+
+def _real(tensor: Tensor) -> np.ndarray:
+    """Constants of the graph as real numbers."""
+    assert tensor.data is not None
+    values, quant = tensor.data.astype(np.float64), tensor.quant
+    if quant is None or tensor.dtype.is_float:
+        return values
+    shape = [1] * values.ndim
+    if quant.axis is not None:
+        shape[quant.axis] = -1
+    zeros, scales = (np.array(v, np.float64) for v in (quant.zero_points, quant.scales))
+    return np.asarray((values - zeros.reshape(shape)) * scales.reshape(shape))
+
+
+def _bias(graph: Graph, op: GraphOp) -> np.ndarray:
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(1)
+    tensor, source = graph.tensor(op.inputs[2]), graph.first_input(op)
+    weights = graph.tensor(op.inputs[1])
+    assert tensor.data is not None
+    if tensor.dtype.is_float or source.quant is None or weights.quant is None:
+        return tensor.data.astype(np.float64)
+    return np.asarray(tensor.data * source.quant.scale * np.array(weights.quant.scales))
+
+
+def _depthwise(
+    features: np.ndarray, weights: np.ndarray, strides: tuple[int, int], pads: Pads
+) -> np.ndarray:
+    """Real sums; features are (1, H, W, C), weights (C, kh, kw, 1)."""
+    top, left, bottom, right = pads
+    padded = np.pad(features, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    rows, columns = weights.shape[1:3]
+    height = (padded.shape[1] - rows) // strides[0] + 1
+    width = (padded.shape[2] - columns) // strides[1] + 1
+    total = np.zeros((1, height, width, padded.shape[3]))
+    for y, x in np.ndindex(rows, columns):
+        window = padded[:, y:, x:][:, :: strides[0], :: strides[1]][:, :height, :width]
+        total += window * weights[:, y, x, 0]
+    return total
+
+
+@edit("move-stride")
+def move_stride(document: Document, request: Request) -> None:
+    """A depthwise convolution makes all places, the 1x1 convolutions behind it skip."""
+    op = document.place(request, *document.depthwise)
+    strides, result = document.strides(op), document.outputs(op)[0]
+    if max(strides, default=1) == 1:
+        raise NotFitting("the convolution has no stride")
+    between, behind = _pointwise(document, result)
+    attrs = attrs_of(request, "Conv2D", ConvAttrs)
+    inner = [document.outputs(other)[0] for other in between]
+    document.without_stride(op, attrs, [result, *inner])
+    for layer in behind:
+        own = document.strides(layer) or (1,) * len(strides)
+        document.set_strides(layer, [a * b for a, b in zip(own, strides, strict=True)])
+
+
+def _pointwise(document: Document, tensor: Value) -> tuple[list[Op], list[Op]]:
+    """Ops between, and the 1x1 convolutions at the end; NotFitting where anything else reads."""
+    readers = document.readers(tensor)
+    if document.is_output(tensor) or not readers:
+        raise NotFitting(f"'{document.name(tensor)}' is an output of the network")
+    between: list[Op] = []
+    behind: list[Op] = []
+    for op in readers:
+        if document.kind(op) in _BETWEEN and document.inputs(op)[0] == tensor:
+            more, ends = _pointwise(document, document.outputs(op)[0])
+            between += [op, *more]
+            behind += ends
+        elif document.is_pointwise(op):
+            behind.append(op)
+        else:
+            word = document.word(op)
+            raise NotFitting(f"the result is read by a {word}, not by a 1x1 convolution")
+    return between, behind

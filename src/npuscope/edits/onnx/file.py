@@ -1,0 +1,314 @@
+"""An .onnx file to edit: the protobuf as it is, with look-ups and small changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from npuscope.edits.records import in_order
+from npuscope.graph.limits import MAX_NAME_BYTES
+from npuscope.graph.onnx.tensors import TensorReader, text
+from npuscope.text import safe_terminal
+
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+Node = Any  # onnx.NodeProto: the package is imported late
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxQuant:
+    """real = scale * (q - zero_point); arrays of one element, or of one per channel of `axis`."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int = 1
+
+    @property
+    def per_channel(self) -> bool:
+        return self.scale.ndim > 0 and self.scale.size > 1
+
+
+class OnnxFile:
+    """Nodes are found by what they make and read; their order is found again when written.
+
+    Tensors are known by name. Intermediate shapes that the file states are dropped when it is
+    written: an edit may have changed them.
+    """
+
+    format = "onnx"
+
+    def __init__(self, proto: Any) -> None:
+        self.proto = proto
+        self.graph = proto.graph
+        # Our own objects: those of the protobuf are made again whenever it is written.
+        self.nodes: list[Node] = [_clone(node) for node in proto.graph.node]
+        self._origins = {_origin(node, n): node for n, node in enumerate(self.nodes)}
+        self._shapes: dict[str, tuple[int, ...]] | None = None
+        self._reader = TensorReader(Path())
+
+    @classmethod
+    def parse(cls, data: bytes, folder: Path) -> Self:
+        """`data` must be a file that the reader accepts; external data comes inside."""
+        import onnx
+
+        proto = onnx.ModelProto.FromString(data)
+        reader = TensorReader(folder)
+        for entry in proto.graph.initializer:
+            if entry.data_location == onnx.TensorProto.EXTERNAL:
+                values = onnx.numpy_helper.from_array(reader.read(entry).data, entry.name)
+                entry.CopyFrom(values)
+        return cls(proto)
+
+    def copy(self) -> Self:
+        import onnx
+
+        return type(self)(onnx.ModelProto.FromString(self.to_bytes()))
+
+    @property
+    def opset(self) -> int:
+        known = (e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx"))
+        return int(next(known))
+
+    # finding
+
+    def op(self, origin: str) -> Node | None:
+        """By the name that findings use, as long as it was not removed."""
+        found = self._origins.get(origin)
+        return found if found is not None and any(node is found for node in self.nodes) else None
+
+    def origin(self, node: Node) -> str | None:
+        """The name that findings use; None for nodes that an edit added."""
+        return next((origin for origin, other in self._origins.items() if other is node), None)
+
+    def producer(self, tensor: str) -> Node | None:
+        return next((node for node in self.nodes if tensor in node.output), None)
+
+    def readers(self, tensor: str) -> list[Node]:
+        return [node for node in self.nodes if tensor in node.input]
+
+    def is_output(self, tensor: str) -> bool:
+        return any(entry.name == tensor for entry in self.graph.output)
+
+    def is_input(self, tensor: str) -> bool:
+        return any(entry.name == tensor for entry in self.graph.input)
+
+    def array(self, tensor: str) -> np.ndarray | None:
+        """The values of an initializer or a Constant node."""
+        for entry in self.graph.initializer:
+            if entry.name == tensor:
+                return self._reader.read(entry).data
+        node = self.producer(tensor) if tensor else None
+        if node is None or node.op_type != "Constant":
+            return None
+        value = next((item for item in node.attribute if item.name == "value"), None)
+        return None if value is None else self._reader.read(value.t).data
+
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """As ONNX infers it, with open sizes as 1 (the batch); None where it cannot."""
+        if self._shapes is None:
+            self._shapes = self._inferred()
+        return self._shapes.get(tensor)
+
+    def quant(self, node: Node) -> OnnxQuant:
+        """Scale and zero point of a QuantizeLinear or DequantizeLinear."""
+        scale = self.array(node.input[1])
+        if scale is None:
+            raise ValueError(f"the scale of '{text(node.name)}' is computed")
+        zero = self.array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        zero = np.zeros_like(scale, np.uint8) if zero is None else zero
+        return OnnxQuant(scale, zero, int(self.attribute(node, "axis", 1)))
+
+    def attribute(self, node: Node, name: str, default: Any = None) -> Any:
+        import onnx
+
+        for item in node.attribute:
+            if item.name == name:
+                return onnx.helper.get_attribute_value(item)
+        return default
+
+    # editing
+
+    def fresh(self, stem: str) -> str:
+        """A tensor name that is not in use yet."""
+        used = {name for node in self.nodes for name in (*node.input, *node.output)}
+        used |= {entry.name for entry in (*self.graph.initializer, *self.graph.input)}
+        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
+        return next(name for name in (stem, *numbered) if name not in used)
+
+    def add_constant(self, stem: str, values: np.ndarray) -> str:
+        import onnx
+
+        name = self.fresh(stem)
+        array = np.ascontiguousarray(values) if values.ndim else values
+        self.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        self._shapes = None
+        return name
+
+    def add_node(
+        self,
+        kind: str,
+        inputs: Iterable[str],
+        output: str | Iterable[str],
+        name: str = "",
+        domain: str = "",
+        **attributes: Any,
+    ) -> Node:
+        """A node; its place is found when the file is written."""
+        import onnx
+
+        outputs = [output] if isinstance(output, str) else [*output]
+        node = onnx.helper.make_node(
+            kind, [*inputs], outputs, name=self._fresh_node(name or outputs[0]), domain=domain
+        )
+        node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+        self.nodes.append(node)
+        self._shapes = None
+        return node
+
+    def set_attribute(self, node: Node, name: str, value: Any) -> None:
+        import onnx
+
+        kept = [item for item in node.attribute if item.name != name]
+        del node.attribute[:]
+        node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+        self._shapes = None
+
+    def drop_attribute(self, node: Node, name: str) -> None:
+        kept = [item for item in node.attribute if item.name != name]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        self._shapes = None
+
+    def set_input(self, node: Node, place: int, tensor: str | None) -> None:
+        """An input; absent ones in front of it become empty names."""
+        while len(node.input) <= place:
+            node.input.append("")
+        node.input[place] = tensor or ""
+        self._shapes = None
+
+    def remove(self, node: Node) -> None:
+        self.nodes = [other for other in self.nodes if other is not node]
+        self._shapes = None
+
+    def rewire(self, old: str, new: str, readers: Iterable[Node] | None = None) -> None:
+        """Readers of `old` read `new`: all but the maker of `new`, unless they are named.
+
+        Where `old` is an output of the graph and all readers move, the maker of `new` writes it
+        under the old name from now on.
+        """
+        maker = self.producer(new)
+        others = [node for node in self.readers(old) if node is not maker]
+        for node in others if readers is None else readers:
+            _rename(node.input, old, new)
+        if readers is None and self.is_output(old):
+            self._take_name(new, old)
+        self._shapes = None
+
+    def _take_name(self, tensor: str, name: str) -> None:
+        if self.producer(tensor) is None:
+            raise ValueError(f"'{tensor}' has no maker that could write '{name}'")
+        before = self.fresh(f"{name}_before")
+        for node in self.nodes:
+            for names in (node.input, node.output):
+                _rename(names, name, before)
+                _rename(names, tensor, name)
+
+    # writing
+
+    def to_bytes(self) -> bytes:
+        """Nodes in order, without those and the constants that nobody needs."""
+        self.drop_dead()
+        self.nodes = self._in_order()
+        del self.graph.node[:]
+        self.graph.node.extend(self.nodes)
+        del self.graph.value_info[:]
+        return bytes(self.proto.SerializeToString())
+
+    def _in_order(self) -> list[Node]:
+        made = {name: n for n, node in enumerate(self.nodes) for name in node.output if name}
+        needs = {
+            n: [made[name] for name in node.input if name in made]
+            for n, node in enumerate(self.nodes)
+        }
+        return [self.nodes[n] for n in in_order(range(len(self.nodes)), needs)]
+
+    def drop_dead(self) -> None:
+        """Nodes and constants that no output needs."""
+        makers = {name: node for node in self.nodes for name in node.output if name}
+        needed = {entry.name for entry in self.graph.output}
+        waiting, live = [*needed], set[int]()
+        while waiting:
+            maker = makers.get(waiting.pop())
+            if maker is not None and id(maker) not in live:
+                live.add(id(maker))
+                needed.update(maker.input)
+                waiting.extend(maker.input)
+        self.nodes = [node for node in self.nodes if id(node) in live]
+        for entry in [e for e in self.graph.initializer if e.name not in needed]:
+            self.graph.initializer.remove(entry)
+
+    def _fresh_node(self, stem: str) -> str:
+        used = {node.name for node in self.nodes}
+        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
+        return next(name for name in (stem, *numbered) if name not in used)
+
+    def _inferred(self) -> dict[str, tuple[int, ...]]:
+        import onnx
+
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        del proto.graph.node[:], proto.graph.value_info[:]
+        # Also what nobody reads: an edit may be half done.
+        proto.graph.node.extend(self._in_order())
+        for entry in proto.graph.input:
+            for dim in entry.type.tensor_type.shape.dim:
+                if not dim.HasField("dim_value"):
+                    dim.dim_value = 1
+        for entry in proto.graph.output:
+            entry.type.tensor_type.ClearField("shape")
+        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        entries = [*graph.input, *graph.value_info, *graph.output]
+        known = {entry.name: _dims(entry) for entry in entries}
+        known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
+        return {name: dims for name, dims in known.items() if dims is not None}
+
+
+def has_external_data(data: bytes) -> bool:
+    """False for what is no ONNX file: a reader tells then what it is."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except (DecodeError, RuntimeError, ValueError):
+        return False
+    return any(e.data_location == onnx.TensorProto.EXTERNAL for e in proto.graph.initializer)
+
+
+def _origin(node: Node, index: int) -> str:
+    """As the reader names it."""
+    name = text(node.name) or f"#{index}"
+    return safe_terminal(f"{text(node.op_type)}:{name}"[:MAX_NAME_BYTES])
+
+
+def _dims(entry: Any) -> tuple[int, ...] | None:
+    tensor = entry.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
+    return tuple(dims) if 0 not in dims else None
+
+
+def _rename(names: Any, old: str, new: str) -> None:
+    for place, name in enumerate(names):
+        if name == old:
+            names[place] = new
+
+
+def _clone(node: Node) -> Node:
+    copy = type(node)()
+    copy.CopyFrom(node)
+    return copy

@@ -1,0 +1,207 @@
+"""More channels: how the ops of a file treat channels along one axis, and the edits that give a
+region of them new channels of zeros, or a layer some of its channels a second time."""
+
+from __future__ import annotations
+
+from npuscope.edits.channelwise import computed_data, follow, is_channelwise
+from npuscope.edits.document import Document
+from npuscope.edits.numbers import padded_index
+from npuscope.edits.records import DEPTHWISE, LAYERS, Layer, NotFitting, Op, Value
+from npuscope.edits.regions import (
+    FRONT,
+    Region,
+    Role,
+    Step,
+    Unjoined,
+    View,
+    find_region,
+    layout,
+)
+from npuscope.text import safe_terminal
+
+_SLICES = ("Slice", "StridedSlice", "Split")
+
+
+class Channels:
+    """Channels along one axis of ONNX tensors, or the last one of TFLite's. Shapes are those
+    before the edit."""
+
+    def __init__(self, document: Document, axis: int) -> None:
+        self.document = document
+        self.axis = axis
+        self.shapes: dict[Value, tuple[int, ...]] = {}
+        self._makers: dict[Value, Op] = {}
+        self._readers: dict[Value, list[Op]] = {}
+        self._known: dict[int, Step[Value]] = {}
+        self._layers: dict[int, Layer] = {}
+        for op in document.all_ops():
+            self._makers |= dict.fromkeys(document.outputs(op), op)
+            inputs = dict.fromkeys(v for v in document.inputs(op) if v is not None)
+            for value in (*inputs, *document.outputs(op)):
+                self.shapes[value] = document.shape(value) or ()
+            for value in inputs:
+                self._readers.setdefault(value, []).append(op)
+
+    def _axis(self, rank: int) -> int:
+        return self.axis if self.document.channels_first else rank - 1
+
+    def channels(self, tensor: Value) -> int:
+        shape = self.shapes.get(tensor, ())
+        axis = self._axis(len(shape))
+        return shape[axis] if 0 <= axis < len(shape) else 0
+
+    def maker(self, tensor: Value) -> Step[Value] | None:
+        op = self._makers.get(tensor)
+        return None if op is None else self._step(op)
+
+    def readers(self, tensor: Value) -> list[Step[Value]]:
+        return [self._for(self._step(op), tensor) for op in self._readers.get(tensor, ())]
+
+    def is_output(self, tensor: Value) -> bool:
+        return self.document.is_output(tensor)
+
+    def title(self, tensor: Value) -> str:
+        return f"'{safe_terminal(self.document.name(tensor))}'"
+
+    def _for(self, step: Step[Value], tensor: Value) -> Step[Value]:
+        """An op that reads the tensor as something else than data is foreign to it."""
+        if tensor in step.inputs:
+            return step
+        return Step(step.name, Role.OTHER, (tensor,), step.outputs, step.node)
+
+    def _step(self, op: Op) -> Step[Value]:
+        if id(op) not in self._known:
+            self._known[id(op)] = self._found(op)
+        return self._known[id(op)]
+
+    def _found(self, op: Op) -> Step[Value]:
+        document, kind = self.document, self.document.kind(op)
+        name, outputs = document.title(op), tuple(document.outputs(op))
+        inputs = tuple(value for value in document.inputs(op) if value is not None)
+        rank = len(self.shapes[outputs[0]])
+        if kind in (*LAYERS, DEPTHWISE):
+            return Step(name, self._layer_role(op), inputs[:1], outputs, op)
+        if kind == "Concat" and self._is_axis(op, rank):
+            return Step(name, Role.JOIN, inputs, outputs, op)
+        if kind in _SLICES:
+            found = document.picks(op, self._axis(rank))
+            if found is not None:
+                even = document.splits_evenly(op)
+                return Step(name, Role.SLICE, (found[0],), outputs, op, found[1], even)
+        elif is_channelwise(document, op, self._axis(rank)):
+            full = self._full(op, rank)
+            if full:
+                return Step(name, Role.APART, full, outputs[:1], op)
+        return Step(name, Role.OTHER, inputs, outputs, op)
+
+    def _is_axis(self, op: Op, rank: int) -> bool:
+        axis = int(self.document.attribute(op, "axis", 0))
+        return axis % max(rank, 1) == self._axis(rank)
+
+    def _layer_role(self, op: Op) -> Role:
+        layer = self.document.layer(op)
+        data, result = self.document.inputs(op)[0], self.document.outputs(op)[0]
+        if layer is None or layer.channel_axis != self._axis(len(self.shapes[result])):
+            return Role.OTHER
+        if self.channels(data) not in (0, layer.inputs):
+            return Role.OTHER
+        self._layers[id(op)] = layer
+        if layer.is_depthwise:
+            return Role.APART
+        return Role.LAYER if layer.is_dense else Role.OTHER
+
+    def _full(self, op: Op, rank: int) -> tuple[Value, ...]:
+        """Data with all channels; empty where an operand has other ones, or is broadcast."""
+        values, count = (
+            computed_data(self.document, op),
+            self.channels(self.document.outputs(op)[0]),
+        )
+        full = [value for value in values if self.channels(value) == count]
+        last = not self.document.channels_first
+        one = [v for v in values if self.channels(v) == 1 and (last or len(self.shapes[v]) == rank)]
+        return tuple(full) if len(full) + len(one) == len(values) and count > 1 else ()
+
+    # editing
+
+    def pad(self, region: Region[Value]) -> None:
+        for step in region.steps:
+            self._pad_step(step, region)
+        for tensor, pads in region.pads.items():
+            shape = self.shapes[tensor]
+            axis, count = self._axis(len(shape)), self.channels(tensor) + sum(pads.values())
+            self.document.set_shape(tensor, (*shape[:axis], count, *shape[axis + 1 :]))
+        for tensor, outside in region.cut.items():
+            self._cut(tensor, region.pads[tensor].get(FRONT, 0), [step.node for step in outside])
+
+    def _pad_step(self, step: Step[Value], region: Region[Value]) -> None:
+        document, op, pads = self.document, step.node, region.pads
+        if id(op) in self._layers:
+            self._pad_layer(step, region)
+        elif step.role is Role.APART:
+            result = step.outputs[0]
+            count, rank = self.channels(result), len(self.shapes[result])
+            index, axis = layout(count, pads[result]), self._axis(rank)
+            for place, value in enumerate(follow(document, op, axis, rank, count, index)):
+                document.set_input(op, place, value)
+            document.set_channels(op, axis, len(index))
+        elif step.role is Role.SLICE:
+            axis = self._axis(len(self.shapes[step.inputs[0]]))
+            document.set_picks(op, axis, region.bounds[id(op)])
+
+    def _pad_layer(self, step: Step[Value], region: Region[Value]) -> None:
+        layer = self._layers[id(step.node)]
+        source, result = region.pads.get(step.inputs[0]), region.pads.get(step.outputs[0])
+        inputs, outputs = layer.inputs, layer.outputs
+        if source and not layer.is_depthwise:
+            layer = layer.with_inputs(layout(inputs, source))
+        if result:
+            layer = layer.with_outputs(layout(outputs, result))
+        self.document.set_layer(layer)
+
+    def _cut(self, tensor: Value, first: int, outside: list[Op]) -> None:
+        """The padded tensor gets another name; the old one stands for its old channels, which
+        readers outside of the region want."""
+        document, shape = self.document, self.shapes[tensor]
+        readers = document.readers(tensor)
+        inside = [op for op in readers if not any(op is other for other in outside)]
+        part = range(first, first + self.channels(tensor))
+        document.cut_behind(self._makers[tensor], tensor, inside, self._axis(len(shape)), part)
+
+
+def _region(view: View[Value], tensor: Value, new: int) -> Region[Value]:
+    """New channels behind the old ones; in front of them where a slice has room only there; up to
+    the joins where what is behind them cannot do with more."""
+    behind, front = {view.channels(tensor) - 1: new}, {FRONT: new}
+    misfits = []
+    for look, pads in ((view, behind), (view, front), (Unjoined(view), behind)):
+        try:
+            return find_region(look, tensor, pads)
+        except NotFitting as misfit:
+            misfits.append(misfit)
+    raise misfits[0]
+
+
+def pad_tensor(document: Document, tensor: Value, axis: int, new: int) -> None:
+    """So many channels of zeros more, in all that shares them."""
+    view = Channels(document, axis)
+    view.pad(_region(view, tensor, new))
+
+
+def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> None:
+    """All dense layers that read the tensor read a wider one, some channels a second time.
+
+    The layers have weights of zeros for them, so that it does not matter what they hold; copies
+    of what is there cost less than a constant, which the CPU would have to join.
+    """
+    shape = document.shape(tensor)
+    found = [document.layer(op) for op in document.readers(tensor)]
+    layers = [one for one in found if one and one.is_dense]
+    layers = [one for one in layers if document.inputs(one.op)[0] == tensor]
+    if not layers or shape is None or new > shape[axis]:
+        name = safe_terminal(document.name(tensor))
+        raise NotFitting(f"no layer could read copies of channels of '{name}'")
+    wide = document.widened(tensor, axis, new, layers[0].op)
+    for layer in layers:
+        count = layer.inputs
+        document.set_layer(layer.with_inputs(padded_index(count, count + new)))
+        document.set_input(layer.op, 0, wide)

@@ -1,0 +1,216 @@
+"""Which tensors get more channels together, and what happens at the border of their region.
+
+New channels are put right behind a channel of a tensor. From there they spread over every op that
+keeps channels apart, over joins and over slices of channels. The region ends at layers: those that
+make its channels get kernels of zeros, those that read them weights of zeros; and at slices that
+can take some channels more: nobody looks at what new channels hold. Any other reader gets the old
+channels, through a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, Generic, Protocol, TypeVar
+
+from npuscope.edits.records import NEW, NotFitting
+
+T = TypeVar("T", bound=Hashable)
+# How many new channels are put right behind a channel; FRONT stands before the first one.
+Pads = dict[int, int]
+FRONT = -1
+
+
+class Role(Enum):
+    """What an op does with the channels of its data."""
+
+    LAYER = auto()  # mixes them with constant weights
+    APART = auto()  # keeps them apart
+    JOIN = auto()
+    SLICE = auto()
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """An op as far as channels go. `ranges` are the channels that a slice's outputs take, which
+    are equally many where it is `even`."""
+
+    name: str
+    role: Role
+    inputs: tuple[T, ...]
+    outputs: tuple[T, ...]
+    node: Any
+    ranges: tuple[range, ...] = ()
+    even: bool = False
+
+
+class View(Protocol[T]):
+    """A document as far as channels go."""
+
+    def channels(self, tensor: T) -> int: ...
+    def maker(self, tensor: T) -> Step[T] | None: ...
+    def readers(self, tensor: T) -> list[Step[T]]: ...
+    def is_output(self, tensor: T) -> bool: ...
+    def title(self, tensor: T) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unjoined(Generic[T]):
+    """A view in which regions end at joins."""
+
+    view: View[T]
+
+    def channels(self, tensor: T) -> int:
+        return self.view.channels(tensor)
+
+    def maker(self, tensor: T) -> Step[T] | None:
+        maker = self.view.maker(tensor)
+        return None if maker is None else _unjoined(maker)
+
+    def readers(self, tensor: T) -> list[Step[T]]:
+        return [_unjoined(step) for step in self.view.readers(tensor)]
+
+    def is_output(self, tensor: T) -> bool:
+        return self.view.is_output(tensor)
+
+    def title(self, tensor: T) -> str:
+        return self.view.title(tensor)
+
+
+def _unjoined(step: Step[T]) -> Step[T]:
+    return replace(step, role=Role.OTHER) if step.role is Role.JOIN else step
+
+
+@dataclass(frozen=True, slots=True)
+class Region(Generic[T]):
+    """Tensors with their new channels, all ops that touch them, and readers that must not.
+
+    `bounds` are the ranges that the outputs of its slices take in the padded source, by op.
+    """
+
+    pads: Mapping[T, Pads]
+    steps: tuple[Step[T], ...]
+    cut: Mapping[T, tuple[Step[T], ...]]
+    bounds: Mapping[int, tuple[range, ...]]
+
+
+def layout(count: int, pads: Pads) -> list[int]:
+    """The channels of a padded tensor: old ones by their numbers, and NEW."""
+    behind = [place for n in range(count) for place in (n, *[NEW] * pads.get(n, 0))]
+    return [*[NEW] * pads.get(FRONT, 0), *behind]
+
+
+def widened(view: View[T], step: Step[T], pads: Pads | None) -> range | None:
+    """Channels that a slice with one output may take instead, so that its source stays as it is."""
+    if step.role is not Role.SLICE or step.even or len(step.outputs) > 1 or not pads:
+        return None
+    part, count = step.ranges[0], view.channels(step.inputs[0])
+    if not pads.keys() <= {FRONT, len(part) - 1}:
+        return None
+    wide = range(part.start - pads.get(FRONT, 0), part.stop + pads.get(len(part) - 1, 0))
+    return wide if wide.start >= 0 and wide.stop <= count else None
+
+
+def find_region(view: View[T], start: T, pads: Pads) -> Region[T]:
+    """All that is padded when `start` is; NotFitting where it cannot be done exactly."""
+    found = _grown(view, start, pads)
+    steps: dict[int, Step[T]] = {}
+    cut: dict[T, tuple[Step[T], ...]] = {}
+    for tensor, added in found.items():
+        maker, readers = _maker(view, tensor), view.readers(tensor)
+        inside = [step for step in readers if step.role is not Role.OTHER]
+        outside = tuple(step for step in readers if step.role is Role.OTHER)
+        if outside or view.is_output(tensor):
+            _check_cut(view, tensor, added, outside)
+            cut[tensor] = outside
+        steps.update({id(step.node): step for step in (maker, *inside)})
+    slices = (step for step in steps.values() if step.role is Role.SLICE)
+    bounds = {id(step.node): _bounds(view, step, found) for step in slices}
+    return Region(found, tuple(steps.values()), cut, bounds)
+
+
+def _grown(view: View[T], start: T, pads: Pads) -> dict[T, Pads]:
+    found: dict[T, Pads] = {}
+    waiting = [(start, pads)]
+    while waiting:
+        tensor, wanted = waiting.pop()
+        known = found.get(tensor, {})
+        if wanted.keys() <= known.keys():
+            continue
+        known = found[tensor] = {**known, **wanted}
+        maker = view.maker(tensor)
+        for step in (*([maker] if maker else []), *view.readers(tensor)):
+            waiting.extend(_spread(view, step, tensor, known))
+    return found
+
+
+def _spread(view: View[T], step: Step[T], tensor: T, pads: Pads) -> Iterator[tuple[T, Pads]]:
+    """The other tensors of an op, with the new channels that they get from this one."""
+    if step.role is Role.APART:
+        yield from ((other, pads) for other in (*step.inputs, *step.outputs))
+        return
+    if step.role is Role.JOIN:
+        pieces, whole = _joined(view, step), step.outputs[0]
+    elif step.role is Role.SLICE:
+        pieces, whole = [*zip(step.outputs, step.ranges, strict=True)], step.inputs[0]
+    else:
+        return
+    for piece, part in pieces:
+        if tensor == whole and not (step.role is Role.JOIN and FRONT in pads):
+            yield piece, {n - part.start: new for n, new in pads.items() if n in part}
+        elif tensor == piece and widened(view, step, pads) is None:
+            if FRONT in pads:
+                raise NotFitting(f"{step.name} leaves no place for new channels in front")
+            places = step.ranges if step.even else [part]
+            yield whole, {n + p.start: new for p in places for n, new in pads.items()}
+
+
+def _bounds(view: View[T], step: Step[T], found: Mapping[T, Pads]) -> tuple[range, ...]:
+    """Ranges in the padded source; each must have what its output needs."""
+    source = step.inputs[0]
+    index = layout(view.channels(source), found.get(source, {}))
+    made = []
+    for output, part in zip(step.outputs, step.ranges, strict=True):
+        pads = found.get(output, {})
+        wide = widened(view, step, pads) or part
+        length = len(part) + sum(pads.values())
+        fitting = (r for r in (_placed(index, part), _placed(index, wide)) if len(r) == length)
+        place = next(fitting, None)
+        if place is None:
+            raise NotFitting(f"{step.name} cannot take the new channels along")
+        made.append(place)
+    return tuple(made)
+
+
+def _placed(index: list[int], part: range) -> range:
+    """Where old channels stand now, with the new ones behind them."""
+    end = index.index(part.stop) if part.stop in index else len(index)
+    return range(index.index(part.start), end)
+
+
+def _joined(view: View[T], step: Step[T]) -> list[tuple[T, range]]:
+    pieces, first = [], 0
+    for tensor in step.inputs:
+        count = view.channels(tensor)
+        pieces.append((tensor, range(first, first + count)))
+        first += count
+    return pieces
+
+
+def _maker(view: View[T], tensor: T) -> Step[T]:
+    maker = view.maker(tensor)
+    if maker is None:
+        raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
+    if maker.role is Role.OTHER:
+        raise NotFitting(f"{maker.name} makes these channels: it cannot make more of them")
+    return maker
+
+
+def _check_cut(view: View[T], tensor: T, pads: Pads, outside: tuple[Step[T], ...]) -> None:
+    """Old channels can be sliced out where the new ones are all on their sides."""
+    if pads.keys() <= {FRONT, view.channels(tensor) - 1}:
+        return
+    reader = outside[0].name if outside else "the application"
+    raise NotFitting(f"{reader} reads {view.title(tensor)}, which has new channels in its middle")

@@ -1,0 +1,77 @@
+"""The edits by the id of the fix that they carry out, and the files that they edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from npuscope.edits.document import Document
+from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.onnx.file import has_external_data
+from npuscope.edits.request import Request
+from npuscope.edits.tflite.document import TfliteDocument
+from npuscope.graph.load import is_tflite, model_bytes
+
+Edit = Callable[[Any, Request], None]
+
+FORMATS = {"onnx": "ONNX", "tflite": "TFLite"}
+# Files of this folder that name their edits with the decorator below.
+_THEMES = (
+    *("onnx_file", "border", "channels", "kernels", "quantization", "integer_ops", "layout"),
+    *("images", "elementwise"),
+)
+_EDITS: dict[str, tuple[Edit, tuple[str, ...]]] = {}
+
+
+def edit(fix: str, *formats: str) -> Callable[[Edit], Edit]:
+    """The edit changes the document in place, or raises NotFitting before it changed anything.
+
+    `formats` are those that can express it; none stands for all.
+    """
+
+    def named(function: Edit) -> Edit:
+        _EDITS[fix] = (function, formats or tuple(FORMATS))
+        return function
+
+    return named
+
+
+def edits() -> dict[str, tuple[Edit, tuple[str, ...]]]:
+    """All edits with their formats."""
+    for name in _THEMES:
+        import_module(f"npuscope.edits.{name}")
+    return _EDITS
+
+
+def formats(fix: str) -> tuple[str, ...]:
+    """Kinds of files that the edit is written for; none: a fix that only people can make."""
+    known = edits()[fix][1] if fix in edits() else ()
+    return tuple(title for name, title in FORMATS.items() if name in known)
+
+
+def has_edit(fix: str, format: str) -> bool:
+    return fix in edits() and format in edits()[fix][1]
+
+
+def apply_edit(document: Document, fix: str, request: Request) -> None:
+    """Carry out one fix; NotFitting says why it cannot be done here."""
+    document.drop_dead()  # what an edit before left behind reads nothing
+    edits()[fix][0](document, request)
+
+
+def open_document(path: str | Path, data: bytes | None = None) -> Document:
+    """A document of a model file that load_model can read; `data` stands for its content."""
+    data = model_bytes(Path(path)) if data is None else data
+    if is_tflite(data):
+        return TfliteDocument.parse(data)
+    return OnnxDocument.parse(data, Path(path).parent)
+
+
+def whole_bytes(path: Path) -> bytes:
+    """A model's content; what an ONNX model keeps in files beside it comes inside."""
+    data = model_bytes(path)
+    if is_tflite(data) or not has_external_data(data):
+        return data
+    return OnnxDocument.parse(data, path.parent).to_bytes()

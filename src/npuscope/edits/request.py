@@ -1,0 +1,59 @@
+"""What an edit is asked to do, and what is known of the network that the file describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from npuscope.edits.records import NotFitting
+from npuscope.graph.attrs import Attrs
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.rules.finding import Value
+
+A = TypeVar("A", bound=Attrs)
+
+
+class Network(Protocol):
+    """The network as it stands before the edit. Edits stand below compilers and profiles, so
+    whoever asks for an edit brings what only those can tell."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def machine(self) -> Machine: ...
+
+    def values(self, tensor: str) -> np.ndarray | None:
+        """Real values of a tensor of the graph in one inference on seeded data."""
+
+    def range(self, tensor: str) -> tuple[float, float] | None:
+        """Least and largest real value on seeded data, zero always among them."""
+
+    def ends(self) -> list[str]:
+        """Tensors at which the NPU's work ends; NotFitting where there is nothing to cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`ops` are the source ops of a finding; one or more of them are the place of the edit."""
+
+    ops: tuple[str, ...]
+    parameters: Mapping[str, Value]
+    network: Network
+
+
+def network_op(request: Request, kind: str) -> Op:
+    """The op of the graph that a finding is about: its numbers are resolved there, in one
+    layout for all formats."""
+    ops = (op for op in request.network.graph.ops if op.kind == kind)
+    found = next((op for op in ops if set(op.origin) & set(request.ops)), None)
+    if found is None:
+        raise NotFitting(f"none of its ops is a {kind} of the network")
+    return found
+
+
+def attrs_of(request: Request, kind: str, record: type[A]) -> A:
+    return network_op(request, kind).attrs_as(record)

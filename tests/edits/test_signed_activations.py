@@ -1,0 +1,100 @@
+"""uint8 tensors become int8, with the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edits.border_case import edited, graph_of, misfit
+from edits.number_case import furthest, largest_change
+from models import OnnxWriter, TfliteWriter
+from npuscope.graph.model import DType
+
+OUT = 1 / 30
+
+
+def weights() -> np.ndarray:
+    return np.random.default_rng(1).integers(60, 200, (8, 4, 1, 1), np.uint8)
+
+
+def onnx_net() -> bytes:
+    """QDQ and integer ops, a move between them, a zero point left out."""
+    writer = OnnxWriter()
+    x = writer.qdq(writer.input("x", (1, 4, 6, 6)), 1 / 64, 125, "uint8")
+    kernel = writer.dequantize(writer.constant(weights()), 1 / 128, 130, "uint8")
+    made = writer.node("Relu", writer.node("Conv", x, kernel, name="conv"))
+    scale = writer.constant(np.array(OUT, np.float32))
+    integers = writer.node("QuantizeLinear", made, scale)
+    pooled = writer.node("MaxPool", integers, kernel_shape=[2, 2], strides=[2, 2])
+    points = writer.constant(np.array(0, np.uint8))
+    both = [pooled, scale, points]
+    total = writer.node("com.microsoft.QLinearAdd", *both, *both, scale, points)
+    return writer.finish({writer.dequantize(total, OUT, 0, "uint8"): None})
+
+
+def test_onnx() -> None:
+    before = onnx_net()
+    data = edited(before, "signed-activations")
+    assert not [t for t in graph_of(data).tensors.values() if t.dtype is DType.UINT8]
+    assert graph_of(data).tensor("x").quant.zero_point == -3
+    assert largest_change(before, data) == 0
+    assert furthest(before, data) == 0
+
+
+def test_onnx_misfits() -> None:
+    data = edited(onnx_net(), "signed-activations")
+    assert misfit(data, "signed-activations") == "no tensor is uint8"
+    border = edited(onnx_net(), "integer-input")
+    sentence = "applications see the uint8 tensor 'x'"
+    assert misfit(border, "signed-activations") == sentence
+    writer = OnnxWriter()
+    q = writer.quantize(writer.input("x", (1, 4, 6, 6)), OUT, 9, "uint8", output="q")
+    pads = writer.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
+    padded = writer.node("Pad", q, pads, writer.constant(np.array(9, np.uint8)), output="p")
+    net = writer.finish({writer.dequantize(padded, OUT, 9, "uint8"): None})
+    sentence = "a Pad computes on the uint8 tensor 'p'"
+    assert misfit(net, "signed-activations") == sentence
+
+
+def test_joined_tensors() -> None:
+    writer = OnnxWriter()
+    q = writer.quantize(writer.input("x", (1, 4, 6, 6)), OUT, 9, "uint8")
+    turned = writer.node("Transpose", q, perm=[0, 1, 3, 2])
+    both = writer.node("Concat", q, turned, axis=1)
+    before = writer.finish({writer.dequantize(both, OUT, 9, "uint8"): None})
+    data = edited(before, "signed-activations")
+    assert not [t for t in graph_of(data).tensors.values() if t.dtype is DType.UINT8]
+    assert furthest(before, data) == 0
+
+
+def tflite_net(zero: int = 128) -> bytes:
+    """Float at the border, uint8 inside."""
+    writer = TfliteWriter()
+    x, z = (
+        writer.tensor(name, shape, "float32")
+        for name, shape in (("x", (1, 6, 6, 4)), ("z", (1, 6, 6, 8)))
+    )
+    inner = writer.tensor("inner", (1, 6, 6, 4), "uint8", scale=1 / 64, zero_point=125)
+    kernel = weights().transpose(0, 2, 3, 1).copy()
+    w = writer.constant("w", kernel, scale=1 / 128, zero_point=zero)
+    b = writer.constant("b", np.arange(8, dtype=np.int32) * 99, scale=1 / 64 / 128)
+    y = writer.tensor("y", (1, 6, 6, 8), "uint8", scale=OUT, zero_point=100)
+    writer.op("QUANTIZE", [x], [inner])
+    writer.op("CONV_2D", [inner, w, b], [y])
+    writer.op("DEQUANTIZE", [y], [z])
+    return writer.finish([x], [z])
+
+
+def test_tflite() -> None:
+    before = tflite_net()
+    data = edited(before, "signed-activations")
+    assert not [t for t in graph_of(data).tensors.values() if t.dtype is DType.UINT8]
+    assert largest_change(before, data) <= 1
+    assert furthest(before, data) <= OUT * 1.001
+
+
+def test_tflite_misfits() -> None:
+    sentence = "'w' has zero point 130: int8 weights need 0"
+    assert misfit(tflite_net(130), "signed-activations") == sentence
+    data = edited(tflite_net(), "signed-activations")
+    sentence = "no tensor inside the network is uint8"
+    assert misfit(data, "signed-activations") == sentence
