@@ -12,13 +12,14 @@ from types import ModuleType
 import pytest
 
 import npuscope
-from npuscope import api, options
+from npuscope import api, option_rows, options
 from npuscope.building import Options, ReadOptions
 from npuscope.cli.main import build_parser, main
 from npuscope.demo import demo_graph
 from npuscope.errors import UsageError
 from npuscope.loadable import options as loadable_options
-from npuscope.options import VERBS, Effect, Mark, keywords, verb_of
+from npuscope.option_kinds import Effect, Mark
+from npuscope.options import VERBS, keywords, verb_of
 from npuscope.profile.image_source import DEFAULT_IMAGE
 
 ROOT = Path(__file__).parents[1]
@@ -68,20 +69,20 @@ def test_every_verb_is_a_function_and_every_function_has_a_row() -> None:
 
 
 def test_shared_options_are_typed_as_the_table_lists_them() -> None:
-    looked_at = {o.name for g in (options.LOOKED_AT, options.READING) for o in g.options}
+    looked_at = {o.name for g in (option_rows.LOOKED_AT, option_rows.READING) for o in g.options}
     assert set(typing.get_type_hints(ReadOptions)) == looked_at
-    building = {o.name for g in (options.TARGET, options.READING) for o in g.options}
+    building = {o.name for g in (option_rows.TARGET, option_rows.READING) for o in g.options}
     assert set(typing.get_type_hints(Options)) == building | {"relocatable"}
 
 
 def test_shared_options_say_what_they_change() -> None:
-    shared = (*options.TARGET.options, *options.READING.options)
+    shared = (*option_rows.TARGET.options, *option_rows.READING.options)
     assert [o.name for o in shared if o.mark is Mark.NONE] == []
 
 
 def test_names_that_stand_elsewhere_too() -> None:
-    assert tuple(loadable_options.CPUS) == options.CPUS
-    assert loadable_options.TOOLCHAINS == options.TOOLCHAINS
+    assert tuple(loadable_options.CPUS) == option_rows.CPUS
+    assert loadable_options.TOOLCHAINS == option_rows.TOOLCHAINS
     assert next(iter(VERBS["run"].arguments)).means.endswith(f"({DEFAULT_IMAGE})")
 
 
@@ -162,7 +163,7 @@ def test_every_spelling_belongs_to_one_option_of_a_verb() -> None:
 
 def test_refused_options_say_why() -> None:
     refused = [o for o in VERBS["compile"].options if o.effect is Effect.REFUSED]
-    assert {o.spellings[0] for o in refused} == set(options.NOT_MODELLED)
+    assert {o.spellings[0] for o in refused} == set(option_rows.NOT_MODELLED)
     parser, _ = build_parser("compile")
     with pytest.raises(UsageError, match="--Oauto cannot be followed: the level"):
         parser.parse_args(["compile", "a", "-o", "b", "--Oauto"])

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from npuscope import __all__ as NAMES  # noqa: E402
-from npuscope import api, options  # noqa: E402
+from npuscope import api, option_rows, options  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
-from npuscope.options import Group, Kind, Option  # noqa: E402
+from npuscope.option_kinds import Group, Kind, Option  # noqa: E402
 from npuscope.profile.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rules.finding import Finding  # noqa: E402
@@ -55,7 +55,7 @@ def cli_page(text: str) -> str:
 
 def _table(name: str) -> str:
     if name == "of all verbs":
-        groups: Iterable[Group] = (options.TARGET, options.READING)
+        groups: Iterable[Group] = (option_rows.TARGET, option_rows.READING)
         rows = [_row(option, option.mark.value) for group in groups for option in group.options]
         head = "| option | default | means | changes |\n|---|---|---|---|\n"
     else:
@@ -104,7 +104,7 @@ def api_page() -> str:
     parts += [_function(name) for name in functions]
     parts.append("\n## Options of functions that take a model\n\n")
     parts.append("| keyword | means | changes |\n|---|---|---|\n")
-    shared = (*options.TARGET.options, *options.READING.options)
+    shared = (*option_rows.TARGET.options, *option_rows.READING.options)
     parts += [f"| `{o.name}` | {_cell(o.means)} | {o.mark.value} |\n" for o in shared]
     return "".join(parts)
 
@@ -131,7 +131,7 @@ def _keywords(name: str) -> str:
     except KeyError:
         return ""
     own = [o for group in row.groups if not group.shared for o in group.options if o.python]
-    shared = any(group in (options.TARGET, options.LOOKED_AT) for group in row.groups)
+    shared = any(group in (option_rows.TARGET, option_rows.LOOKED_AT) for group in row.groups)
     lines = [f"| `{o.name}` | {_cell(o.means)} |\n" for o in own]
     if shared:
         lines.append(

@@ -12,15 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, validate
-from npuscope.api_boards import (
-    board_serve,
-    manycore_compile,
-    manycore_run,
-    opstats,
-    package,
-    run,
-)
+from npuscope.api_boards import board_serve, package, run
 from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
+from npuscope.api_manycore import manycore_compile, manycore_run, opstats
 from npuscope.api_nouns import load
 from npuscope.api_runs import compare, export, gate, sweep, sweep_report
 from npuscope.errors import UsageError

@@ -15,13 +15,21 @@ from npuscope.cli.options import (
 )
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
-from npuscope.options import READING, TARGET, Kind
+from npuscope.option_kinds import Kind
+from npuscope.option_rows import READING, TARGET
 
 if TYPE_CHECKING:
     from npuscope.building import Options
 
 _BUILDING = (*TARGET.options, *READING.options)
-_TEXTS = tuple(o.name for o in _BUILDING if o.kind in (Kind.TEXT, Kind.FILE) and o.shell)
+_TEXTS = (
+    "generation",  # what is compared most
+    *(
+        o.name
+        for o in _BUILDING
+        if o.kind in (Kind.TEXT, Kind.FILE) and o.shell and o.name != "generation"
+    ),
+)
 _FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
 _CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
 _KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
-from npuscope.options import NOT_MODELLED, VERBS, Argument, Effect, Group, Kind, Option
+from npuscope.option_kinds import Argument, Effect, Group, Kind, Option
+from npuscope.option_rows import NOT_MODELLED
+from npuscope.options import VERBS
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from npuscope import options
+from npuscope import option_rows
 from npuscope.errors import UsageError
 from npuscope.machine.model import Machine
-from npuscope.options import NOT_MODELLED
+from npuscope.option_rows import NOT_MODELLED
 
 _LEVELS = range(4)
 
 # Options without an influence on what is modelled, with the number of values they take: those that
 # our command line accepts for nothing, names of files, and the model itself.
 NEUTRAL = {
-    **options.NEUTRAL,
+    **option_rows.NEUTRAL,
     "--csv-file": 1,
     "--ec-single-epoch": 0,
     "--output-info-file": 1,

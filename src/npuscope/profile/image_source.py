@@ -13,7 +13,7 @@ from npuscope.errors import FileError, UsageError
 from npuscope.loadable.build import package
 from npuscope.loadable.layout import Header
 from npuscope.loadable.options import PackageOptions
-from npuscope.options import DEFAULT_ADDRESS
+from npuscope.option_rows import DEFAULT_ADDRESS
 from npuscope.text import safe_terminal
 
 DEFAULT_IMAGE = "build/network_rel.bin"
