@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -207,3 +208,17 @@ def test_findings_stay_a_tuple(shown: dict[str, Shown]) -> None:
     findings = shown["findings"]
     assert isinstance(findings, Findings)
     assert findings == tuple(findings)
+
+
+def test_editors_and_mypy_know_every_name() -> None:
+    """What is loaded late is imported for them, under the same names."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (known,) = (node for node in tree.body if isinstance(node, ast.If))
+    imported = {a.name for n in known.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert imported == set(npuscope.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize("name", ["estimate", "doctor", "asm"])
+def test_a_verb_is_reached_without_numpy(name: str) -> None:
+    code = f"import sys, npuscope; npuscope.{name}; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
