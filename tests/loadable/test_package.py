@@ -8,6 +8,7 @@ from shutil import which
 import pytest
 
 from compiler.nets import random_network, uint8_network
+from compiler.test_pipeline import squeeze_excite
 from firmware.bare import (
     CLEAR,
     COPY,
@@ -271,6 +272,13 @@ def test_compiled_networks(tmp_path, net, generation, controller):
     used = {pool.file_name for pool in program.pools if pool.used_bytes and not pool.virtual}
     assert {pool.name for pool in image.pools} == used
     assert bool(image.blobs) == controller
+
+
+def test_what_the_drivers_cannot_start_is_refused(tmp_path):
+    """A gate that arrives as data: the image would wait for engines that never run."""
+    api.compile(squeeze_excite(), tmp_path, relocatable=True, epoch_controller=False)
+    told = message(tmp_path, error=TargetError)
+    assert "cannot be started by the image's drivers: ARITH 0: which registers keep" in told
 
 
 def test_the_api_writes_the_files(hand, tmp_path):

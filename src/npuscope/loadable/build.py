@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
-from npuscope.errors import FileError
+from npuscope.errors import FileError, TargetError
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import Network, read_network
 from npuscope.loadable.build_text import c_files
@@ -25,7 +25,9 @@ from npuscope.loadable.pack_pools import PoolPlan, plan_pools
 from npuscope.loadable.sources import firmware_folder, image_sources
 from npuscope.loadable.toolchain import Outcome, Toolchain, compile_own, find_toolchain, own_flags
 from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
+from npuscope.program.units import Arith
 from npuscope.shown import Shown
 from npuscope.whole_file import work_folder
 
@@ -58,7 +60,25 @@ class Package(Shown):
 def parse(source: Path, options: PackageOptions) -> tuple[Network, PoolPlan]:
     """What would be packaged: the network and its pools, without compiling anything."""
     network = read_network(source, options.name)
+    _refuse_unknown_registers(network)
     return network, plan_pools(network.program, network.images, secure=options.secure)
+
+
+def _refuse_unknown_registers(network: Network) -> None:
+    """The image brings its own drivers: what they cannot set up would never start on the board."""
+    for epoch in network.program.executed:
+        units = [unit for group in epoch.groups or () for unit in group.units]
+        for unit in (unit for unit in units if isinstance(unit, Arith)):
+            try:
+                refuse_stream_vector(unit)
+            except TargetError as error:
+                raise TargetError(
+                    f"epoch {epoch.number} cannot be started by the image's drivers: "
+                    f"{error.message}",
+                    where=network.source.name,
+                    hint="network.c runs with the vendor's runtime; an image needs a network "
+                    "without a product of a map and a computed vector",
+                ) from None
 
 
 def package(source: Path, options: PackageOptions) -> Package:

@@ -156,7 +156,7 @@ def lower(unit: Arith, constants: Mapping[str, np.ndarray]) -> tuple[Image, Vect
     for name, path in _SCALARS.items():
         image.put(path, _wrapped(unit, f"{name}_scalar"), signed=True)
     if unit.scalar:
-        _refuse_stream_vector(unit)
+        refuse_stream_vector(unit)
         return image, None
     for path in _VECTOR_FLAGS:
         image.put(path, 1)
@@ -178,8 +178,9 @@ def _wrapped(unit: Arith, name: str) -> int:
     return value - 0x10000 if value > 0x7FFF else value
 
 
-def _refuse_stream_vector(unit: Arith) -> None:
-    if unit.dualinput and unit.bcast == Bcast.CHAN:
+def refuse_stream_vector(unit: Arith) -> None:
+    """Blobs and the drivers in an image cannot set up what no public register is known for."""
+    if unit.scalar and unit.dualinput and unit.bcast == Bcast.CHAN:
         raise TargetError(
             f"ARITH {unit.id}: which registers keep a vector that arrives at port 1 is not known"
         )
