@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.bounded_file import ASSEMBLY, BLOBS, read_bytes, read_text
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.options import verb
-from npuscope.shown import Shown
+from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_whole
 
@@ -113,7 +113,7 @@ class Disassembly(Shown):
         return sum(i.words for blob in self.blobs.values() for i in blob.instructions)
 
     def told(self) -> str:
-        return f"{len(self.blobs)} blobs, {self.words} words"
+        return f"{counted(len(self.blobs), 'blob')}, {counted(self.words, 'word')}"
 
 
 @verb
@@ -194,7 +194,7 @@ class Assembled(Shown):
         return len(self.blob.instructions)
 
     def told(self) -> str:
-        return f"{self.instructions} instructions, {len(self.data)} bytes"
+        return f"{counted(self.instructions, 'instruction')}, {len(self.data)} bytes"
 
 
 @verb

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.options import verb
-from npuscope.shown import Shown
+from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files, write_whole
 
@@ -117,7 +117,7 @@ class CoreBuild(Shown):
 
     def told(self) -> str:
         layout = self.program.layout
-        return f"{layout.network} on {layout.cores} cores of {self.machine.name}"
+        return f"{layout.network} on {counted(layout.cores, 'core')} of {self.machine.name}"
 
 
 @verb

@@ -15,6 +15,11 @@ Rows = list[dict[str, Any]]
 _MOST_ROWS = 20
 
 
+def counted(number: int, what: str) -> str:
+    """1 epoch, 2 epochs."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 class Shown:
     """What a noun or a result tells of itself: `told` is one line, `table` its rows by column."""
 

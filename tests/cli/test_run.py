@@ -287,6 +287,6 @@ def test_python_takes_the_same_image_and_options(image: Path, capsys: Capture) -
     result = json.loads(run(capsys, image, "--mode", "xip", "--json"))
     found = npuscope.run(image, mode="xip")
     assert found.total_ms == result["total_ms"]
-    assert repr(found) == f"<LoadAndRun network: {found.total_ms:.3f} ms, 1 inferences>"
+    assert repr(found) == f"<LoadAndRun network: {found.total_ms:.3f} ms, 1 inference>"
     with pytest.raises(UsageError, match="--mode: unknown mode 'fast'"):
         npuscope.run(image, mode="fast")

@@ -56,7 +56,7 @@ class Explanation(Shown):
         return any(finding.is_problem for finding in self.findings)
 
     def told(self) -> str:
-        return f"{self.verdict} {len(self.findings)} findings"
+        return self.verdict
 
     def table(self) -> Rows:
         """A row a finding."""

@@ -11,7 +11,7 @@ from npuscope.advice.compare.run import compare
 from npuscope.advice.gate_baseline import Baseline
 from npuscope.advice.gate_figures import Figures, Limit, figures, is_bytes
 from npuscope.rules.finding import Finding
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
 # What must not get worse than it was; all of these are better when smaller.
 _HELD = (
@@ -67,7 +67,7 @@ class Gate(Shown):
 
     def told(self) -> str:
         failed = sum(not check.passed for check in self.checks)
-        return f"{len(self.checks)} checks, {failed} failed"
+        return f"{counted(len(self.checks), 'check')}, {failed} failed"
 
     def table(self) -> Rows:
         """A row a check."""

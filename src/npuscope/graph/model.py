@@ -15,7 +15,7 @@ import numpy as np
 
 from npuscope.errors import InternalError
 from npuscope.graph.attrs import Attrs
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
 A = TypeVar("A", bound=Attrs)
 
@@ -182,7 +182,9 @@ class Graph(Shown):
         self.notes: list[str] = list(notes)
 
     def told(self) -> str:
-        return f"{self.name}: {len(self.ops)} ops, {len(self.tensors)} tensors"
+        return (
+            f"{self.name}: {counted(len(self.ops), 'op')}, {counted(len(self.tensors), 'tensor')}"
+        )
 
     def table(self) -> Rows:
         """A row an op."""

@@ -71,7 +71,7 @@ class Checklist(Shown):
 
     def told(self) -> str:
         files, memories = len(self.initialisers), len(self.memories)
-        return f"{self.network}: {files} files to flash, {memories} memories"
+        return f"{self.network}: files to flash: {files}, memories: {memories}"
 
     def table(self) -> Rows:
         """A row a file."""

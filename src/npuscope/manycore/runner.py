@@ -16,7 +16,7 @@ from npuscope.manycore.runner_files import buffer_files, check_folder, host_file
 from npuscope.manycore.runner_views import absent_notes, check_views
 from npuscope.manycore.sim.options import Iteration, RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_files
 
 
@@ -55,7 +55,8 @@ class RunReport(Shown):
         return self.inferences * self.batch / self.total_us * 1e6
 
     def told(self) -> str:
-        return f"{self.network}: {self.inferences} inferences, {self.inferences_per_s:.1f} per s"
+        times = counted(self.inferences, "inference")
+        return f"{self.network}: {times}, {self.inferences_per_s:.1f} per s"
 
     def table(self) -> Rows:
         """A row a metric."""

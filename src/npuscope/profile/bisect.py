@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npuscope.profile.validate import LAYER_LIMIT, LayerAgreement, Validation
-from npuscope.shown import Shown
+from npuscope.shown import Shown, counted
 
 _BROKEN = f"less than {LAYER_LIMIT:.0%} of the elements are within 1 LSB"
 _INEXACT = "some elements differ, as the NPU's rounding may"
@@ -34,7 +34,7 @@ class Bisection(Shown):
 
     def told(self) -> str:
         if self.first is None:
-            return f"no difference in {self.layers} layers"
+            return f"no difference in {counted(self.layers, 'layer')}"
         return f"{self.op} in {self.first.epoch}: up to {self.first.max_lsb:g} LSB"
 
 

@@ -15,7 +15,7 @@ from npuscope.loadable.image_model import Image
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.profile.measure import random_inputs
-from npuscope.shown import Shown
+from npuscope.shown import Shown, counted
 
 _OLD_RUNTIME = (1, 1, 2)  # the last of dialect 2
 
@@ -44,7 +44,8 @@ class LoadAndRun(Shown):
     def told(self) -> str:
         if not self.inferences:
             return f"{self.network.name} loaded, not run"
-        return f"{self.network.name}: {self.total_ms:.3f} ms, {len(self.inferences)} inferences"
+        times = counted(len(self.inferences), "inference")
+        return f"{self.network.name}: {self.total_ms:.3f} ms, {times}"
 
 
 def dialect_of(image: Image) -> int:

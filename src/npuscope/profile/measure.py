@@ -37,7 +37,7 @@ from npuscope.profile.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 from npuscope.text import safe_terminal
 
 _SEED = 0
@@ -64,7 +64,8 @@ class Measurement(Shown):
     subject: Subject = Subject()
 
     def told(self) -> str:
-        return f"{self.network.name}, {len(self.recorded)} inferences: {self.profile.told()}"
+        times = counted(len(self.recorded), "inference")
+        return f"{self.network.name}, {times}: {self.profile.told()}"
 
     def table(self) -> Rows:
         return self.profile.table()

@@ -18,7 +18,7 @@ from npuscope.profile.foreign import foreign_bridge
 from npuscope.profile.noise import noise
 from npuscope.profile.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 
@@ -63,7 +63,8 @@ class Validation(Shown):
     def told(self) -> str:
         worst = max((output.max_lsb for output in self.outputs), default=0)
         verdict = "passed" if self.passed else "failed"
-        return f"{verdict}: outputs differ by at most {worst:g} LSB, {len(self.layers)} layers"
+        layers = counted(len(self.layers), "layer")
+        return f"{verdict}: outputs differ by at most {worst:g} LSB, {layers}"
 
     def table(self) -> Rows:
         """A row a layer."""

@@ -32,7 +32,7 @@ from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
 from npuscope.manycore.stats import Stats
 from npuscope.report.opstats_files import SUMMARY, output_path, write_text, write_trace
 from npuscope.report.opstats_summary import summary_text
-from npuscope.shown import Shown
+from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
 
@@ -80,7 +80,8 @@ class Outcome(Shown):
     notes: list[str] = field(default_factory=list)
 
     def told(self) -> str:
-        return f"{len(self.tables)} stats buffers, {len(self.written)} files written"
+        made = counted(len(self.written), "file")
+        return f"{counted(len(self.tables), 'stats buffer')}, {made} written"
 
     def add_file(self, names: Sequence[str], path: Path) -> None:
         _LOG.info("made %s", safe_terminal(str(path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def bisection_json(found: Bisection) -> dict[str, Any]:
 
 
 def bisection_text(found: Bisection) -> str:
-    compared = f"{found.layers} layers compared, {found.differing} differ"
+    compared = f"{counted(found.layers, 'layer')} compared, {found.differing} differ"
     layer = found.first
     if layer is None:
         return f"no layer differs from the reference\n{compared}\n"

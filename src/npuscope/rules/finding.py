@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npuscope.rules.fixes import Fix as Fix
 from npuscope.rules.fixes import Value as Value
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_whole
 
 
@@ -94,7 +94,7 @@ class Findings(tuple["Finding", ...], Shown):
 
     def told(self) -> str:
         problems = sum(finding.is_problem for finding in self)
-        return f"{len(self)} findings, {problems} errors or warnings"
+        return f"{counted(len(self), 'finding')}, errors or warnings: {problems}"
 
     def table(self) -> Rows:
         """A row a finding."""

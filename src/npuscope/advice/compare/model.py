@@ -9,7 +9,7 @@ from enum import StrEnum
 from npuscope.machine.model import Machine
 from npuscope.profile.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -181,7 +181,7 @@ class Comparison(Shown):
         return sums_by_cause(self.rows)
 
     def told(self) -> str:
-        return f"{self.delta_ms:+.3f} ms in {len(self.changed)} of {len(self.rows)} rows"
+        return f"{self.delta_ms:+.3f} ms in {len(self.changed)} of {counted(len(self.rows), 'row')}"
 
     def table(self) -> Rows:
         """A row for epochs of both sides that come from the same source ops."""

@@ -67,7 +67,7 @@ class Fixed(Shown):
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
-        return f"{len(self.applied)} fixes applied, {before:.3f} ms to {after:.3f} ms"
+        return f"fixes applied: {len(self.applied)}, {before:.3f} ms to {after:.3f} ms"
 
     def table(self) -> Rows:
         """A row a step."""

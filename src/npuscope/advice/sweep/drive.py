@@ -16,7 +16,7 @@ from npuscope.advice.sweep.pool import cores, run_here
 from npuscope.advice.sweep.runs import Run, expand
 from npuscope.advice.sweep.spec import Spec, read_spec
 from npuscope.errors import UsageError
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
 MANY_RUNS = 10_000
 
@@ -49,7 +49,9 @@ class Sweep(Shown):
     rows: tuple[Row, ...] = field(repr=False)
 
     def told(self) -> str:
-        return f"{self.runs} runs, {self.done} done, {self.failed} failed, in {self.store}"
+        return (
+            f"{counted(self.runs, 'run')}, {self.done} done, {self.failed} failed, in {self.store}"
+        )
 
     def table(self) -> Rows:
         """A row a run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from npuscope.advice.sweep.answers import Row
 from npuscope.advice.sweep.runs import configuration_name
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Summary(Shown):
         return tuple(row for row in self.rows if row["status"] != "ok")
 
     def told(self) -> str:
-        return f"{len(self.rows)} runs of {len(self.models)} models, {len(self.failures)} failed"
+        runs, models = counted(len(self.rows), "run"), counted(len(self.models), "model")
+        return f"{runs} of {models}, {len(self.failures)} failed"
 
     def table(self) -> Rows:
         """A row a run."""
