@@ -25,10 +25,11 @@ import numpy as np
 
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from npuscope.ops.table import total_macs
 from npuscope.profile.model import MemoryUse
 from npuscope.profile.run import estimate
 from npuscope.text import safe_terminal
@@ -159,7 +160,7 @@ def _features(graph: Graph) -> list[int]:
     used = [graph.tensor(name) for name in {n for op in graph.ops for n in op.inputs if n}]
     made = [graph.tensor(name) for op in graph.ops for name in op.outputs]
     parameter_bytes = sum(tensor.size_bytes for tensor in used if tensor.is_constant)
-    return [graph.macs(), parameter_bytes, sum(t.size_bytes for t in made), len(graph.ops)]
+    return [total_macs(graph), parameter_bytes, sum(t.size_bytes for t in made), len(graph.ops)]
 
 
 def _roofline_ms(graph: Graph, machine: Machine) -> float:

@@ -73,8 +73,8 @@ def _line(row: dict[str, Any]) -> str:
 
 def measure(path: Path, runs: int) -> dict[str, Any]:
     from npuscope.errors import NpuscopeError
-    from npuscope.graph.load import load_model
-    from npuscope.graph.run import plan_of, run
+    from npuscope.files.load import load_model
+    from npuscope.ops.run import plan_of, run
 
     try:
         graph = load_model(path)
@@ -136,7 +136,7 @@ def compare(path: Path, graph: Any) -> tuple[int, int]:
     """(differing, all) elements of the tensors that both sides name."""
     import numpy as np
 
-    from npuscope.graph.run import trace
+    from npuscope.ops.run import trace
 
     source = graph.tensors[graph.inputs[0]]
     interpreter = litert(path, seeded_input(source, 0), keep_all=True)

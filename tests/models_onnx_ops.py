@@ -123,6 +123,19 @@ def div_by_weights(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Div", x, w.dequantized_constant(divisor, 0.02))
 
 
+@case(scale=0.02)
+def remainder_with_the_sign_of_x(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    divisor = rng.integers(-128, -20, (3, 1, 1)).astype(np.int8)
+    return w.node("Mod", x, w.dequantized_constant(divisor, 0.013), fmod=1)
+
+
+@case(all_integer=False)
+def remainder_of_whole_numbers(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    whole = w.node("Cast", w.node("Mul", x, w.constant(np.float32(7))), to=6)
+    rest = w.node("Mod", whole, w.constant(np.array([5, -3, 4], np.int32).reshape(3, 1, 1)))
+    return w.node("Cast", rest, to=1)
+
+
 @case()
 def limits_by_min_and_max(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     y = w.node("Conv", x, weights(w, rng, 4, 3, 1, 1))

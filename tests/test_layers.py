@@ -11,6 +11,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
 LAYERS = (
     "graph",
+    "ops",
+    "files",
     "machine",
     "program",
     "rules",

@@ -106,7 +106,7 @@ def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
 
     >>> npuscope.load_model("model.onnx", {"input": (1, 3, 224, 224)}).ops
     """
-    from npuscope.graph.load import load_model as run_load_model
+    from npuscope.files.load import load_model as run_load_model
 
     return run_load_model(path, shapes)
 

@@ -144,7 +144,7 @@ def manycore_compile(
 
     >>> npuscope.manycore_compile("model.onnx", "qpc", stats_level=70).program
     """
-    from npuscope.graph.load import load_model
+    from npuscope.files.load import load_model
     from npuscope.manycore.compiler.options import CompileOptions, pmu_of
     from npuscope.manycore.compiler.pipeline import compile_graph
     from npuscope.manycore.machine import load_core_machine

@@ -31,7 +31,7 @@ def load(path: str | Path) -> Graph | Machine | Program | Profile | Findings:
     file = Path(path)
     ending = file.suffix.lower()
     if ending in _MODELS:
-        from npuscope.graph.load import load_model
+        from npuscope.files.load import load_model
 
         return load_model(file)
     if ending == ".toml":

@@ -282,6 +282,6 @@ def _shown_graph(model: str | Path | None, options: Options) -> Graph:
             where="--model",
             hint="give the .tflite or .onnx file it was compiled from",
         )
-    from npuscope.graph.load import load_model
+    from npuscope.files.load import load_model
 
     return load_model(model, options.get("shapes"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
 from npuscope.errors import UsageError
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import (
     DEFAULT_GENERATION,

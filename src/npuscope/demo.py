@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    BinaryAttrs,
-    ConvAttrs,
-    DenseAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
-)
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Op, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.layers import ConvAttrs, DenseAttrs
+from npuscope.ops.norms import SoftmaxAttrs
+from npuscope.ops.reduce import ReduceAttrs
 
 CLASSES = 10
 _IMAGE = (1, 96, 96, 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 from models import Net, mobilenet_like, to_tflite
 from npuscope.advice.compare.model import Side
 from npuscope.building import Options, build
-from npuscope.graph.load import read_model
+from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.profile.model import EpochProfile, Profile, Provenance, Run, Spread
 from npuscope.profile.run import estimate

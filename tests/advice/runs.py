@@ -8,8 +8,7 @@ from compiler.nets import MACHINES, Net
 from npuscope.advice.subject import Subject
 from npuscope.api import Build
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.attrs import Activation
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Activation, Graph
 from npuscope.machine.model import Machine
 from npuscope.profile.run import estimate
 

@@ -13,8 +13,8 @@ from advice.runs import LATEST, clean_network, on_chip, only_pools, run, without
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.advice.advise import advices
 from npuscope.advice.subject import Subject
-from npuscope.graph.attrs import Activation, BinaryAttrs
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Activation, Graph
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.rules.finding import Finding
 
 

@@ -8,7 +8,7 @@ from advice.runs import LATEST, build, clean_network, run
 from compiler.nets import Net
 from npuscope.advice.bench import Bench, Change, layer_alone
 from npuscope.graph.model import Graph
-from npuscope.graph.verify import verify
+from npuscope.ops.verify import verify
 from npuscope.profile.run import estimate
 
 

@@ -11,9 +11,9 @@ from advice.runs import LATEST, run
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.advice.refused import deciding, found_and_limit, is_fitting, refused_findings
 from npuscope.advice.subject import Subject
-from npuscope.graph.attrs import Attrs, BinaryAttrs
-from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.images import ResizeAttrs, ResizeMode
 from npuscope.program.model import Epoch, EpochKind, Refused
 from npuscope.report.text_findings import finding_lines
 from npuscope.rules.finding import Finding

@@ -9,7 +9,7 @@ import pytest
 
 from advice.fix.test_fix import prelu_net, scores_net
 from npuscope.cli.main import main
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 
 Capture = pytest.CaptureFixture[str]
 

@@ -15,24 +15,16 @@ from npuscope.compiler.passes import run_passes
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.compiler.schedule import StageGroup, schedule
 from npuscope.compiler.stages import Lowered
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    BinaryAttrs,
-    ClipAttrs,
-    ConcatAttrs,
-    ConvAttrs,
-    DenseAttrs,
-    PadAttrs,
-    PoolAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
-    TransposeAttrs,
-)
-from npuscope.graph.model import DType, Graph, Numerics, Op, Quant, Tensor
-from npuscope.graph.verify import verify
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.layers import ConvAttrs, DenseAttrs
+from npuscope.ops.moves import ConcatAttrs, PadAttrs, TransposeAttrs
+from npuscope.ops.norms import SoftmaxAttrs
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.verify import verify
 from npuscope.program.model import Program
 
 GENERATIONS = ("2.2", "3.0", "4.0", "open")

@@ -12,7 +12,7 @@ from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.stages import ConvStage
 from npuscope.compiler.tiling import ConvShape
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.program.modes import Simd
 
 LINE_BUFFER = 2048  # width x depth of kernels with several rows: not among the rules 3 to 7

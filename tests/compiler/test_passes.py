@@ -21,20 +21,14 @@ from npuscope.compiler.passes.remove_moves import RemoveMoves
 from npuscope.compiler.passes.signed_bytes import SignedBytes
 from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
 from npuscope.errors import ModelError, UsageError
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    BatchNormAttrs,
-    BinaryAttrs,
-    ConvAttrs,
-    DenseAttrs,
-    PadAttrs,
-    PoolAttrs,
-    ReduceAttrs,
-)
-from npuscope.graph.model import DType, Graph, Numerics, Quant
-from npuscope.graph.run import run
-from npuscope.graph.verify import verify
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.layers import ConvAttrs, DenseAttrs
+from npuscope.ops.moves import PadAttrs
+from npuscope.ops.norms import BatchNormAttrs
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.run import run
+from npuscope.ops.verify import verify
 from npuscope.sim.run import execute
 
 IMAGE = (1, 8, 8, 4)

@@ -23,16 +23,11 @@ from compiler.nets import (
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
 from npuscope.demo import demo_graph
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    BinaryAttrs,
-    PoolAttrs,
-    ReduceAttrs,
-    TransposeAttrs,
-)
-from npuscope.graph.model import DType, Graph, Numerics
-from npuscope.graph.run import run
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.moves import TransposeAttrs
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.run import run
 from npuscope.profile.validate import validate
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.modes import ArithOp

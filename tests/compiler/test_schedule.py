@@ -19,9 +19,8 @@ from compiler.nets import (
 )
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
 from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, PoolStage
-from npuscope.graph.attrs import Activation
-from npuscope.graph.model import Graph
-from npuscope.graph.run import run
+from npuscope.graph.model import Activation, Graph
+from npuscope.ops.run import run
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.units import Convacc
 from npuscope.sim.run import execute

@@ -18,10 +18,10 @@ from npuscope.compiler.place import place
 from npuscope.compiler.stages import Value
 from npuscope.errors import ModelError
 from npuscope.graph import limits
-from npuscope.graph.attrs import Attrs, PadAttrs, PoolAttrs
-from npuscope.graph.attrs_moves import TileAttrs
-from npuscope.graph.model import DType, Graph, Quant, Tensor
-from npuscope.graph.verify import verify
+from npuscope.graph.model import Attrs, DType, Graph, Quant, Tensor
+from npuscope.ops.moves import PadAttrs, TileAttrs
+from npuscope.ops.reduce import PoolAttrs
+from npuscope.ops.verify import verify
 from npuscope.program.address_map import AddressMap
 from npuscope.program.model import Buffer, Program
 

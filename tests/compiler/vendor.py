@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.nets import Net
-from npuscope.graph.attrs import Activation
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Activation, Graph
 
 FOLDER = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()
 MOBILENET_21 = (

@@ -10,8 +10,8 @@ import pytest
 from compiler.nets import MACHINES
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting, Request, apply_edit, open_document
+from npuscope.files.load import is_tflite, read_model
 from npuscope.graph import Graph
-from npuscope.graph.load import is_tflite, read_model
 from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.rules.finding import Value
 

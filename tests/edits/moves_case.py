@@ -8,7 +8,6 @@ import numpy as np
 
 from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, outside
-from graph.litert_ops import references
 from models_onnx import OnnxWriter
 from models_tflite import TfliteWriter
 from npuscope.advice.explain import explain
@@ -17,12 +16,13 @@ from npuscope.building import Build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.edits import open_document
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.graph.load import is_tflite
+from npuscope.files.load import is_tflite
 from npuscope.graph.model import Graph
 from npuscope.profile.run import estimate
 from npuscope.profile.validate import validate
 from npuscope.program.model import EpochKind
 from npuscope.rules.finding import Finding
+from ops.litert_ops import references
 
 SCALE, ZERO = 0.05, -3
 GENERATIONS = ("2.2", "4.0")

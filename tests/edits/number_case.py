@@ -11,7 +11,7 @@ from edits.border_case import graph_of
 from models import OnnxWriter
 from npuscope.advice.fix.numeric import as_given, effects, real
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.load import is_tflite
+from npuscope.files.load import is_tflite
 from npuscope.graph.model import Tensor
 from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.program.model import EpochKind

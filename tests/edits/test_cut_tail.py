@@ -14,8 +14,8 @@ from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, mobilenet_like, to_onnx, to_tflite
 from npuscope.advice.fix.frontier import frontier
 from npuscope.edits.tflite.document import TfliteDocument
-from npuscope.graph.load import load_model
-from npuscope.graph.run import run
+from npuscope.files.load import load_model
+from npuscope.ops.run import run
 from npuscope.profile.run import estimate
 from npuscope.program.model import EpochKind, Program
 

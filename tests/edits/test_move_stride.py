@@ -9,7 +9,7 @@ from edits.border_case import edited, graph_of, misfit
 from edits.moves_case import Lite, Qdq, check_same, findings, fixed, nodes
 from models import Net, to_onnx, to_tflite
 from models_tflite import SAME, VALID
-from npuscope.graph.attrs import ConvAttrs
+from npuscope.ops.layers import ConvAttrs
 
 RULE, FIX = "LINT-DEPTHWISE-STRIDE", "move-stride"
 

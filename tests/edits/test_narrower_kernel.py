@@ -21,7 +21,7 @@ from models import OnnxWriter, TfliteWriter
 from models_tflite import NONE, RELU, SAME, VALID
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits.kernels import halves
-from npuscope.graph.attrs import ConvAttrs
+from npuscope.ops.layers import ConvAttrs
 
 C, OUT = 8, 1 / 8
 

@@ -14,7 +14,7 @@ from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, save
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting, Request, apply_edit, open_document
-from npuscope.graph.run import run
+from npuscope.ops.run import run
 from npuscope.rules.registry import lint_model_file
 
 IMAGE = (1, 4, 8, 8)

@@ -15,7 +15,7 @@ from edits.moves_case import kinds, off_npu
 from npuscope.advice.fix.numeric import effects
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting, Request, apply_edit, open_document
-from npuscope.graph.load import read_model
+from npuscope.files.load import read_model
 
 GENERATIONS = ("2.2", "4.0")
 

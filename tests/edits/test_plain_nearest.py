@@ -6,7 +6,7 @@ import pytest
 
 from edits.border_case import graph_of, misfit
 from edits.moves_case import Lite, Qdq, check_same, findings, fixed, off_npu
-from npuscope.graph.attrs_moves import Coordinates, NearestRounding, ResizeAttrs
+from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs
 
 RULE, FIX = "LINT-RESIZE-FORM", "plain-nearest"
 

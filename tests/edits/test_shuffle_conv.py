@@ -14,7 +14,7 @@ from edits.channel_nets import check_exact, total_ms
 from edits.moves_case import findings, fixed, off_npu
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.edits.channels import permutation
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.profile.validate import validate
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from firmware.host_kernels import c_call, check, one_op
 from firmware.seeded_values import BOTH, Case, channel_scales, scale_of, seeded, tensor
-from npuscope.graph.attrs import Activation, Attrs, BinaryAttrs, ClipAttrs
-from npuscope.graph.model import DType, Numerics, Quant
+from npuscope.graph.model import Activation, Attrs, DType, Numerics, Quant
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import ClipAttrs
 from npuscope.program.kernel_calls.model import NoKernel
 
 CASES: list[tuple[str, Callable[[], Case]]] = []

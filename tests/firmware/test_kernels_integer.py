@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from firmware.host_kernels import c_call, check, one_op
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    ConvAttrs,
-    DenseAttrs,
-    MatMulAttrs,
-    TransposeConvAttrs,
-)
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
-from npuscope.graph.run import run
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.ops.run import run
 from npuscope.program.kernel_calls.model import NoKernel
 
 Case = tuple[Graph, dict[str, np.ndarray]]

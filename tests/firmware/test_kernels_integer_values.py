@@ -9,8 +9,10 @@ import pytest
 
 from firmware.host_kernels import check, one_op
 from firmware.test_kernels_integer import quant, raw, refusal
-from npuscope.graph.attrs import Activation, Attrs, BinaryAttrs, LeakyReluAttrs, SoftmaxAttrs
-from npuscope.graph.model import DType, Graph, Quant, Tensor
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import LeakyReluAttrs
+from npuscope.ops.norms import SoftmaxAttrs
 
 Case = tuple[Graph, dict[str, np.ndarray]]
 CASES: list[tuple[str, Callable[[], Case]]] = []

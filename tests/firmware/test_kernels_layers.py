@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 from firmware.host_kernels import check, one_op
-from npuscope.graph.attrs import (
-    Activation,
-    Attrs,
-    ConvAttrs,
-    DenseAttrs,
-    MatMulAttrs,
-    TransposeConvAttrs,
-)
-from npuscope.graph.kernels.float_layers import ordered_sums
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
-from npuscope.graph.run import run
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.kernels.float_ops import ordered_sums
+from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.ops.run import run
 
 Case = tuple[Graph, dict[str, np.ndarray]]
 CASES: list[tuple[str, Callable[[], Case]]] = []

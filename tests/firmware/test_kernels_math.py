@@ -8,18 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from firmware.host_kernels import assert_same_bits, check, library, one_op
+from firmware.host_kernels import REAL, assert_same_bits, check, library, one_op
 from firmware.seeded_values import SPECIAL, Case, tensor
-from npuscope.graph.attrs import (
-    Attrs,
-    BinaryAttrs,
-    EluAttrs,
-    GeluAttrs,
-    HardSigmoidAttrs,
-    LeakyReluAttrs,
-)
-from npuscope.graph.kernels.functions import REAL
-from npuscope.graph.model import DType
+from npuscope.graph.model import Attrs, DType
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
 
 CASES: list[tuple[str, Callable[[], Case]]] = []
 

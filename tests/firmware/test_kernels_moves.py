@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 
 from firmware.host_kernels import c_call, check, one_op
-from npuscope.graph.attrs import Activation, Attrs, ConcatAttrs, PadAttrs, TransposeAttrs
-from npuscope.graph.attrs_moves import (
-    BlockAttrs,
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.images import BlockAttrs, DepthOrder
+from npuscope.ops.moves import (
     BroadcastAttrs,
-    DepthOrder,
+    ConcatAttrs,
     GatherAttrs,
     MirrorMode,
     MirrorPadAttrs,
+    PadAttrs,
     SliceAttrs,
     SplitAttrs,
     TileAttrs,
+    TransposeAttrs,
 )
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
 from npuscope.program.kernel_calls.model import NoKernel
 
 Case = tuple[Graph, dict[str, np.ndarray]]

@@ -16,7 +16,7 @@ from firmware.bare_build import TARGET, WARNINGS, Core, built, zig
 from firmware.host_kernels import KERNELS, assert_same_bits, c_call
 from firmware.kernel_memory import Arena, PackedCall, pack_call
 from npuscope.graph.model import Graph
-from npuscope.graph.run import run
+from npuscope.ops.run import run
 from npuscope.program.kernel_calls.model import KernelCall
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_kernels_*.py"))

@@ -10,8 +10,8 @@ import pytest
 
 from firmware.host_kernels import c_call, check, one_op
 from firmware.seeded_values import Case, scale_of, seeded, tensor
-from npuscope.graph.attrs import Activation, PoolAttrs
-from npuscope.graph.model import DType, Numerics
+from npuscope.graph.model import Activation, DType, Numerics
+from npuscope.ops.reduce import PoolAttrs
 from npuscope.program.kernel_calls.model import NoKernel
 
 CASES: list[tuple[str, Callable[[], Case]]] = []

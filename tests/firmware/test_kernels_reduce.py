@@ -9,19 +9,16 @@ import pytest
 
 from firmware.host_kernels import c_call, check, one_op
 from firmware.seeded_values import BOTH, Case, scale_of, seeded, tensor
-from npuscope.graph.attrs import (
-    Activation,
-    ArgAttrs,
-    Attrs,
+from npuscope.graph.model import Activation, Attrs, DType, Numerics
+from npuscope.ops.norms import (
     BatchNormAttrs,
     GroupNormAttrs,
     InstanceNormAttrs,
     L2NormAttrs,
     LayerNormAttrs,
-    ReduceAttrs,
     SoftmaxAttrs,
 )
-from npuscope.graph.model import DType, Numerics
+from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 from npuscope.program.kernel_calls.model import NoKernel
 
 CASES: list[tuple[str, Callable[[], Case]]] = []

@@ -10,8 +10,8 @@ import pytest
 
 from firmware.host_kernels import c_call, check, one_op
 from firmware.test_kernels_moves import values
-from npuscope.graph.attrs_moves import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.program.kernel_calls.model import NoKernel
 
 Case = tuple[Graph, dict[str, np.ndarray]]

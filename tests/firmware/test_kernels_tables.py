@@ -7,19 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from firmware.host_kernels import c_call, check, one_op
+from firmware.host_kernels import REAL, c_call, check, one_op
 from firmware.seeded_values import BOTH, Case, scale_of, seeded, tensor
-from npuscope.graph.attrs import (
-    Attrs,
-    ClipAttrs,
-    EluAttrs,
-    GeluAttrs,
-    HardSigmoidAttrs,
-    LeakyReluAttrs,
-    ReduceAttrs,
-)
-from npuscope.graph.kernels.functions import REAL
-from npuscope.graph.model import DType, Numerics
+from npuscope.graph.model import Attrs, DType, Numerics
+from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.reduce import ReduceAttrs
 
 CASES: list[tuple[str, Callable[[], Case]]] = []
 

@@ -8,27 +8,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from firmware.host_kernels import assert_same_bits, c_call, one_op, run_on_host
+from firmware.host_kernels import REAL, assert_same_bits, c_call, one_op, run_on_host
 from firmware.seeded_values import BOTH, scale_of, seeded, tensor
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import (
-    ArgAttrs,
-    Attrs,
-    BinaryAttrs,
-    ClipAttrs,
-    EluAttrs,
-    GeluAttrs,
-    HardSigmoidAttrs,
-    L2NormAttrs,
-    LayerNormAttrs,
-    LeakyReluAttrs,
-    PoolAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
-)
-from npuscope.graph.kernels.functions import REAL
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
-from npuscope.graph.run import run
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.reduce import ArgAttrs, PoolAttrs, ReduceAttrs
+from npuscope.ops.run import run
 from npuscope.program.kernel_calls.model import NoKernel
 
 _SHAPE = (2, 3, 5, 4)

@@ -41,7 +41,7 @@ from npuscope.board.remote import RemoteBoard
 from npuscope.board.server import VirtualBoard
 from npuscope.board.server_exchange import Timing
 from npuscope.cli.main import main
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.loadable import firmware_map
 from npuscope.loadable.layout import Trailer
 from npuscope.machine import load as machine_files

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from models import conv_net, save, to_tflite
-from npuscope.graph import Graph, Quant, load_model
-from npuscope.graph.attrs import Activation
+from npuscope.files.load import load_model
+from npuscope.graph import Graph, Quant
 from npuscope.graph.compare import first_difference, same_network
-from npuscope.graph.model import Numerics
+from npuscope.graph.model import Activation, Numerics
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_attributes_count(graph: Graph) -> None:
 def test_wiring_counts(graph: Graph) -> None:
     """Sub(a, b) is not Sub(b, a), although all tensors look alike."""
     from npuscope.graph import DType, Op, Tensor
-    from npuscope.graph.attrs import BinaryAttrs
+    from npuscope.ops.elementwise import BinaryAttrs
 
     def sub(first: str, second: str) -> Graph:
         tensors = [Tensor(name, (4,), DType.FLOAT32) for name in "aby"]

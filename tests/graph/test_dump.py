@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.graph import DType, Graph, Op, Quant, Tensor
-from npuscope.graph.attrs import Activation, ConvAttrs, ReduceAttrs
 from npuscope.graph.dump import text
+from npuscope.graph.model import Activation
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.reduce import ReduceAttrs
 
 HOSTILE, HOSTILE_SHOWN = "x\x1b[31m\n", r"x\x1b[31m\n"
 EXPECTED = f"""\

@@ -10,13 +10,13 @@ import pytest
 
 from models import OnnxWriter, save
 from npuscope.errors import ModelError, NpuscopeError
-from npuscope.graph import load_model
-from npuscope.graph.attrs import Attrs
+from npuscope.files.load import load_model
+from npuscope.files.onnx.constants import Const
 from npuscope.graph.limits import MAX_RUN_BYTES, MAX_RUN_MACS, Computed
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
-from npuscope.graph.onnx.constants import Const
-from npuscope.graph.run import check_work
-from npuscope.graph.verify import verify
+from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
+from npuscope.ops.run import check_work
+from npuscope.ops.table import total_macs
+from npuscope.ops.verify import verify
 
 Build = Callable[[OnnxWriter], str]
 HINT = "let the exporter compute it, or feed it as an input"
@@ -169,7 +169,7 @@ def test_work_of_an_inference_is_estimated(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         check_work(graph)
     assert caught.value.message == (
-        f"running the network takes {graph.macs():,} multiply-accumulates, more than the "
+        f"running the network takes {total_macs(graph):,} multiply-accumulates, more than the "
         f"{MAX_RUN_MACS:,} that we accept"
     )
     assert caught.value.hint == (

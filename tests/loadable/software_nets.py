@@ -8,19 +8,15 @@ import numpy as np
 
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.attrs import (
-    Attrs,
-    BinaryAttrs,
-    GeluAttrs,
-    LayerNormAttrs,
-    MatMulAttrs,
-    PoolAttrs,
-    SoftmaxAttrs,
-)
-from npuscope.graph.attrs_moves import SliceAttrs, TileAttrs
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.relocatable import with_relative_pools
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import GeluAttrs
+from npuscope.ops.layers import MatMulAttrs
+from npuscope.ops.moves import SliceAttrs, TileAttrs
+from npuscope.ops.norms import LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.reduce import PoolAttrs
 from npuscope.program.model import EpochKind, Program
 
 # Memories that both the emulated Cortex-M33 and QEMU's board with a Cortex-M55 have.

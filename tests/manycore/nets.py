@@ -13,9 +13,9 @@ import numpy as np
 
 from models import mobilenet_like, to_onnx
 from models_onnx import OnnxWriter
+from npuscope.files.load import Pins
+from npuscope.files.onnx.reader import read_onnx
 from npuscope.graph.model import Graph
-from npuscope.graph.onnx.reader import read_onnx
-from npuscope.graph.pinning import Pins
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import pytest
 
 from manycore.nets import convolutions, encoder, graph_of, zoo
 from npuscope.graph.model import Graph, Op
-from npuscope.graph.run import run, trace
 from npuscope.manycore.compiler.boxes import Box, common, cut, elements, full
 from npuscope.manycore.compiler.needs import needs, split_axes
 from npuscope.manycore.compiler.needs_windows import reach
 from npuscope.manycore.compiler.simplify import simplified
+from npuscope.ops.run import run, trace
 
 
 def _values(graph: Graph) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.compiler.place import program_pools
 from npuscope.demo import demo_graph
 from npuscope.errors import TargetError
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.machine.load import load_machine
 from npuscope.profile.memory import fit, memory_use
 from npuscope.profile.run import estimate

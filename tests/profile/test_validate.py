@@ -9,10 +9,10 @@ from models import conv_net, mobilenet_like, save, to_tflite
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo import demo_graph
 from npuscope.errors import UsageError
-from npuscope.graph.attrs import BinaryAttrs
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.profile.agreement import Tally
 from npuscope.profile.validate import LAYER_LIMIT, validate
 from npuscope.sim.arithmetic import arith

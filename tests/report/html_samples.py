@@ -10,8 +10,8 @@ from npuscope import api
 from npuscope.advice.explain import Explanation, explain
 from npuscope.api import Build
 from npuscope.demo import demo_graph
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.ops.layers import ConvAttrs
 from npuscope.profile.run import profile as run_profile
 from npuscope.report.html.data import profile_page
 

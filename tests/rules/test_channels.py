@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.nets import Net
-from npuscope.graph.attrs import (
-    Activation,
-)
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Activation, DType, Graph
 from rules.lint_case import Case, check, conv, found_by, image_net
 
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from compiler.nets import MACHINES, per_tensor
-from npuscope.graph.attrs import (
-    TransposeConvAttrs,
-)
 from npuscope.graph.model import Graph
+from npuscope.ops.layers import TransposeConvAttrs
 from npuscope.rules.finding import Severity
 from rules.lint_case import Case, check, conv, found_by, image_net
 

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net, per_tensor
-from npuscope.graph.attrs import (
-    Attrs,
-    BinaryAttrs,
-    MatMulAttrs,
-    ReduceAttrs,
-)
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.layers import MatMulAttrs
+from npuscope.ops.reduce import ReduceAttrs
 from rules.lint_case import IMAGE, Case, check, image_net
 
 

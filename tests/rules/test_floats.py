@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net, per_tensor, uint8_network
-from npuscope.graph.attrs import (
-    Attrs,
-    ConvAttrs,
-    ReduceAttrs,
-)
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.reduce import ReduceAttrs
 from rules.lint_case import IMAGE, Case, check, conv, found_by, image_net
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npuscope.graph.attrs_moves import (
-    Coordinates,
-    ResizeAttrs,
-    ResizeMode,
-)
 from npuscope.graph.model import Graph
+from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from rules.lint_case import IMAGE, Case, check, image_net
 
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net
-from npuscope.graph.attrs import (
-    PadAttrs,
-)
-from npuscope.graph.attrs_moves import (
-    GatherAttrs,
-    SliceAttrs,
-    SplitAttrs,
-)
 from npuscope.graph.model import Graph
+from npuscope.ops.moves import GatherAttrs, PadAttrs, SliceAttrs, SplitAttrs
 from rules.lint_case import IMAGE, Case, check, image_net
 
 

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, per_tensor
-from npuscope.graph.attrs import (
-    Activation,
-    BinaryAttrs,
-)
-from npuscope.graph.model import Graph, Quant
+from npuscope.graph.model import Activation, Graph, Quant
+from npuscope.ops.elementwise import BinaryAttrs
 from rules.lint_case import IMAGE, Case, check, conv, image_net
 
 

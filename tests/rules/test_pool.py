@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from compiler.nets import per_tensor
-from npuscope.graph.attrs import (
-    BinaryAttrs,
-    ReduceAttrs,
-)
 from npuscope.graph.model import DType, Graph
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.reduce import ReduceAttrs
 from rules.lint_case import IMAGE, Case, check, found_by, image_net
 
 

@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 
 from compiler.nets import GENERATIONS, MACHINES, Net, compiled, per_tensor, sample
-from npuscope.graph.attrs import (
-    Attrs,
-    BinaryAttrs,
-    ConcatAttrs,
-    ConvAttrs,
-    ReduceAttrs,
-)
-from npuscope.graph.attrs_moves import SliceAttrs
-from npuscope.graph.model import DType, Graph, Quant
-from npuscope.graph.ops import OPS
-from npuscope.graph.run import run
+from npuscope.graph.model import Attrs, DType, Graph, Quant
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.moves import ConcatAttrs, SliceAttrs
+from npuscope.ops.reduce import ReduceAttrs
+from npuscope.ops.run import run
+from npuscope.ops.table import OPS
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 from npuscope.rules import Refusal, refusals

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled, per_tensor
-from npuscope.graph.attrs import Attrs, PadAttrs, TransposeAttrs
-from npuscope.graph.attrs_moves import Coordinates, ResizeAttrs, ResizeMode, SliceAttrs
-from npuscope.graph.model import DType, Graph
-from npuscope.graph.run import run
+from npuscope.graph.model import Attrs, DType, Graph
+from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
+from npuscope.ops.moves import PadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.ops.run import run
 from npuscope.program.model import EpochKind
 from npuscope.rules import refusals
 from npuscope.sim.run import execute

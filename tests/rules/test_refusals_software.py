@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net, compiled, per_tensor
-from npuscope.graph.attrs import Attrs, BinaryAttrs, MatMulAttrs, ReduceAttrs, TransposeConvAttrs
-from npuscope.graph.attrs_moves import BlockAttrs, GatherAttrs
-from npuscope.graph.model import DType, Graph, Numerics, Quant, Tensor
-from npuscope.graph.run import run
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.images import BlockAttrs
+from npuscope.ops.layers import MatMulAttrs, TransposeConvAttrs
+from npuscope.ops.moves import GatherAttrs
+from npuscope.ops.reduce import ReduceAttrs
+from npuscope.ops.run import run
 from npuscope.program.model import EpochKind
 from npuscope.sim.run import execute
 

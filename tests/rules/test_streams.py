@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.nets import MACHINES, Net
-from npuscope.graph.attrs import Activation
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Activation, Graph, Op
 from npuscope.rules.streams import (
     LayerShape,
     padded_count,

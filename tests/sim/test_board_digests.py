@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.load import load_model
+from npuscope.files.load import load_model
 from npuscope.graph.model import Tensor
 from npuscope.machine.load import load_machine
 from npuscope.program.model import Program

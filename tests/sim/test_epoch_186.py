@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
+from npuscope.ops.layers import ConvAttrs
 from npuscope.profile.run import profile
 from npuscope.program.links import Wiring
 from npuscope.program.units import Convacc, Ref, Streng

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from npuscope.advice.subject import Subject
-from npuscope.graph.ops import is_depthwise
 from npuscope.machine.model import Machine, MemoryPool
+from npuscope.ops.layers import is_depthwise
 from npuscope.profile.run import estimate
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng

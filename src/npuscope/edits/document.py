@@ -27,8 +27,8 @@ import numpy as np
 
 from npuscope.edits.records import Constant, Image, Layer, NotFitting, Op, Pads, Steps, Value
 from npuscope.edits.request import Request
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import Graph
+from npuscope.ops.layers import ConvAttrs
 
 
 class Document(Protocol):

@@ -14,8 +14,9 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.records import Image, NotFitting, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import Request, attrs_of, network_op
-from npuscope.graph.attrs import PadAttrs, PoolAttrs
-from npuscope.graph.attrs_moves import Coordinates, ResizeAttrs, ResizeMode, SliceAttrs
+from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
+from npuscope.ops.moves import PadAttrs, SliceAttrs
+from npuscope.ops.reduce import PoolAttrs
 from npuscope.rules.layout import repeats_pixels, resize_factor
 
 T = TypeVar("T")

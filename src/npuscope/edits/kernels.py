@@ -11,9 +11,9 @@ from npuscope.edits.numbers import covered, int8_quant
 from npuscope.edits.records import Interval, NotFitting, Op, Pads, Steps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import Network, Request, attrs_of
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
+from npuscope.ops.layers import ConvAttrs
 
 STRIDE = 2  # at which the unit takes twice the columns
 _MARGIN = 1.25  # a half may swing further on other data while the sum does not

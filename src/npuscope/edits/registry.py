@@ -12,7 +12,7 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.onnx.file import has_external_data
 from npuscope.edits.request import Request
 from npuscope.edits.tflite.document import TfliteDocument
-from npuscope.graph.load import is_tflite, model_bytes
+from npuscope.files.load import is_tflite, model_bytes
 
 Edit = Callable[[Any, Request], None]
 

@@ -9,8 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from npuscope.edits.records import NotFitting
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rules.finding import Value
 

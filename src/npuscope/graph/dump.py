@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from enum import Enum
 
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import Graph, Op, Quant, Tensor
+from npuscope.graph.model import Attrs, Graph, Op, Quant, Tensor
 from npuscope.text import safe_terminal
 
 

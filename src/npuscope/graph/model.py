@@ -14,8 +14,22 @@ from typing import TypeVar
 import numpy as np
 
 from npuscope.errors import InternalError
-from npuscope.graph.attrs import Attrs
 from npuscope.shown import Rows, Shown, counted
+
+
+class Activation(Enum):
+    """A clamp fused into the op that precedes it."""
+
+    NONE = "none"
+    RELU = "relu"
+    RELU6 = "relu6"
+    RELU_N1_TO_1 = "relu_n1_to_1"
+
+
+@dataclass(frozen=True, slots=True)
+class Attrs:
+    """Base of all attribute records; also the record of ops without attributes."""
+
 
 A = TypeVar("A", bound=Attrs)
 
@@ -133,7 +147,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation. `kind` is a key of graph.ops.OPS, `attrs` of the type named there.
+    """One operation. `kind` names a row in ops/, `attrs` is of the type stated there.
 
     An optional input that is absent is the empty string. `origin` lists the source ops it
     came from, as "TYPE:name-or-index" in file order.
@@ -257,12 +271,6 @@ class Graph(Shown):
             self.numerics,
             self.notes,
         )
-
-    def macs(self) -> int:
-        """Multiply-accumulates of one inference."""
-        from npuscope.graph.ops import macs
-
-        return sum(macs(self, op) for op in self.ops)
 
     def parameters(self) -> int:
         """Elements of all constants that ops use as weights or biases."""

@@ -10,6 +10,7 @@ import orjson
 
 from npuscope.graph.model import Graph, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.table import total_macs
 from npuscope.profile.memory import fit, memory_use
 from npuscope.profile.model import Fit, MemoryUse, ModelInfo, TensorInfo
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
@@ -68,7 +69,7 @@ def _model(program: Program, graph: Graph | None) -> ModelInfo:
         program.model_md5,
         tuple(_tensor_info(graph.tensor(name)) for name in graph.inputs),
         tuple(_tensor_info(graph.tensor(name)) for name in graph.outputs),
-        graph.macs(),
+        total_macs(graph),
         graph.parameters(),
     )
 

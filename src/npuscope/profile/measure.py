@@ -24,8 +24,8 @@ from npuscope.board.remote import RemoteBoard
 from npuscope.board.simulated import SimulatedBoard
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.graph.model import Graph
-from npuscope.graph.run import run as run_reference
 from npuscope.machine.model import Machine
+from npuscope.ops.run import run as run_reference
 from npuscope.profile.agreement import Tally
 from npuscope.profile.clock_check import clock_warnings
 from npuscope.profile.collect import collect

@@ -10,8 +10,8 @@ import numpy as np
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.graph.run import check_work, trace
 from npuscope.machine.model import Machine
+from npuscope.ops.run import check_work, trace
 from npuscope.profile.agreement import Agreement, Tally
 from npuscope.profile.bridge import Bridge, OwnBridge
 from npuscope.profile.foreign import foreign_bridge

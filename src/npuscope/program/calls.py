@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.ops import OPS
+from npuscope.graph.model import Attrs
+from npuscope.ops.table import OPS
 from npuscope.program.model import Call
 
 

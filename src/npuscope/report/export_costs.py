@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from npuscope.graph.model import Graph
-from npuscope.graph.ops import macs
+from npuscope.ops.table import macs
 from npuscope.profile.model import EpochProfile, Profile
 
 

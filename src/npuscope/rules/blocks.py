@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.graph.attrs import SoftmaxAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.queries import LAYERS, hit, of_kind, shape_text, source

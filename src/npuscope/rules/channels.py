@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.table import total_macs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.queries import convolutions, hit, is_dense, layers, source, zero_point
@@ -47,7 +48,7 @@ _SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
 def counts_have_no_good_divisors(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A channel count has only small divisors (prime, 17, 29 x 2^n): the layer runs in small
     parts."""
-    total = graph.macs()
+    total = total_macs(graph)
     for op, _ in layers(graph):
         if not is_dense(graph, op):
             continue

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import isqrt, prod
 from typing import cast
 
-from npuscope.graph.attrs import ConvAttrs, TransposeConvAttrs
 from npuscope.graph.model import Graph, Op
-from npuscope.graph.ops import is_depthwise
 from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import LAYERS, convolutions, hit, of_kind

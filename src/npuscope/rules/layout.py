@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.graph.attrs import TransposeAttrs
-from npuscope.graph.attrs_moves import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
-from npuscope.graph.kernels.resize import litert_nearest_of, nearest_of
 from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
+from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of
+from npuscope.ops.moves import TransposeAttrs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity, Value
 from npuscope.rules.queries import (

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npuscope.graph.attrs import ConcatAttrs, PadAttrs
-from npuscope.graph.attrs_moves import SliceAttrs, SplitAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.moves import ConcatAttrs, PadAttrs, SliceAttrs, SplitAttrs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import hit, is_npu_tensor, of_kind

@@ -7,9 +7,9 @@ from math import ceil, isclose, log2
 
 import numpy as np
 
-from npuscope.graph.attrs import Activation, BinaryAttrs
-from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import (

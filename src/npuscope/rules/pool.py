@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from npuscope.graph.attrs import PoolAttrs, ReduceAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.rules import fixes
 from npuscope.rules.finding import Confidence, Hit, Severity
 from npuscope.rules.queries import hit, is_float, of_kind

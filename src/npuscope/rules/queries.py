@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.graph.ops import is_depthwise
+from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.rules.finding import Hit, Value
 
 LAYERS = ("Conv2D", "FullyConnected")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from npuscope.graph.model import Graph, Op
-from npuscope.graph.ops import is_depthwise
 from npuscope.machine.model import Machine, TileLimit
+from npuscope.ops.layers import is_depthwise
 from npuscope.rules.finding import Value
 from npuscope.rules.queries import LAYERS, is_dense, zero_point
 

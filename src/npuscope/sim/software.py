@@ -24,7 +24,7 @@ def run_call(call: Call, memory: Memory) -> None:
         for copy in copies:
             _copy(call, copy, memory)
         return
-    from npuscope.graph.run import run
+    from npuscope.ops.run import run
 
     graph = _one_op_graph(call, memory)
     results = run(graph, {name: memory.read(name) for name in graph.inputs})

@@ -20,7 +20,7 @@ from npuscope.advice.fix.step import Fixed, Step, judge
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import ModelError, UsageError
-from npuscope.graph.load import load_model, read_model
+from npuscope.files.load import load_model, read_model
 from npuscope.program.model import Call
 from npuscope.rules.finding import Finding, Fix, Severity
 

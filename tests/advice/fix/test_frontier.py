@@ -8,8 +8,8 @@ from advice.runs import build
 from compiler.nets import GENERATIONS, MACHINES, Net
 from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.building import Build
-from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.model import DType, Graph
+from npuscope.ops.moves import SliceAttrs
 from npuscope.profile.run import estimate
 
 IMAGE = (1, 16, 16, 8)

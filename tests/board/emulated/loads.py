@@ -18,9 +18,7 @@ from npuscope.board.emulated.board import EmulatedBoard, EmulatedMachine, Emulat
 from npuscope.board.emulated.boot import Loaded, Placed, entries_of, files_of, load, start
 from npuscope.board.emulated.firmware import validation_firmware
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
-from npuscope.graph.attrs import Activation
-from npuscope.graph.attrs_moves import BlockAttrs
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Activation, Graph
 from npuscope.loadable.from_program import package_program
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
@@ -29,6 +27,7 @@ from npuscope.loadable.layout import Header, Trailer
 from npuscope.loadable.options import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.machine.relocatable import with_relative_pools
+from npuscope.ops.images import BlockAttrs
 from npuscope.program.model import Program
 from npuscope.sim.run import execute
 

@@ -14,8 +14,7 @@ from npuscope.board.device import NodeCounters, Option
 from npuscope.board.instrument import Instrument
 from npuscope.board.runtime import Runtime
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
-from npuscope.graph.attrs import Activation
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Activation, Graph
 from npuscope.sim.run import execute
 
 # Handler, stamps and polls around an epoch, in processor cycles.

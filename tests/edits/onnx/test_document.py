@@ -12,8 +12,8 @@ from models import OnnxWriter, mobilenet_like, to_onnx
 from models_onnx import checked
 from npuscope.edits import open_document
 from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.files.load import read_model
 from npuscope.graph.compare import first_difference
-from npuscope.graph.load import read_model
 
 PATH = Path("net.onnx")
 

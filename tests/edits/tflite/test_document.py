@@ -14,8 +14,8 @@ from models import Net, mobilenet_like, save, to_tflite
 from npuscope.edits import open_document
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.edits.tflite.records import Record
+from npuscope.files.load import load_model, read_model
 from npuscope.graph.compare import first_difference
-from npuscope.graph.load import load_model, read_model
 from npuscope.graph.model import Graph, Quant
 
 PATH = Path("net.tflite")

@@ -14,17 +14,12 @@ import pytest
 
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
-from npuscope.graph.attrs import Attrs, BinaryAttrs, DenseAttrs
-from npuscope.graph.attrs_moves import (
-    BlockAttrs,
-    Coordinates,
-    ResizeAttrs,
-    ResizeMode,
-    SliceAttrs,
-    TileAttrs,
-)
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.machine.model import Machine
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.images import BlockAttrs, Coordinates, ResizeAttrs, ResizeMode
+from npuscope.ops.layers import DenseAttrs
+from npuscope.ops.moves import SliceAttrs, TileAttrs
 from npuscope.program.model import Program
 from processes import LIMIT_S
 

@@ -10,7 +10,7 @@ from math import inf, log10
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.graph.run import run, trace
+from npuscope.ops.run import run, trace
 from npuscope.profile.noise import noise
 
 Arrays = Mapping[str, np.ndarray]

@@ -24,7 +24,7 @@ from npuscope.advice.fix.numeric import (
 from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
-from npuscope.graph.load import load_model, read_model
+from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profile.model import Profile

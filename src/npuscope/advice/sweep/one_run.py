@@ -16,7 +16,7 @@ from npuscope.advice.sweep.key import canonical, versions
 from npuscope.building import Build, Options, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.graph.load import read_model
+from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.machine.saved import machine_from
 from npuscope.profile.model import Profile

@@ -15,7 +15,7 @@ from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.graph.load import model_bytes
+from npuscope.files.load import model_bytes
 from npuscope.machine.saved import machine_text
 
 ROW_SCHEMA = "npuscope/sweep-run/1"

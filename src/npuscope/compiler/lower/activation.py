@@ -10,7 +10,7 @@ from npuscope.compiler.function_table import fit_function
 from npuscope.compiler.lower.context import Context
 from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.graph.run import run
+from npuscope.ops.run import run
 
 Array = np.ndarray
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.compiler.lower.context import quant_pair
 from npuscope.compiler.stages import Value
-from npuscope.graph.attrs import Activation
+from npuscope.graph.model import Activation
 
 _RANGES = {
     Activation.NONE: (-inf, inf),

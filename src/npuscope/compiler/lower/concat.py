@@ -5,8 +5,8 @@ from __future__ import annotations
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved, rescale
 from npuscope.compiler.stages import CopyStage, Value
-from npuscope.graph.attrs_moves import SliceAttrs
 from npuscope.graph.model import Op
+from npuscope.ops.moves import SliceAttrs
 
 
 def lower_concat(context: Context, op: Op) -> None:

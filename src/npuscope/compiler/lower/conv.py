@@ -32,10 +32,10 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
-from npuscope.graph.attrs import ConvAttrs, DenseAttrs
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
+from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
 
 Array = np.ndarray

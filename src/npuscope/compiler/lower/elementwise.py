@@ -11,8 +11,10 @@ from npuscope.compiler.lower.context import SIGN_OFFSET, Context, quant_pair
 from npuscope.compiler.lower.rescale import rescale
 from npuscope.compiler.numbers import int16, norm, offset32, residual_add
 from npuscope.compiler.stages import ArithStage, Value
-from npuscope.graph.attrs import Activation, BatchNormAttrs, BinaryAttrs, ClipAttrs
-from npuscope.graph.model import Op, Tensor
+from npuscope.graph.model import Activation, Op, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.norms import BatchNormAttrs
 
 
 def lower_add(context: Context, op: Op) -> None:

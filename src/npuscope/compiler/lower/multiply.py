@@ -16,8 +16,8 @@ from npuscope.compiler.lower.context import ZERO, Context, quant_pair
 from npuscope.compiler.lower.elementwise import lower_with_constant
 from npuscope.compiler.numbers import INT16_MAX, int16, int32, norm
 from npuscope.compiler.stages import ArithStage, Value
-from npuscope.graph.attrs import BinaryAttrs
 from npuscope.graph.model import Op
+from npuscope.ops.elementwise import BinaryAttrs
 
 _ONE = np.array([1])
 

@@ -7,8 +7,8 @@ import numpy as np
 from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling
-from npuscope.graph.attrs import PadAttrs
 from npuscope.graph.model import Op
+from npuscope.ops.moves import PadAttrs
 from npuscope.program.modes import Simd
 
 

@@ -9,8 +9,8 @@ from npuscope.compiler.lower.context import Context, quant_pair
 from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.numbers import average_multiplier, requantize_value
 from npuscope.compiler.stages import PoolKind, PoolStage, Value
-from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.model import Op
+from npuscope.ops.reduce import PoolAttrs
 from npuscope.rules import refusals
 from npuscope.rules.pool import covers_the_map
 

@@ -6,8 +6,8 @@ from npuscope.compiler.lower.context import Context
 from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import CopyStage
-from npuscope.graph.attrs_moves import BlockAttrs, DepthOrder
 from npuscope.graph.model import Op
+from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.rules import refusals
 from npuscope.rules.layout import resize_factor
 

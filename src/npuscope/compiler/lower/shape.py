@@ -7,8 +7,8 @@ from typing import cast
 from npuscope.compiler.lower.context import Context, plane_shape
 from npuscope.compiler.lower.rescale import moved
 from npuscope.compiler.stages import CopyStage, Value
-from npuscope.graph.attrs import TransposeAttrs
 from npuscope.graph.model import Op, Tensor
+from npuscope.ops.moves import TransposeAttrs
 
 _TO_CHANNEL_LAST = (0, 2, 3, 1)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from npuscope.compiler.lower.context import Context
 from npuscope.compiler.stages import CallStage, Value
-from npuscope.graph.attrs import Attrs, PadAttrs
-from npuscope.graph.model import DType, Numerics, Op, Tensor
+from npuscope.graph.model import Attrs, DType, Numerics, Op, Tensor
+from npuscope.ops.moves import PadAttrs
 from npuscope.program.model import Call, Refused
 from npuscope.program.operators import listed_name
 

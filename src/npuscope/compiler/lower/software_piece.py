@@ -10,8 +10,8 @@ from npuscope.compiler.lower.context import Context
 from npuscope.compiler.lower.pieces import Piece
 from npuscope.compiler.lower.software import call_stage, real_value
 from npuscope.compiler.stages import Value
-from npuscope.graph.attrs import Attrs, ConvAttrs
-from npuscope.graph.model import DType, Op, Quant, Tensor
+from npuscope.graph.model import Attrs, DType, Op, Quant, Tensor
+from npuscope.ops.layers import ConvAttrs
 from npuscope.program.model import Refused
 from npuscope.rules import refusals
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from npuscope.compiler.passes.base import Edits
-from npuscope.graph.attrs import ConvAttrs, PadAttrs
 from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.moves import PadAttrs
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from math import inf
 import numpy as np
 
 from npuscope.compiler.passes.base import replace_each
-from npuscope.graph.attrs import ClipAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.functions import ClipAttrs
 
 
 @dataclass(frozen=True, slots=True)

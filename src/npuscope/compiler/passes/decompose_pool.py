@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npuscope.compiler.passes.base import replace_each
-from npuscope.graph.attrs import PoolAttrs
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.reduce import PoolAttrs
 
 
 @dataclass(frozen=True, slots=True)

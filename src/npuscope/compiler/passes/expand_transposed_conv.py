@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.compiler.passes.base import replace_each
-from npuscope.graph.attrs import ConvAttrs, PadAttrs, TransposeConvAttrs
-from npuscope.graph.attrs_moves import BlockAttrs, DepthOrder
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.images import BlockAttrs, DepthOrder
+from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
+from npuscope.ops.moves import PadAttrs
 
 
 @dataclass(frozen=True, slots=True)

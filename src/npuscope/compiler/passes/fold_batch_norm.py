@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.passes.base import Edits
-from npuscope.graph.attrs import Activation, BatchNormAttrs
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.norms import BatchNormAttrs
 
 Array = np.ndarray
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.graph.run import run
 from npuscope.machine.model import Machine
+from npuscope.ops.run import run
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from math import inf
 from typing import cast
 
 from npuscope.compiler.passes.base import Edits
-from npuscope.graph.attrs import Activation, ClipAttrs
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Activation, Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.functions import ClipAttrs
 
 _FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
 _CLAMPS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npuscope.errors import ModelError, UsageError
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 
 _TYPES = {"float32": DType.FLOAT32, "int8": DType.INT8, "uint8": DType.UINT8}
 _OFFSET = 128

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from npuscope.compiler.passes.base import Edits
-from npuscope.graph.attrs import TransposeAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.moves import TransposeAttrs
 
 
 @dataclass(frozen=True, slots=True)

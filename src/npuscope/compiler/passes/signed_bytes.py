@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 
 OFFSET = 128

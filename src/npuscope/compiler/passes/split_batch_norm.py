@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.compiler.passes.fold_batch_norm import gain_and_offset
-from npuscope.graph.attrs import BatchNormAttrs, BinaryAttrs
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.norms import BatchNormAttrs
 
 Array = np.ndarray
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from npuscope.graph.attrs_moves import SliceAttrs, SplitAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.moves import SliceAttrs, SplitAttrs
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from npuscope.edits.records import in_order
+from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES
-from npuscope.graph.onnx.tensors import TensorReader, text
 from npuscope.text import safe_terminal
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

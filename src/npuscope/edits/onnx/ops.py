@@ -11,8 +11,8 @@ from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.layers import OnnxLayers
 from npuscope.edits.onnx.quantizers import attributes_of
 from npuscope.edits.records import NotFitting, Pads, Steps
-from npuscope.graph.attrs import ConvAttrs
-from npuscope.graph.onnx.tensors import text
+from npuscope.files.onnx.constants import text
+from npuscope.ops.layers import ConvAttrs
 from npuscope.text import safe_terminal
 
 _KINDS = {QUANTIZE: "Quantize", DEQUANTIZE: "Dequantize"}

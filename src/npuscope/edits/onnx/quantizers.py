@@ -11,8 +11,8 @@ import numpy as np
 
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node, OnnxFile
 from npuscope.edits.records import LAYERS, LOWEST, NotFitting, Steps
+from npuscope.files.onnx.expand import QLINEAR
 from npuscope.graph.model import Quant
-from npuscope.graph.onnx.expand import QLINEAR
 
 PAIR = (QUANTIZE, DEQUANTIZE)
 # Ops that hand integers on: the tensors on both sides share scale and zero point.

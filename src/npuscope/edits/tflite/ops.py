@@ -11,8 +11,8 @@ from npuscope.edits.records import Layer, NotFitting, Pads, Steps
 from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.edits.tflite.layers import SAME, VALID, TfliteLayers
 from npuscope.edits.tflite.records import Record
-from npuscope.graph.attrs import ConvAttrs
 from npuscope.graph.model import Quant
+from npuscope.ops.layers import ConvAttrs
 
 _SYMMETRIC = 1  # mode of a MIRROR_PAD in which the edge pixel itself comes first
 # By kind: what the file calls it, its table of options, and the version that takes int8.

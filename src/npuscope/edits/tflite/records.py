@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
+from npuscope.files.tflite.file import WILD_OFFSET
 from npuscope.graph.limits import Budget
-from npuscope.graph.tflite_file import WILD_OFFSET
 
 # Tables that a union field holds, by the field and the number in its type.
 _UNIONS = {

@@ -23,6 +23,7 @@ from npuscope.manycore.layout import (
 from npuscope.manycore.machine import CoreMachine
 from npuscope.manycore.program import Binding, CoreOp, CoreProgram, DevicePart, Space
 from npuscope.manycore.records import SectionId
+from npuscope.ops.table import total_macs
 
 _NO_ID = "0" * 32
 _HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"
@@ -106,7 +107,7 @@ def assemble(
         tuple(_binding(graph.tensors[name]) for name in graph.outputs),
         constants,
         sum(data.nbytes for data in constants.values()),
-        graph.macs(),
+        total_macs(graph),
         tuple(dict.fromkeys(draft.warnings)),
     )
 

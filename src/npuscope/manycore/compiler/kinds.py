@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.graph.ops import is_depthwise
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.layers import is_depthwise
+from npuscope.ops.table import ELEMENTWISE, OPS
 
 
 class Group(IntEnum):
@@ -38,14 +40,10 @@ _NAMED = {
     "Mean": "aicreducemean",
     "MirrorPad": "aicpad",
 }
-_BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow", "SquaredDifference")
+_BINARY = tuple(row.kind for row in OPS.values() if row.attrs is BinaryAttrs)
 _SPLAT = {"Add": "aicaddsplat", "Sub": "aicaddsplat", "Mul": "aicmulsplat", "Div": "aicmulsplat"}
-_ELEMENTS = (
-    *("Sigmoid", "Tanh", "HardSwish", "Softplus", "Mish", "Erf", "Abs", "Neg", "Sign", "Square"),
-    *("Floor", "Ceil", "Round", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos"),
-    *("Clip", "LeakyRelu", "Elu", "HardSigmoid", "PRelu", "Where", "Not", "And", "Or"),
-    *("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"),
-)
+# Gelu is written as other ops before.
+_ELEMENTS = frozenset(ELEMENTWISE) - {"Quantize", "Dequantize", "Cast", "Gelu"}
 # These read blocks of channels and leave rows; all other ops of HVX keep the layout.
 _LEAVES_ROWS = ("Softmax", "LogSoftmax", "Transpose", "Gather", "Reshape", "Concat", "Slice")
 _LEAVES_BLOCKS = ("LayerNorm", "MaxPool", "AveragePool")

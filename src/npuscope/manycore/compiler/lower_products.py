@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npuscope.graph.model import Op
-from npuscope.graph.ops import macs
 from npuscope.manycore.compiler.boxes import Box, cut, elements, shape_of
 from npuscope.manycore.compiler.context import Context
 from npuscope.manycore.compiler.draft import Access, Step
 from npuscope.manycore.compiler.kinds import TO_D32, WEIGHTS_TO_D32, Group
 from npuscope.manycore.compiler.needs import needs
 from npuscope.manycore.compiler.operands import operand
+from npuscope.ops.table import macs
 
 Parts = dict[int, Box]
 

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuscope.graph.attrs import (
-    ArgAttrs,
-    ConcatAttrs,
-    L2NormAttrs,
-    LayerNormAttrs,
-    MatMulAttrs,
-    PadAttrs,
-    ReduceAttrs,
-    SoftmaxAttrs,
-    TransposeAttrs,
-)
-from npuscope.graph.attrs_moves import GatherAttrs, SliceAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.manycore.compiler.boxes import Box, Shape, full, with_axis
 from npuscope.manycore.compiler.needs_windows import conv_needs, pool_needs
+from npuscope.ops.layers import MatMulAttrs
+from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
+from npuscope.ops.table import OPS
 
 Needs = tuple[Box | None, ...]
 
@@ -186,7 +179,7 @@ def _gather(graph: Graph, op: Op, box: Box) -> Needs:
     return source, places
 
 
-_REDUCTIONS = ("Mean", "ReduceSum", "ReduceProd", "ReduceL2", "ReduceMax", "ReduceMin")
+_REDUCTIONS = [row.kind for row in OPS.values() if row.attrs in (ReduceAttrs, ArgAttrs)]
 _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
     "Conv2D": conv_needs,
     "TransposeConv": _transpose_conv,
@@ -194,7 +187,7 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
     "MatMul": _matmul,
     "MaxPool": pool_needs,
     "AveragePool": pool_needs,
-    **dict.fromkeys((*_REDUCTIONS, "ArgMax", "ArgMin"), _reduced),
+    **dict.fromkeys(_REDUCTIONS, _reduced),
     "Transpose": _transpose,
     "Concat": _concat,
     "Slice": _slice,

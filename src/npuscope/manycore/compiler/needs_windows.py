@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from npuscope.graph.attrs import ConvAttrs, PoolAttrs
 from npuscope.graph.model import Graph, Op
 from npuscope.manycore.compiler.boxes import Box, full, with_axis
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.reduce import PoolAttrs
 
 Bounds = tuple[int, int]
 

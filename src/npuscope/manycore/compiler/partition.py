@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from npuscope.graph.model import Graph, Op
-from npuscope.graph.ops import macs
 from npuscope.manycore.compiler.boxes import Box, common, cut, elements, full
 from npuscope.manycore.compiler.draft import Draft
 from npuscope.manycore.compiler.kinds import D32, core_kind, device_dtype, is_splat, size_bytes
 from npuscope.manycore.compiler.needs import needs, split_axes
 from npuscope.manycore.machine import CoreMachine
+from npuscope.ops.table import macs
 
 Pieces = dict[int, tuple[Box, int]]  # by core, as a Value has them
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope.graph.attrs import Attrs, BinaryAttrs, GeluAttrs
-from npuscope.graph.attrs_moves import SliceAttrs, SplitAttrs
-from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.manycore.compiler.kinds import Group, core_kind, group_of
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import GeluAttrs
+from npuscope.ops.moves import SliceAttrs, SplitAttrs
 
 
 def simplified(graph: Graph) -> Graph:

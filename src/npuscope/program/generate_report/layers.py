@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.graph.ops import macs
+from npuscope.ops.table import macs, total_macs
 from npuscope.text import safe_terminal
 
 # Labels by rank, as tensors are channel-last.
@@ -24,7 +24,7 @@ def layer_lines(graph: Graph) -> list[str]:
     for block in blocks:
         lines += [*(_line(row, widths) for row in block), ruler]
     weights = sum(t.size_bytes for t in _weights(graph))
-    return [*lines, f"model: macc={graph.macs():,} weights={weights:,} activations=-- io=--"]
+    return [*lines, f"model: macc={total_macs(graph):,} weights={weights:,} activations=-- io=--"]
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.ops.table import total_macs
 from npuscope.program.inspectors.sample import Found, Sample, plain
 
 _BLOB_MAGIC = 0xCA057A7A
@@ -67,7 +68,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def inspect_model(sample: Sample) -> Found:
     """A model that cannot be used is still a model: the reason is told, the file is not refused."""
-    from npuscope.graph.load import load_model
+    from npuscope.files.load import load_model
 
     summary: dict[str, Any] = {"model_md5": sample.digest()}
     try:
@@ -77,7 +78,7 @@ def inspect_model(sample: Sample) -> Found:
     except NpuscopeError as error:
         return Found("", summary, {}, (f"the graph: {error.message}",))
     summary |= {"ops": len(graph.ops), "tensors": len(graph.tensors)}
-    summary |= {"macs": graph.macs(), "params": graph.parameters()}
+    summary |= {"macs": total_macs(graph), "params": graph.parameters()}
     return Found("", summary, _graph_values(graph), ("the bytes of constants",))
 
 

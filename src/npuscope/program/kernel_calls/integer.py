@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuscope.graph.attrs import BinaryAttrs, SoftmaxAttrs
-from npuscope.graph.kernels.requantize import (
+from npuscope.graph.model import Numerics
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.kernels.reduce import exponentials
+from npuscope.ops.kernels.requantize import (
     Multipliers,
     clamp_limits,
     quantized_multipliers,
     real_limits,
 )
-from npuscope.graph.kernels.softmax import exponentials
-from npuscope.graph.model import Numerics
+from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.program.kernel_calls.layers import (
     litert_conv2d,
     litert_fully_connected,

@@ -8,18 +8,19 @@ from enum import IntEnum
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import Activation, ConvAttrs, DenseAttrs, TransposeConvAttrs
-from npuscope.graph.kernels.between import quantized
-from npuscope.graph.kernels.dense import product_factor
-from npuscope.graph.kernels.emit import litert_target
-from npuscope.graph.kernels.requantize import (
+from npuscope.graph.model import Activation
+from npuscope.ops.kernels.between import quantized
+from npuscope.ops.kernels.conv import IntegerWeights, output_factors
+from npuscope.ops.kernels.dense import product_factor
+from npuscope.ops.kernels.requantize import (
     Multipliers,
+    litert_target,
     quantized_multipliers,
     real_limits,
     reduced_multipliers,
 )
-from npuscope.graph.kernels.step import Array
-from npuscope.graph.kernels.weights import IntegerWeights, output_factors
+from npuscope.ops.kernels.step import Array
+from npuscope.ops.layers import ConvAttrs, DenseAttrs, TransposeConvAttrs
 from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,

@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.graph.kernels.step import Array
 from npuscope.graph.model import Quant
+from npuscope.ops.kernels.step import Array
 from npuscope.program.model import Buffer
 
 MAX_RANK = 8

@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuscope.graph.attrs import ConcatAttrs, TransposeAttrs
-from npuscope.graph.attrs_moves import (
-    BlockAttrs,
-    DepthOrder,
+from npuscope.ops.images import BlockAttrs, DepthOrder
+from npuscope.ops.kernels.moves import NUMPY_MODES
+from npuscope.ops.moves import (
+    ConcatAttrs,
     GatherAttrs,
     MirrorPadAttrs,
     SliceAttrs,
     SplitAttrs,
     TileAttrs,
+    TransposeAttrs,
 )
-from npuscope.graph.kernels.moves import NUMPY_MODES
 from npuscope.program.kernel_calls.model import PREFIX, KernelCall, NoKernel, Operand, prepared
 from npuscope.program.kernel_calls.moves_blocks import Axis, Block, dense_steps, merged
 from npuscope.program.kernel_calls.moves_pad import fill_value, padded_block

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import PadAttrs
-from npuscope.graph.kernels.step import Array
 from npuscope.graph.model import Graph, Op
+from npuscope.ops.kernels.step import Array
+from npuscope.ops.moves import PadAttrs
 from npuscope.program.kernel_calls.model import NoKernel
 from npuscope.program.kernel_calls.moves_blocks import Axis, Block, dense_steps
 from npuscope.program.kernel_calls.tables import tensor_of
@@ -34,7 +34,7 @@ def fill_value(work: Work) -> Array:
     """The reference kernel's own: it pads a tensor of one value, the first of two is the fill."""
     if any(o.quant is not None and o.quant.per_channel for o in (*work.inputs, *work.outputs)):
         raise NoKernel("Pad of a tensor with one scale a channel has no kernel")
-    from npuscope.graph.run import run
+    from npuscope.ops.run import run
 
     line = [
         tensor_of("x", replace(work.inputs[0], shape=(1,))),

@@ -7,9 +7,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from npuscope.graph.attrs import Activation, Attrs, ConcatAttrs
-from npuscope.graph.kernels.step import Array
-from npuscope.graph.model import Numerics
+from npuscope.graph.model import Activation, Attrs, Numerics
+from npuscope.ops.kernels.step import Array
+from npuscope.ops.moves import ConcatAttrs
 from npuscope.program.kernel_calls.model import ElementType, NoKernel, Operand, prepared
 from npuscope.program.kernel_calls.tables import one_op_table
 from npuscope.program.kernel_calls.work import Work

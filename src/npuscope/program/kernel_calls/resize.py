@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuscope.graph.attrs_moves import ResizeAttrs, ResizeMode
-from npuscope.graph.kernels.resize import integer_shares, litert_nearest_of, nearest_of, shares
-from npuscope.graph.kernels.step import Array
 from npuscope.graph.model import Numerics
+from npuscope.ops.images import ResizeAttrs, ResizeMode
+from npuscope.ops.kernels.moves import integer_shares, litert_nearest_of, nearest_of, shares
+from npuscope.ops.kernels.step import Array
 from npuscope.program.kernel_calls.model import PREFIX, ElementType, KernelCall, NoKernel, prepared
 from npuscope.program.kernel_calls.moves_paths import as_reals, path_of
 from npuscope.program.kernel_calls.work import Work

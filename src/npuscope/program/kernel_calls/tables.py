@@ -7,21 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.kernels.functions import REAL
-from npuscope.graph.kernels.step import Array
-from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
+from npuscope.ops.kernels.step import Array
+from npuscope.ops.table import OPS
 from npuscope.program.kernel_calls.model import PREFIX, ElementType, KernelCall, Operand, prepared
 from npuscope.program.kernel_calls.work import Work
 
 _BYTES = (ElementType.int8, ElementType.uint8)
 _TABLE = f"{PREFIX}table"
-_VALUE_BY_VALUE = frozenset([*REAL, "Clip", "Quantize", "Dequantize"])
 
 
 def table_call(work: Work) -> KernelCall | None:
     """One look-up a value, where the op works value by value on 8 bits with one scale."""
-    if work.kind not in _VALUE_BY_VALUE:
+    if work.kind not in OPS or not OPS[work.kind].by_value:
         return None
     source, target = work.inputs[0], work.outputs[0]
     if source.type not in _BYTES or _per_channel(source, target) or not _stores(target):
@@ -52,7 +50,7 @@ def one_op_table(
         tensor_of("x", replace(source, shape=(256,))),
         tensor_of("y", replace(target, shape=(256,))),
     ]
-    from npuscope.graph.run import run
+    from npuscope.ops.run import run
 
     graph = Graph(kind, line, [Op(kind, kind, ("x",), ("y",), attrs)], ("x",), ("y",), numerics)
     try:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npuscope.graph.attrs import Activation, BinaryAttrs, ClipAttrs, PoolAttrs, ReduceAttrs
-from npuscope.graph.kernels.float_ops import whole_limits
-from npuscope.graph.kernels.requantize import clamp_limits, real_limits
-from npuscope.graph.model import Numerics
+from npuscope.graph.model import Activation, Numerics
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.kernels.float_ops import whole_limits
+from npuscope.ops.kernels.requantize import clamp_limits, real_limits
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.program.kernel_calls.model import ElementType, KernelCall, NoKernel, Operand
 from npuscope.program.kernel_calls.tables import tensor_of
 from npuscope.program.kernel_calls.work import Work, plain_call

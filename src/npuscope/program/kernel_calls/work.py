@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import TypeVar
 
-from npuscope.graph.attrs import Attrs
-from npuscope.graph.model import Numerics, Op
+from npuscope.graph.model import Attrs, Numerics, Op
 from npuscope.program.kernel_calls.model import PREFIX, KernelCall, Operand, Rounding
 
 A = TypeVar("A", bound=Attrs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from npuscope.graph.kernels.requantize import quantized_multipliers
+from npuscope.ops.kernels.requantize import quantized_multipliers
 from npuscope.program.network_c.writer_layers import conv, dense, mean, pool, resize
 from npuscope.program.network_c.writer_scope import FLOAT_MAX, float_text
 from npuscope.program.network_c.writer_software import (

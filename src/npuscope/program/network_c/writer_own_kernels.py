@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from npuscope.graph.kernels.step import Array
+from npuscope.ops.kernels.step import Array
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall, Operand
 from npuscope.program.model import Call

@@ -1,0 +1,207 @@
+"""Model file -> verified Graph, whatever the bytes are.
+
+Open sizes are pinned here, and ops that we cannot read are refused with the nearest form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError, UsageError
+from npuscope.graph.model import Graph
+from npuscope.ops.verify import verify
+from npuscope.text import safe_terminal
+
+# Symbolic sizes of graph inputs: the batch becomes 1, the user pins the others.
+
+Shape = tuple[int, ...]
+
+
+class Pins:
+    """Shapes the user gave for inputs, and whether one of them was needed."""
+
+    def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
+        self.used = False
+
+    def check_names(self, inputs: Sequence[str]) -> None:
+        """Every pinned name must be an input of the model."""
+        for name in self.shapes:
+            if name not in inputs:
+                known = ", ".join(safe_terminal(text) for text in inputs)
+                raise UsageError(f"the model has no input '{name}'", hint=f"inputs: {known}")
+
+
+def static_shape(
+    name: str, dims: Sequence[int | str | None], pins: Pins, notes: list[str]
+) -> Shape:
+    """The fixed shape of an input; `dims` has a symbol or None where the size is open."""
+    label = safe_terminal(name)
+    if name in pins.shapes:
+        return _pinned(label, dims, pins, pins.shapes[name])
+    open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+    if open_axes and open_axes != [0]:
+        raise ModelError(
+            f"input '{label}' has open sizes: {_text(dims)}",
+            where=f"input '{label}'",
+            hint=f"pin them: --shape {label}={_example(dims)}",
+        )
+    if open_axes:
+        notes.append(f"input '{label}': the open batch size was set to 1")
+    return tuple(dim if isinstance(dim, int) else 1 for dim in dims)
+
+
+def _pinned(label: str, dims: Sequence[int | str | None], pins: Pins, wanted: Shape) -> Shape:
+    fits = len(dims) == len(wanted) and all(
+        size > 0 and (not isinstance(dim, int) or dim == size)
+        for dim, size in zip(dims, wanted, strict=False)
+    )
+    if not fits:
+        raise UsageError(
+            f"shape {','.join(map(str, wanted))} does not fit input '{label}': {_text(dims)}"
+        )
+    pins.used = True
+    return wanted
+
+
+def _text(dims: Sequence[int | str | None]) -> str:
+    return f"({', '.join('?' if dim is None else safe_terminal(str(dim)) for dim in dims)})"
+
+
+def _example(dims: Sequence[int | str | None]) -> str:
+    """A command line value: known sizes stay, the batch is 1, 224 stands for the others."""
+    guess = [
+        dim if isinstance(dim, int) else 1 if axis == 0 else 224 for axis, dim in enumerate(dims)
+    ]
+    return ",".join(map(str, guess))
+
+
+# What to say about ops we cannot read: the nearest form that we can.
+
+_CUT = "cut the model before it and do the rest on the host"
+_RECURRENT = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
+_CONTROL = "export the model without control flow: one static graph, loops on the host"
+_STATIC = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
+_CONV2D = "one or two spatial axes are supported: fold the third into the batch or the channels"
+
+# Parts of op names, in lower case without underscores -> the nearest supported form.
+_NEAREST = (
+    (("lstm", "gru", "rnn", "svdf"), _RECURRENT),
+    (("nonmaxsuppression", "topk", "postprocess", "nms", "unique", "nonzero"), _CUT),
+    (("if", "loop", "scan", "while", "call", "callonce"), _CONTROL),
+    (("gathernd", "gatherelements", "scatter"), "use Gather along one axis, or " + _CUT),
+    (("spacetobatch", "batchtospace"), "write it as a convolution with dilations"),
+    (("conv3d", "conv3dtranspose"), _CONV2D),
+    (("dynamicquantizelinear", "dynamicquantize"), _STATIC),
+    (("lppool", "l2pool2d"), "use AveragePool"),
+    (("localresponsenormalization", "lrn"), "use BatchNormalization"),
+    (("rmsnorm", "simplifiedlayernorm"), "write it as Mul, ReduceMean, Add, Sqrt, Div"),
+    (("skiplayernorm",), "write it as Add and LayerNormalization"),
+    (("attention",), "write it as MatMul, Softmax, MatMul"),
+    (("fusedconv",), "save the model with onnxruntime's basic optimizations only"),
+    (("fusedmatmul", "fusedgemm"), "save the model with onnxruntime's basic optimizations only"),
+    (("cumsum", "onehot", "reverse", "einsum"), "write it as a MatMul with a constant"),
+    (("selu", "celu", "thresholdedrelu", "shrink", "softsign"), "use Relu, LeakyRelu or Elu"),
+    (("embeddinglookup",), "use Gather"),
+    (("varhandle", "readvariable", "assignvariable"), "make the state an input and an output"),
+    (("stablehlo",), "convert the model with TensorFlow Lite's own operators"),
+)
+_EXACT = {"if", "call"}  # also parts of other words
+
+
+def nearest_form(kind: str) -> str:
+    """The hint for an op that is not supported."""
+    plain = kind.lower().replace("_", "")
+    for words, hint in _NEAREST:
+        if any(plain == word if word in _EXACT else word in plain for word in words):
+            return hint
+    return _CUT
+
+
+def refuse_ops(unknown: Sequence[tuple[str, str]], what: str) -> None:
+    """Raise for the first of the (kind, origin) pairs, and name all kinds."""
+    if not unknown:
+        return
+    kind, origin = unknown[0]
+    kinds = ", ".join(sorted({safe_terminal(name) for name, _ in unknown}))
+    raise ModelError(
+        f"{what} {safe_terminal(kind)} is not supported; "
+        f"{len(unknown)} such {what}s in all: {kinds}",
+        where=origin,
+        hint=nearest_form(kind),
+    )
+
+
+# Model file -> verified Graph, whatever the bytes are.
+
+_TFLITE_MAGIC = b"TFL3"
+_HINT = "give the path of a .tflite or .onnx model"
+
+
+def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """Read a .tflite or .onnx file; `shapes` pins open sizes by input name.
+
+    The content decides the format, the file name only helps with the error text.
+    """
+    return _located(Path(path), None, shapes)
+
+
+def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The same for a content that is not, or not yet, in the file."""
+    return _located(path, data, shapes)
+
+
+def is_tflite(data: bytes) -> bool:
+    return data[4:8] == _TFLITE_MAGIC
+
+
+def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+    """Errors name the file."""
+    try:
+        graph = _read(path, model_bytes(path) if data is None else data, Pins(shapes))
+        verify(graph, ModelError)
+    except NpuscopeError as error:
+        error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"reading stopped with {type(error).__name__}: {error}",
+            where=str(path),
+            hint="this is a bug in npuscope: please report it with the file",
+        ) from error
+    return graph
+
+
+def _read(path: Path, data: bytes, pins: Pins) -> Graph:
+    if is_tflite(data):
+        from npuscope.files.tflite.reader import read_tflite
+
+        return read_tflite(data, path.stem, pins)
+    if path.suffix.lower() in (".tflite", ".lite"):
+        raise FileError(
+            f"not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, expected {_TFLITE_MAGIC!r}",
+            hint="the file is damaged or has the wrong extension",
+        )
+    from npuscope.files.onnx.reader import read_onnx
+
+    return read_onnx(data, path, pins)
+
+
+def model_bytes(path: Path) -> bytes:
+    """The file's content, after its kind and size were looked at."""
+    try:
+        if path.is_dir():
+            raise FileError("this is a folder, expected a .tflite or .onnx file")
+        if not path.exists():
+            raise FileError("no such file", hint=_HINT)
+        data = read_bytes(path, MODEL, hint=_HINT)
+    except ValueError:  # a null character in the path
+        raise FileError("this is not a path") from None
+    except FileError as error:
+        error.where = ""  # whoever loads names the file
+        raise
+    if not data:
+        raise FileError("the file is empty", hint="it may not have been copied whole")
+    return data

@@ -1,0 +1,118 @@
+"""Resize and the ops that trade channels for pixels."""
+
+from __future__ import annotations
+
+from math import floor
+
+from npuscope.errors import ModelError
+from npuscope.files.onnx.layout import ADDED, Layout, Shape, checked_axis
+from npuscope.files.onnx.task import Task
+from npuscope.ops.images import (
+    BlockAttrs,
+    Coordinates,
+    DepthOrder,
+    NearestRounding,
+    ResizeAttrs,
+    ResizeMode,
+)
+
+_MODES = {"nearest": ResizeMode.NEAREST, "linear": ResizeMode.LINEAR}
+_PLACES = {mode.value: mode for mode in Coordinates}
+_ROUNDINGS = {mode.value: mode for mode in NearestRounding}
+_WITH_COORDINATES = 11  # opset from which Resize says where pixels lie
+
+# Which source axes may be resized -> how the tensor is stored for it, as N, H, W, C.
+_STORAGE: dict[int, tuple[tuple[set[int], Layout], ...]] = {
+    3: (({2}, (0, ADDED, 2, 1)), ({1}, (0, ADDED, 1, 2))),
+    4: (({2, 3}, (0, 2, 3, 1)), ({1, 2}, (0, 1, 2, 3))),
+}
+
+
+def resize(task: Task) -> None:
+    """Resize and Upsample along one or two axes."""
+    mode = task.node.text("mode", "nearest")
+    if mode not in _MODES:
+        raise ModelError(f"mode '{mode}' is not supported", hint="use nearest or linear")
+    if task.node.integer("antialias", 0) or task.node.integer("exclude_outside", 0):
+        raise ModelError("antialias and exclude_outside are not supported")
+    shape = task.shape(task.value(0))
+    sizes, scales = _target(task, shape)
+    layout = _storage(shape, sizes, scales)
+    x = task.arranged(0, layout)
+    height, width = layout[1:3]
+    attrs = ResizeAttrs(
+        (1 if height == ADDED else sizes[height], sizes[width]),
+        (1.0 if height == ADDED else scales[height], scales[width]),
+        _MODES[mode],
+        *_places(task),
+    )
+    task.emit("Resize", (x.tensor,), attrs, layout, x.via)
+
+
+def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
+    if task.node.kind == "Upsample" or task.opset < _WITH_COORDINATES:
+        return Coordinates.ASYMMETRIC, NearestRounding.FLOOR
+    places = task.node.text("coordinate_transformation_mode", "half_pixel")
+    rounding = task.node.text("nearest_mode", "round_prefer_floor")
+    if places not in _PLACES or rounding not in _ROUNDINGS:
+        raise ModelError(
+            f"coordinates '{places}' with rounding '{rounding}' are not supported",
+            hint=f"supported coordinates: {', '.join(_PLACES)}",
+        )
+    return _PLACES[places], _ROUNDINGS[rounding]
+
+
+def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
+    """Output sizes and scales per source axis."""
+    if task.node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise ModelError("keep_aspect_ratio_policy is not supported, only 'stretch'")
+    first = 2 if task.node.kind == "Resize" and task.opset >= _WITH_COORDINATES else 1
+    sizes, scales = task.constant(first + 1), task.constant(first)
+    axes = task.node.integers("axes") or tuple(range(len(shape)))
+    chosen = [checked_axis(axis, len(shape)) for axis in axes]
+    result, ratios = list(shape), [1.0] * len(shape)
+    if sizes is not None and sizes.data.size:
+        rows = _one_each(chosen, [float(size) for size in sizes.whole()])
+        for axis, size in rows:
+            result[axis], ratios[axis] = int(size), size / shape[axis]
+    elif scales is not None and scales.data.size:
+        rows = _one_each(chosen, [float(scale) for scale in scales.real().ravel()])
+        for axis, scale in rows:
+            result[axis], ratios[axis] = floor(shape[axis] * scale), scale
+    else:
+        raise ModelError("sizes or scales must be constants")
+    return result, ratios
+
+
+def _one_each(axes: list[int], values: list[float]) -> list[tuple[int, float]]:
+    if len(axes) != len(values) or not all(0 < value < 1 << 24 for value in values):
+        raise ModelError(f"{values} for {len(axes)} axes")
+    return list(zip(axes, values, strict=True))
+
+
+def _storage(shape: Shape, sizes: list[int], scales: list[float]) -> Layout:
+    changed = {
+        axis for axis, size in enumerate(shape) if sizes[axis] != size or scales[axis] != 1.0
+    }
+    for axes, layout in _STORAGE.get(len(shape), ()):
+        if changed <= axes:
+            return layout
+    raise ModelError(
+        f"axes {sorted(changed)} of shape {shape} cannot be resized",
+        hint="resize one or two spatial axes of a tensor with 3 or 4 axes",
+    )
+
+
+def depth_to_space(task: Task) -> None:
+    order = task.node.text("mode", "DCR").lower()
+    if order not in ("dcr", "crd"):
+        raise ModelError(f"mode '{order}' is not supported, expected DCR or CRD")
+    x = task.channel_last(0)
+    attrs = BlockAttrs(task.node.integer("blocksize", 0), DepthOrder(order))
+    task.emit("DepthToSpace", (x.tensor,), attrs, x.layout, x.via)
+
+
+def space_to_depth(task: Task) -> None:
+    x = task.channel_last(0)
+    attrs = BlockAttrs(task.node.integer("blocksize", 0))
+    task.emit("SpaceToDepth", (x.tensor,), attrs, x.layout, x.via)

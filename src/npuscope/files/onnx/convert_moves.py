@@ -1,0 +1,357 @@
+"""ONNX ops that move data or change shapes only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.files.onnx.constants import Const, QuantType
+from npuscope.files.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
+from npuscope.files.onnx.layout import (
+    ADDED,
+    Shape,
+    Value,
+    checked_axis,
+    plain,
+    relabel,
+    stored_shape,
+)
+from npuscope.files.onnx.task import Task
+from npuscope.ops.moves import (
+    BroadcastAttrs,
+    ConcatAttrs,
+    GatherAttrs,
+    MirrorMode,
+    MirrorPadAttrs,
+    PadAttrs,
+    SliceAttrs,
+    SplitAttrs,
+    TileAttrs,
+)
+from npuscope.ops.row import broadcast
+
+# Ops that cut, repeat and pad; they keep the storage of their input.
+
+_MIRRORS = {mode.value: mode for mode in MirrorMode}
+_BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
+_PADS_ARE_INPUTS = 11
+
+
+def pad(task: Task) -> None:
+    mode = task.node.text("mode", "constant")
+    x = task.value(0)
+    table = _pad_table(task, len(task.shape(x)))
+    pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
+    if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
+        task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
+    elif mode == "constant":
+        fill = _fill(task, x)
+        x = _on_the_final_grid(task, x) if fill else x
+        task.emit("Pad", (x.tensor,), PadAttrs(pads, fill), x.layout, x.via)
+    else:
+        raise ModelError(
+            f"padding mode '{mode}' is not supported",
+            hint="supported modes: constant, reflect, edge, wrap",
+        )
+
+
+def _on_the_final_grid(task: Task, x: Value) -> Value:
+    """The fill value must be rounded once, so other scales come before the padding."""
+    wanted = task.following_type() if task.moved else None
+    if wanted is None:
+        return x
+    return task.reader.quantize(x, wanted, f"{task.node.output}_values", task.node.origin)
+
+
+def _fill(task: Task, x: Value) -> float:
+    """The real value. A node between integers states one of them."""
+    number, quant = _stated_fill(task), task.tensor(x).quant
+    if quant is None or task.node.input(0) in task.reader.integers:
+        return number
+    return (number - quant.zero_point) * quant.scale
+
+
+def _stated_fill(task: Task) -> float:
+    if task.opset < _PADS_ARE_INPUTS:
+        return task.node.number("value", 0.0)
+    fill = task.constant(2)
+    if task.node.input(2) and (fill is None or fill.data.size != 1):
+        raise ModelError("the fill value must be a constant number")
+    return float(fill.real().ravel()[0]) if fill is not None else 0.0
+
+
+def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
+    """(before, after) per source axis."""
+    flat = task.whole(1) or []
+    chosen = task.whole(3)
+    if task.opset < _PADS_ARE_INPUTS:
+        flat = list(task.node.integers("pads") or ())
+    axes = list(range(rank))
+    if chosen is not None:
+        axes = [checked_axis(axis, rank) for axis in chosen]
+    if len(flat) != 2 * len(axes):
+        raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
+    table = [(0, 0)] * rank
+    for place, axis in enumerate(axes):
+        table[axis] = (flat[place], flat[place + len(axes)])
+    return table
+
+
+def cut(task: Task) -> None:
+    """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
+    x = task.value(0)
+    spans = [range(size) for size in task.shape(x)]
+    for axis, start, end, step in _bounds(task, len(spans)):
+        if step == 0:
+            raise ModelError("a step of 0")
+        spans[axis] = spans[axis][slice(start, end, step)]
+        if not spans[axis]:
+            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
+    _emit_cut(task, x, spans)
+
+
+def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
+    """(axis, start, end, step) of every axis that is cut."""
+    if task.opset < _BOUNDS_ARE_INPUTS:
+        lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
+        starts, ends, axes = (list(part) if part is not None else None for part in lists)
+        steps = None
+    else:
+        starts, ends, axes, steps = (task.whole(index) for index in (1, 2, 3, 4))
+    starts, ends = starts or [], ends or []
+    axes = axes if axes is not None else list(range(len(starts)))
+    steps = steps if steps is not None else [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ModelError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
+    checked = [checked_axis(axis, rank) for axis in axes]
+    return list(zip(checked, starts, ends, steps, strict=True))
+
+
+def _emit_cut(task: Task, x: Value, spans: Sequence[range]) -> None:
+    if tuple(map(len, spans)) == task.shape(x) and all(span.step == 1 for span in spans):
+        task.finish(x)
+        return
+    task.emit("Slice", (x.tensor,), _slice_attrs(x, spans), x.layout, x.via)
+
+
+def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
+    stored = [range(1) if axis == ADDED else spans[axis] for axis in x.layout]
+    return SliceAttrs(
+        tuple(span[0] for span in stored),
+        tuple(len(span) for span in stored),
+        tuple(span.step for span in stored),
+    )
+
+
+def split(task: Task) -> None:
+    x = task.value(0)
+    shape = task.shape(x)
+    axis = checked_axis(task.node.integer("axis", 0), len(shape))
+    names = tuple(name or f"{task.node.output}_unused" for name in task.node.outputs)
+    sizes = _split_sizes(task, shape[axis], len(names))
+    if len(sizes) != len(names):
+        raise ModelError(f"sizes {sizes} for {len(names)} outputs")
+    parts = task.emit_all("Split", x, SplitAttrs(x.layout.index(axis), sizes), names)
+    for name, part in zip(task.node.outputs, parts, strict=True):
+        if name:
+            task.finish_as(name, part)
+
+
+def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
+    given = task.whole(1) or task.node.integers("split")
+    if given:
+        return tuple(given)
+    if task.node.integer("num_outputs", count) != count:
+        raise ModelError(f"num_outputs does not fit {count} outputs")
+    part = -(-total // count)
+    return (*[part] * (count - 1), total - part * (count - 1))
+
+
+def gather(task: Task) -> None:
+    """Constant places along one axis keep the storage; a range of them is a cut."""
+    places = task.constant(1)
+    if places is None or places.data.ndim > 1 or task.constant(0) is not None:
+        _gather_any(task)
+        return
+    x = task.value(0)
+    shape = task.shape(x)
+    axis = checked_axis(task.node.integer("axis", 0), len(shape))
+    chosen = _inside(places, shape[axis])
+    spans = [range(size) for size in shape]
+    even = _as_range(chosen)
+    if even is None:
+        _gather_some(task, x, axis, chosen)
+    elif places.data.ndim:
+        spans[axis] = even
+        _emit_cut(task, x, spans)
+    else:
+        spans[axis] = even
+        _gather_one(task, x, axis, spans)
+
+
+def _gather_some(task: Task, x: Value, axis: int, chosen: np.ndarray) -> None:
+    data = Const(chosen, "int64")
+    stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
+    attrs = GatherAttrs(x.layout.index(axis))
+    task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
+
+
+def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None:
+    """The axis vanishes."""
+    attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
+    one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
+    shape = task.shape(x)
+    target = (*shape[:axis], *shape[axis + 1 :])
+    task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
+
+
+def _inside(places: Const, size: int) -> np.ndarray:
+    """The places, counted from the front."""
+    chosen = places.integers()
+    if not chosen.size or chosen.min() < -size or chosen.max() >= size:
+        raise ModelError(f"indices {chosen[:8].tolist()} of an axis with {size} elements")
+    return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
+
+
+def _as_range(chosen: np.ndarray) -> range | None:
+    """Evenly spaced places; None for others."""
+    first, last = int(chosen[0]), int(chosen[-1])
+    step = int(chosen[1]) - first if len(chosen) > 1 else 1
+    if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
+        return None
+    return range(first, last + (1 if step > 0 else -1), step)
+
+
+def _gather_any(task: Task) -> None:
+    """Computed places, or a table of constants: in source order."""
+    data, places = task.in_source_order(0), task.in_source_order(1)
+    ranks = len(task.shape(data)), len(task.shape(places))
+    attrs = GatherAttrs(checked_axis(task.node.integer("axis", 0), ranks[0]))
+    inputs = (data.tensor, places.tensor)
+    task.emit("Gather", inputs, attrs, plain(sum(ranks) - 1), (*data.via, *places.via))
+
+
+def tile(task: Task) -> None:
+    x = task.value(0)
+    repeats = task.whole(1) or []
+    if len(repeats) != len(task.shape(x)):
+        raise ModelError(f"repeats {repeats} for shape {task.shape(x)}")
+    stored = tuple(1 if axis == ADDED else repeats[axis] for axis in x.layout)
+    task.emit("Tile", (x.tensor,), TileAttrs(stored), x.layout, x.via)
+
+
+def expand(task: Task) -> None:
+    """BroadcastTo, behind a Reshape where axes are added in front."""
+    x = task.value(0)
+    shape = task.shape(x)
+    target = _expanded(shape, tuple(task.whole(1) or ()))
+    if target == shape:
+        task.finish(x)
+        return
+    if len(target) > len(shape):
+        wider = (*[1] * (len(target) - len(shape)), *shape)
+        x = task.arranger.reshape(x, wider, task.node.origin, f"{task.node.output}_axes")
+    attrs = BroadcastAttrs(stored_shape(x.layout, target))
+    task.emit("BroadcastTo", (x.tensor,), attrs, x.layout, x.via)
+
+
+def _expanded(shape: Shape, asked: Shape) -> Shape:
+    if min(asked, default=1) < 1:
+        raise ModelError(f"shape {asked} has an empty axis")
+    return broadcast(shape, asked) if shape or asked else ()
+
+
+# Ops that move data or change shapes only.
+
+_MOST_ORIGINS = 16  # of Transposes in a row; bounds the work on a hostile file
+
+
+def _to_shape(task: Task, target: Shape) -> None:
+    x = task.value(0)
+    task.finish(task.arranger.reshape(x, target, task.node.origin, task.node.output))
+
+
+def reshape(task: Task) -> None:
+    asked = task.whole(1)
+    if asked is None:
+        raise ModelError("the target shape is missing")
+    source = task.shape(task.value(0))
+    keep_zeros = task.node.integer("allowzero", 0) == 1
+    _to_shape(task, resolve_shape(source, asked, keep_zeros))
+
+
+def flatten(task: Task) -> None:
+    source = task.shape(task.value(0))
+    axis = task.node.integer("axis", 1)
+    if not -len(source) <= axis <= len(source):
+        raise ModelError(f"axis {axis} of a tensor with {len(source)} axes")
+    cut = axis + len(source) if axis < 0 else axis
+    rows = int(np.prod(source[:cut], dtype=object))
+    _to_shape(task, (rows, int(np.prod(source[cut:], dtype=object))))
+
+
+def squeeze(task: Task) -> None:
+    _to_shape(task, squeezed(task.shape(task.value(0)), _axes(task)))
+
+
+def unsqueeze(task: Task) -> None:
+    _to_shape(task, unsqueezed(task.shape(task.value(0)), _axes(task) or ()))
+
+
+def _axes(task: Task) -> tuple[int, ...] | None:
+    if task.node.input(1) and task.constant(1) is None:
+        raise ModelError("the axes must be constants")
+    return axes_of(task.node, [None, task.constant(1)])
+
+
+def transpose(task: Task) -> None:
+    """Nothing moves here: the axes get new numbers, and the next op that minds turns them."""
+    x = task.value(0)
+    rank = len(task.shape(x))
+    order = task.node.integers("perm") or tuple(reversed(range(rank)))
+    if sorted(order) != list(range(rank)):
+        raise ModelError(f"permutation {order} of a tensor with {rank} axes")
+    layout = relabel(x.layout, order)
+    task.finish(Value(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
+
+
+def identity(task: Task) -> None:
+    """Behind a DequantizeLinear it stays what that is: integers until somebody needs floats."""
+    name = task.node.input(0)
+    if name not in task.reader.integers:
+        task.finish(task.value(0))
+        return
+    task.reader.integers[task.node.output] = task.reader.integers[name]
+    task.reader.shapes[task.node.output] = task.shape(task.reader.integers[name])
+
+
+def concat(task: Task) -> None:
+    values = [task.value(index) for index in range(len(task.node.inputs))]
+    if not values:
+        raise ModelError("there is nothing to join")
+    rearranged = [v.layout for v in values if v.layout != tuple(range(len(v.layout)))]
+    layout = (rearranged or [values[0].layout])[0]
+    rank = sum(axis != ADDED for axis in layout)
+    axis = checked_axis(task.node.integer("axis", 0), rank)
+    if any(len(task.shape(value)) != rank for value in values):
+        raise ModelError("the parts have different numbers of axes")
+    values = [task.arranger.arrange(value, layout, task.node.origin) for value in values]
+    names = tuple(_same_type(task, values))
+    attrs = ConcatAttrs(layout.index(axis))
+    task.emit("Concat", names, attrs, layout, tuple(o for value in values for o in value.via))
+
+
+def _same_type(task: Task, values: list[Value]) -> list[str]:
+    """Integer parts must share one quantization: the others are requantized first."""
+    if not task.moved:
+        return [value.tensor for value in values]
+    first = task.tensor(values[0])
+    wanted = task.following_type()
+    if wanted is None and first.quant is not None:
+        wanted = QuantType(first.dtype, first.quant)
+    if wanted is None:
+        raise ModelError("an integer part has no scale")
+    stem = f"{task.node.output}_part"
+    return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]

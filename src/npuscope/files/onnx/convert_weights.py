@@ -1,0 +1,371 @@
+"""ONNX ops with weights or windows, and the window attributes that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.files.onnx.constants import Const
+from npuscope.files.onnx.file import Node
+from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
+from npuscope.files.onnx.task import Task
+from npuscope.graph.model import Tensor
+from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.ops.reduce import PoolAttrs
+
+# Windowed ops without weights, and the window attributes that Conv shares with them.
+
+_Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window over H and W; `pads` is (top, left, bottom, right)."""
+
+    strides: _Pair
+    pads: tuple[int, int, int, int]
+    dilations: _Pair
+
+
+def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
+    """Height and width; one spatial axis is the width."""
+    found = values if values is not None else (default,) * axes
+    if len(found) != axes:
+        raise ModelError(f"{len(found)} values for {axes} spatial axes")
+    return (default, found[0]) if axes == 1 else (found[0], found[1])
+
+
+def _axes(node: Node, kernel: _Pair) -> int:
+    """Number of spatial axes in the source, told by its attributes."""
+    for name, per_axis in (("kernel_shape", 1), ("strides", 1), ("pads", 2), ("dilations", 1)):
+        values = node.integers(name)
+        if values is not None:
+            return len(values) // per_axis
+    return 2 if kernel[0] != 1 else 0
+
+
+def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) -> Window:
+    """Strides, explicit pads and dilations of a window of size `kernel` over N, H, W, C."""
+    size = (kernel[0], kernel[1])
+    count = axes or _axes(node, size) or 2
+    if count not in (1, 2):
+        raise ModelError(f"{count} spatial axes are not supported, expected 1 or 2")
+    strides = pair(node.integers("strides"), count, 1)
+    dilations = pair(node.integers("dilations"), count, 1)
+    if min(*strides, *dilations, *size) < 1:
+        raise ModelError(f"kernel {size}, strides {strides}, dilations {dilations}: must be >= 1")
+    return Window(strides, _pads(node, size, strides, dilations, shape, count), dilations)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedWindow(Window):
+    output_pads: _Pair
+
+
+def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> TransposedWindow:
+    """The same for a ConvTranspose; `pads` are what is cut off its result."""
+    size = (kernel[0], kernel[1])
+    strides, dilations = (pair(node.integers(name), axes, 1) for name in ("strides", "dilations"))
+    if min(*strides, *dilations, *size) < 1:
+        raise ModelError(f"kernel {size}, strides {strides}, dilations {dilations}: must be >= 1")
+    more = pair(node.integers("output_padding"), axes, 0)
+    if node.integers("output_shape") or node.text("auto_pad", "NOTSET").startswith("SAME"):
+        reach = [(size[i] - 1) * dilations[i] + 1 + more[i] for i in (0, 1)]
+        pads = _cuts(node, shape, strides, (reach[0], reach[1]), axes)
+    else:
+        pads = _pads(node, size, strides, dilations, shape, axes)
+    return TransposedWindow(strides, pads, dilations, more)
+
+
+def _cuts(
+    node: Node, shape: Shape, strides: _Pair, reach: _Pair, axes: int
+) -> tuple[int, int, int, int]:
+    """What to cut to get the output's size; the odd one goes in front unless SAME_UPPER."""
+    given = node.integers("output_shape")
+    wanted = pair(given[-axes:], axes, 1) if given else None
+    upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
+    before, after = [], []
+    for axis in (0, 1):
+        target = wanted[axis] if wanted else shape[axis + 1] * strides[axis]
+        total = max((shape[axis + 1] - 1) * strides[axis] + reach[axis] - target, 0)
+        before.append(total // 2 if upper else total - total // 2)
+        after.append(total - before[-1])
+    return before[0], before[1], after[0], after[1]
+
+
+def _pads(
+    node: Node, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape, axes: int
+) -> tuple[int, int, int, int]:
+    mode = node.text("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return 0, 0, 0, 0
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        return _same_pads(mode, kernel, strides, dilations, shape)
+    if mode != "NOTSET":
+        raise ModelError(f"auto_pad '{mode}' is not supported")
+    given = node.integers("pads") or (0,) * (2 * axes)
+    if len(given) != 2 * axes or min(given) < 0:
+        raise ModelError(f"pads {given} do not fit {axes} spatial axes")
+    return (0, given[0], 0, given[1]) if axes == 1 else (given[0], given[1], given[2], given[3])
+
+
+def _same_pads(
+    mode: str, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape
+) -> tuple[int, int, int, int]:
+    before, after = [], []
+    for axis in (0, 1):
+        size, stride = shape[axis + 1], strides[axis]
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        small, large = total // 2, total - total // 2
+        before.append(small if mode == "SAME_UPPER" else large)
+        after.append(large if mode == "SAME_UPPER" else small)
+    return before[0], before[1], after[0], after[1]
+
+
+def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
+    node = task.node
+    kernel = pair(node.integers("kernel_shape"), axes, 1)
+    window = window_of(node, kernel, shape, axes)
+    if window.dilations != (1, 1):
+        raise ModelError(f"pooling with dilations {window.dilations} is not supported")
+    counts = bool(node.integer("count_include_pad", 0))
+    pads = window.pads
+    if node.integer("ceil_mode", 0):
+        pads = _ceil_pads(kernel, window, shape)
+        if counts and pads != window.pads:
+            raise ModelError("ceil_mode with count_include_pad is not supported")
+    counts = counts and any(pads)
+    return PoolAttrs(kernel, window.strides, pads, counts)
+
+
+def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
+    """Ceil mode adds a last window that hangs over the end: the same as more padding there."""
+    pads = list(window.pads)
+    for axis in (0, 1):
+        free = shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]
+        extra = -free % window.strides[axis]
+        starts_inside = free + extra < shape[axis + 1] + pads[axis]
+        pads[axis + 2] += extra if starts_inside else 0
+    return pads[0], pads[1], pads[2], pads[3]
+
+
+def pool(kind: str) -> Callable[[Task], None]:
+    def convert(task: Task) -> None:
+        if len([name for name in task.node.outputs if name]) > 1:
+            raise ModelError("the second output (indices) is not supported")
+        x = task.windowed(0)
+        attrs = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
+        task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
+
+    return convert
+
+
+# Ops with weights: Conv, ConvTranspose, Gemm, MatMul.
+
+
+def conv(task: Task) -> None:
+    """Weights O, I, kh, kw (or O, I, k) become O, kh, kw, I."""
+    x = task.windowed(0)
+    weights = _conv_weights(task, len(task.shape(x)))
+    window = window_of(task.node, weights.shape[1:3], task.tensor(x).shape)
+    groups = task.node.integer("group", 1)
+    attrs = ConvAttrs(window.strides, window.pads, window.dilations, groups)
+    bias = task.bias(2, task.tensor(x), weights)
+    task.emit("Conv2D", (x.tensor, weights.name, bias), attrs, x.layout, x.via)
+
+
+def _conv_weights(task: Task, rank: int) -> Tensor:
+    const = task.constant(1)
+    if const is None or const.data.ndim != rank:
+        raise ModelError("the weights must be a constant of the input's rank")
+    if rank == 4:
+        return task.parameter(1, "OHWI", (0, 2, 3, 1))
+    key = (task.node.input(1), ("O1WI", task.integer))
+    return task.store(_two_axes(const).transpose((0, 2, 3, 1)), key)
+
+
+def _two_axes(const: Const) -> Const:
+    """A kernel of one spatial axis as a row."""
+    first, second, *kernel = const.data.shape
+    return const.reshape((first, second, 1, *kernel)) if len(kernel) == 1 else const
+
+
+def conv_transpose(task: Task) -> None:
+    """Weights I, O / groups, kh, kw become O, kh, kw, I / groups."""
+    x = task.windowed(0)
+    const = task.constant(1)
+    if const is None or const.data.ndim != len(task.shape(x)):
+        raise ModelError("the weights must be a constant of the input's rank")
+    groups = task.node.integer("group", 1)
+    if groups < 1 or const.data.shape[0] % groups:
+        raise ModelError(f"{const.data.shape[0]} input channels in {groups} groups")
+    key = (task.node.input(1), ("transposed", groups, task.integer))
+    weights = task.store(_turned(_two_axes(const), groups), key)
+    attrs = _transposed_attrs(task, weights, x, groups)
+    bias = task.bias(2, task.tensor(x), weights)
+    task.emit("TransposeConv", (x.tensor, weights.name, bias), attrs, x.layout, x.via)
+
+
+def _transposed_attrs(task: Task, weights: Tensor, x: Value, groups: int) -> TransposeConvAttrs:
+    axes = len(task.shape(x)) - 2
+    window = transposed_window(task.node, weights.shape[1:3], task.tensor(x).shape, axes)
+    return TransposeConvAttrs(
+        window.strides, window.pads, window.output_pads, window.dilations, groups
+    )
+
+
+def _turned(const: Const, groups: int) -> Const:
+    """Scales run along O / groups, the same for every group."""
+    quant = const.quant
+    if quant is not None and quant.axis not in (None, 1):
+        return _turned(const.as_real(), groups)
+    inputs, outputs, height, width = const.data.shape
+    parts = const.data.reshape(groups, inputs // groups, outputs, height, width)
+    data = parts.transpose(0, 2, 3, 4, 1).reshape(groups * outputs, height, width, -1)
+    if quant is not None and quant.axis == 1:
+        quant = replace(
+            quant, scales=quant.scales * groups, zero_points=quant.zero_points * groups, axis=0
+        )
+    return replace(const, data=np.ascontiguousarray(data), quant=quant)
+
+
+def gemm(task: Task) -> None:
+    node = task.node
+    if node.input(2) and node.number("beta", 1.0) != 1.0:
+        raise ModelError("Gemm with beta is not supported", hint="multiply the bias by beta")
+    turned = bool(node.integer("transA", 0))
+    if task.constant(1) is not None:
+        _dense(task, bool(node.integer("transB", 0)), (1, 0) if turned else (0, 1))
+        return
+    if node.number("alpha", 1.0) != 1.0 or node.input(2):
+        raise ModelError(
+            "Gemm of two activations with alpha or a bias is not supported",
+            hint="write it as MatMul, Mul, Add",
+        )
+    attrs = MatMulAttrs(turned, bool(node.integer("transB", 0)))
+    a, b = task.in_source_order(0), task.in_source_order(1)
+    task.emit("MatMul", (a.tensor, b.tensor), attrs, plain(2), (*a.via, *b.via))
+
+
+def matmul(task: Task) -> None:
+    """With constant weights it is a FullyConnected; tidy.py may have given it a bias."""
+    const = task.constant(1)
+    if const is not None and const.data.ndim == 2 and task.constant(0) is None:
+        rank = len(task.shape(task.value(0)))
+        _dense(task, False, plain(rank))
+    else:
+        _product(task)
+
+
+def _dense(task: Task, transposed: bool, layout: Layout) -> None:
+    x = task.arranged(0, layout)
+    weights = _dense_weights(task, transposed)
+    bias = task.bias(2, task.tensor(x), weights)
+    inputs = (x.tensor, weights.name, bias)
+    task.emit("FullyConnected", inputs, DenseAttrs(), plain(len(layout)), x.via)
+
+
+def _dense_weights(task: Task, transposed: bool) -> Tensor:
+    """(O, I), with Gemm's alpha in their scales."""
+    order = (0, 1) if transposed else (1, 0)
+    alpha = task.node.number("alpha", 1.0)
+    if alpha == 1.0:
+        return task.parameter(1, f"OI{order}", order)
+    const = task.needed(1)
+    if const.data.ndim != 2 or not alpha > 0:
+        raise ModelError(f"weights {const.data.shape} with alpha {alpha} are not supported")
+    key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
+    return task.store(_times(const, alpha).transpose(order), key)
+
+
+def _times(const: Const, factor: float) -> Const:
+    if const.quant is None:
+        return replace(const, data=const.real() * np.float32(factor), type="float32")
+    scales = tuple(float(np.float32(scale * factor)) for scale in const.quant.scales)
+    return replace(const, quant=replace(const.quant, scales=scales))
+
+
+def _product(task: Task) -> None:
+    """Any ranks; a vector is a row on the left, a column on the right, and its axis vanishes."""
+    if task.node.input(2):
+        raise ModelError("a product of two activations takes no bias")
+    a, b = task.value(0), task.value(1)
+    ranks = len(task.shape(a)), len(task.shape(b))
+    if min(ranks) < 1:
+        raise ModelError("a product with a single number", hint="use Mul")
+    left = (ADDED, 0) if ranks[0] == 1 else plain(ranks[0])
+    right = (0, ADDED) if ranks[1] == 1 else plain(ranks[1])
+    a = task.arranger.arrange(a, left, task.node.origin)
+    b = task.arranger.arrange(b, right, task.node.origin)
+    layout = _product_layout(max(*ranks, 2), ranks[0] == 1, ranks[1] == 1)
+    task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
+
+
+def _product_layout(rank: int, no_rows: bool, no_columns: bool) -> Layout:
+    lead = rank - 2
+    rows = ADDED if no_rows else lead
+    columns = ADDED if no_columns else lead + (not no_rows)
+    return (*range(lead), rows, columns)
+
+
+# Einsum of two operands that is one matrix product.
+
+_HINT = "write it as Transpose, MatMul and Reshape; one summed axis and batch axes are supported"
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """Labels: shared by all three, rows of the first, summed, columns of the second."""
+
+    batch: str
+    rows: str
+    inner: str
+    columns: str
+
+
+def einsum(task: Task) -> None:
+    """The operands are stored as (batch, rows, inner) and (batch, inner, columns)."""
+    first, second, result = _labels(task.node.text("equation", ""))
+    product = _einsum_product(first, second, result)
+    a = _stored(task, 0, first, (*product.batch, product.rows, product.inner))
+    b = _stored(task, 1, second, (*product.batch, product.inner, product.columns))
+    order = (*product.batch, product.rows, product.columns)
+    layout = _places(result, order)
+    task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
+
+
+def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Value:
+    if len(task.shape(task.value(index))) != len(labels):
+        raise ModelError(f"operand {index} has not the axes '{labels}'", hint=_HINT)
+    return task.arranged(index, _places(labels, order))
+
+
+def _places(labels: str, order: tuple[str, ...]) -> Layout:
+    """Where each stored axis comes from; a label that is absent is an axis of size 1."""
+    return tuple(labels.index(label) if label else ADDED for label in order)
+
+
+def _labels(equation: str) -> tuple[str, str, str]:
+    plain = equation.replace(" ", "")
+    operands, arrow, result = plain.partition("->")
+    parts = operands.split(",")
+    wrong = not arrow or len(parts) != 2 or not (operands.replace(",", "") + result).isalpha()
+    if wrong or any(len(set(part)) != len(part) for part in (*parts, result)):
+        raise ModelError(f"equation '{equation}' is not supported", hint=_HINT)
+    return parts[0], parts[1], result
+
+
+def _einsum_product(first: str, second: str, result: str) -> _Product:
+    shared = [label for label in first if label in second]
+    batch = "".join(label for label in shared if label in result)
+    inner = "".join(label for label in shared if label not in result)
+    rows = "".join(label for label in first if label not in second)
+    columns = "".join(label for label in second if label not in first)
+    complete = set(result) == set(batch + rows + columns)
+    if not complete or len(inner) != 1 or len(rows) > 1 or len(columns) > 1:
+        raise ModelError(f"equation '{first},{second}->{result}' is not one product", hint=_HINT)
+    return _Product(batch, rows, inner, columns)

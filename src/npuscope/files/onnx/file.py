@@ -1,0 +1,224 @@
+"""An ONNX file as plain records: nodes, initializers, external data; nothing interpreted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError, ModelError
+from npuscope.files.load import nearest_form
+from npuscope.files.onnx.constants import TYPE_NAMES, Const, TensorReader, text
+from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
+from npuscope.text import safe_terminal
+
+# What the reader needs of an ONNX file, as plain records.
+
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Const | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node. `kind` has a domain prefix unless the domain is ONNX's own.
+
+    `origin` names the node of the file; nodes that expand.py makes share it. `merged` names the
+    nodes that were folded into it.
+    """
+
+    kind: str
+    origin: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return (self.origin, *self.merged)
+
+    @property
+    def output(self) -> str:
+        return self.outputs[0]
+
+    def input(self, index: int) -> str:
+        """Name of an input, the empty string when it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def integer(self, name: str, default: int) -> int:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise ModelError(f"attribute '{name}' must be a whole number", where=self.origin)
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise ModelError(f"attribute '{name}' must be a number", where=self.origin)
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, str):
+            raise ModelError(f"attribute '{name}' must be a text", where=self.origin)
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """A list of whole numbers, None when it is not given."""
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
+            raise ModelError(f"attribute '{name}' must list whole numbers", where=self.origin)
+        return tuple(int(item) for item in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A graph input; `dims` has a symbol or None where the size is open."""
+
+    name: str
+    type: str
+    dims: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`constants` maps every initializer to its values."""
+
+    opset: int
+    nodes: tuple[Node, ...]
+    constants: dict[str, Const]
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+
+
+def check_single_assignment(source: Source) -> None:
+    """Every tensor has one maker; the graph outputs are different tensors."""
+    made = Counter(name for node in source.nodes for name in node.outputs if name)
+    made.update(source.constants.keys())
+    made.update(entry.name for entry in source.inputs)
+    name, times = made.most_common(1)[0]
+    if times > 1:
+        raise ModelError(f"tensor '{safe_terminal(name)}' is made {times} times")
+    if len(set(source.outputs)) != len(source.outputs) or not source.outputs:
+        raise ModelError("the graph outputs must be one or more different tensors")
+
+
+# Reading the protobuf: nodes, initializers, external data. Nothing is interpreted here.
+
+OLDEST_OPSET, NEWEST_OPSET = 9, 21
+_OWN_DOMAINS = ("", "ai.onnx")
+# onnxruntime's versions of the standard ops, written when the opset lacks a type
+_SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
+
+
+def parse(data: bytes, path: Path) -> Source:
+    """The model as records; raises FileError or ModelError only."""
+    proto = _decode(data)
+    graph = proto.graph
+    check_count(len(graph.node), MAX_OPS, "nodes")
+    check_count(len(graph.initializer), MAX_TENSORS, "initializers")
+    if graph.sparse_initializer:
+        raise ModelError("sparse initializers are not supported")
+    reader = TensorReader(path.parent)
+    constants = {text(entry.name): reader.read(entry) for entry in graph.initializer}
+    source = Source(
+        opset=_opset(proto),
+        nodes=tuple(_node(node, index, reader) for index, node in enumerate(graph.node)),
+        constants=constants,
+        inputs=tuple(_input(info) for info in graph.input if text(info.name) not in constants),
+        outputs=tuple(text(info.name) for info in graph.output),
+    )
+    check_single_assignment(source)
+    return source
+
+
+def _decode(data: bytes) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError):
+        raise FileError(
+            "not an ONNX file, or a damaged one: the protobuf cannot be decoded",
+            hint="copy or export the model again",
+        ) from None
+    if not proto.HasField("graph") or not proto.graph.node:
+        raise FileError(
+            "not an ONNX model: the file holds no graph with nodes",
+            hint="expected a .tflite or .onnx model",
+        )
+    return proto
+
+
+def _opset(proto: Any) -> int:
+    versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
+    if not versions:
+        raise ModelError("the file names no opset of the ONNX domain")
+    if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
+        raise ModelError(
+            f"opset {versions[0]} is not supported, expected {OLDEST_OPSET} to {NEWEST_OPSET}",
+            hint="convert it: onnx.version_converter.convert_version(model, 17)",
+        )
+    return int(versions[0])
+
+
+def _node(proto: Any, index: int, reader: TensorReader) -> Node:
+    plain, domain = text(proto.op_type), text(proto.domain)
+    kind = plain if domain in _OWN_DOMAINS else f"{domain}.{plain}"
+    if kind in _SAME_ELSEWHERE:
+        kind = plain
+    origin = safe_terminal(f"{plain}:{text(proto.name) or f'#{index}'}"[:MAX_NAME_BYTES])
+    if not proto.output:
+        raise ModelError("the node has no output", where=origin)
+    attributes = {text(item.name): _attribute(item, origin, reader) for item in proto.attribute}
+    outputs = tuple(text(name) for name in proto.output)
+    while len(outputs) > 1 and not outputs[-1]:
+        outputs = outputs[:-1]
+    inputs = tuple(text(name) for name in proto.input)
+    return Node(kind, origin, inputs, outputs, attributes)
+
+
+def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
+    kinds = type(proto)
+    if proto.type == kinds.INT:
+        return int(proto.i)
+    if proto.type == kinds.FLOAT:
+        return float(proto.f)
+    if proto.type == kinds.STRING:
+        return bytes(proto.s).decode(errors="backslashreplace")
+    if proto.type == kinds.INTS:
+        return tuple(proto.ints)
+    if proto.type == kinds.FLOATS:
+        return tuple(proto.floats)
+    if proto.type == kinds.TENSOR:
+        return reader.read(proto.t)
+    if proto.type in (kinds.GRAPH, kinds.GRAPHS):
+        raise ModelError(
+            f"control flow is not supported ('{safe_terminal(text(proto.name))}' is a graph)",
+            where=origin,
+            hint=nearest_form("Loop"),
+        )
+    return None  # a kind no converter asks for
+
+
+def _input(info: Any) -> Input:
+    name = text(info.name)
+    label = f"input '{safe_terminal(name)}'"
+    if not info.type.HasField("tensor_type"):
+        raise ModelError("only tensors can be graph inputs", where=label)
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise ModelError("the input has no shape", where=label, hint="export it with one")
+    check_count(len(tensor.shape.dim), MAX_RANK, "axes of an input")
+    type_name = TYPE_NAMES.get(tensor.elem_type, f"type {tensor.elem_type}")
+    return Input(name, type_name, tuple(_dim(dim) for dim in tensor.shape.dim))
+
+
+def _dim(dim: Any) -> int | str | None:
+    if dim.HasField("dim_value") and dim.dim_value > 0:
+        return int(dim.dim_value)
+    return text(dim.dim_param) or None

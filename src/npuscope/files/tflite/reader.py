@@ -1,0 +1,257 @@
+"""TFLite -> Graph.
+
+The file's tensors keep their shapes, because TFLite is channel-last already. Only depthwise weights
+are turned and implicit flattening is made an op. Shape arithmetic is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.files.builder import Builder, fold_last_op
+from npuscope.files.load import Pins, refuse_ops, static_shape
+from npuscope.files.tflite.file import Source, SourceOp, SourceTensor, parse
+from npuscope.files.tflite.tensors import TfliteTensors
+from npuscope.graph.limits import MAX_ELEMENTS, Budget
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
+from npuscope.ops.moves import SplitAttrs
+from npuscope.ops.row import Shape, Tflite, named
+from npuscope.ops.table import TFLITE
+
+Convert = Callable[["TfliteReader", SourceOp], None]
+
+# Operators whose results are known while reading, so no op stands for them.
+_CONSTANTS = {
+    "SHAPE": Tflite("convert_moves:shape"),
+    "RANK": Tflite("convert_moves:rank"),
+    "FILL": Tflite("convert_moves:fill"),
+    "RANGE": Tflite("convert_moves:span"),
+}
+OPERATORS: dict[str, Tflite] = {**TFLITE, **_CONSTANTS}
+
+
+@cache
+def converter(operator: str) -> Convert:
+    """The function that makes ops of an operator."""
+    row = OPERATORS[operator]
+    found = named("npuscope.files.tflite", row.converter)
+    convert: Convert = found(*row.arguments) if row.arguments else found
+    return convert
+
+
+def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
+    """The graph in a .tflite file."""
+    return TfliteReader(parse(data), name, pins, Budget(len(data))).run()
+
+
+class TfliteReader:
+    """State of one reading. The operator table calls back into it."""
+
+    def __init__(self, source: Source, name: str, pins: Pins, budget: Budget) -> None:
+        self.source = source
+        self.builder = Builder(name, Numerics.LITERT)
+        self.pins = pins
+        self.tensors = TfliteTensors(source, self.builder, budget)
+
+    def run(self) -> Graph:
+        graph = self.builder.graph
+        self.pins.check_names([self.source.tensors[index].name for index in self.source.inputs])
+        graph.inputs = tuple(self._input(index) for index in self.source.inputs)
+        ops = live_ops(self.source, shapes_are_stated=not self.pins.used)
+        _refuse_unknown(ops)
+        for op in ops:
+            converter(op.kind)(self, op)
+        graph.outputs = tuple(self._output(index) for index in self.source.outputs)
+        graph.drop_unused()  # axes, pads and shapes have become attributes
+        return graph
+
+    def _input(self, index: int) -> str:
+        tensor = self.source.tensors[index]
+        signature = tensor.signature or tensor.shape
+        dims = tuple(None if dim < 0 else dim for dim in signature)
+        shape = static_shape(tensor.name, dims, self.pins, self.builder.graph.notes)
+        return self.tensors.add(tensor, shape).name
+
+    def _output(self, index: int) -> str:
+        if index < 0:
+            raise ModelError("a graph output has no tensor")
+        return self.tensors.get(index).name
+
+    # what the operator table asks for
+
+    def tensor(self, op: SourceOp, position: int) -> Tensor:
+        """The graph tensor of a required input."""
+        index = op.inputs[position] if position < len(op.inputs) else -1
+        if index < 0:
+            raise ModelError(f"input {position} is missing", where=op.origin)
+        return self.tensors.get(index)
+
+    def optional(self, op: SourceOp, position: int) -> str:
+        """Name of an optional input, the empty string when it is absent."""
+        if position >= len(op.inputs) or op.inputs[position] < 0:
+            return ""
+        return self.tensor(op, position).name
+
+    def depthwise_weights(self, op: SourceOp, position: int) -> Tensor:
+        return self.tensors.depthwise_weights(op, position)
+
+    def integers(self, op: SourceOp, position: int) -> np.ndarray:
+        """The values of an input that must be a constant of whole numbers."""
+        tensor = self.tensor(op, position)
+        if tensor.data is None or tensor.dtype not in (DType.INT32, DType.INT64):
+            raise ModelError(f"input {position} must be an integer constant", where=op.origin)
+        return tensor.data
+
+    def real_scalar(self, op: SourceOp, position: int) -> float:
+        """The real value of a one-element constant."""
+        tensor = self.tensor(op, position)
+        if tensor.data is None or tensor.elements != 1:
+            raise ModelError(f"input {position} must be a constant number", where=op.origin)
+        value = float(tensor.data.reshape(-1)[0])
+        quant = tensor.quant
+        return value if quant is None else (value - quant.zero_point) * quant.scale
+
+    def axis(self, op: SourceOp, axis: int, tensor: Tensor) -> int:
+        rank = len(tensor.shape)
+        if not -rank <= axis < rank:
+            raise ModelError(f"axis {axis} is outside of shape {tensor.shape}", where=op.origin)
+        return axis % rank
+
+    def new_axis(self, op: SourceOp, axis: int, parts: list[Tensor]) -> int:
+        """An axis to be added to tensors of one shape."""
+        shapes = {part.shape for part in parts}
+        rank = len(parts[0].shape) + 1 if parts else 0
+        if len(shapes) != 1 or not -rank <= axis < rank:
+            raise ModelError(f"shapes {sorted(shapes)} and axis {axis}", where=op.origin)
+        return axis % rank
+
+    def window_target(self, op: SourceOp, position: int) -> tuple[int, int]:
+        """Height and width of the output, as an input states them."""
+        sizes = self.integers(op, position).ravel().tolist()
+        if len(sizes) != 4:
+            raise ModelError(f"output shape {sizes}, expected 4 axes", where=op.origin)
+        return sizes[1], sizes[2]
+
+    def check_size(self, op: SourceOp, sizes: Sequence[int]) -> None:
+        """Before memory is taken for a shape that the file computes."""
+        elements = int(np.prod(sizes, dtype=object))
+        if min(sizes, default=1) < 1 or elements > MAX_ELEMENTS:
+            raise ModelError(f"a constant of shape {tuple(sizes)}", where=op.origin)
+        self.tensors.budget.take(elements)
+
+    def reshape_target(self, op: SourceOp, x: Tensor) -> Shape:
+        return _pinned_reshape(self, op, x) if self.pins.used else self._output_source(op).shape
+
+    # ops
+
+    def reshaped(self, op: SourceOp, x: Tensor, shape: Shape) -> Tensor:
+        """`x` behind a Reshape that the file implies."""
+        flat = self.builder.add(Tensor(f"{x.name}_flat", shape, x.dtype, x.quant))
+        return self._append(op, "Reshape", (x.name,), Attrs(), (flat,))[0]
+
+    def aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> Tensor:
+        """The result of an op that the file does not name, of the type of `x`."""
+        return self._aside(op, kind, x, attrs)[0]
+
+    def parts(self, op: SourceOp, x: Tensor, axis: int, shape: Shape) -> list[str]:
+        """Slices of size 1 along an axis."""
+        count = x.shape[axis]
+        made = self._aside(op, "Split", x, SplitAttrs(axis, (shape[axis],) * count))
+        return [tensor.name for tensor in made]
+
+    def _aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> list[Tensor]:
+        shapes = self.builder.infer_all(kind, (x.name,), attrs, op.origin)
+        stem = f"{x.name}_{kind.lower()}"
+        made = tuple(self.builder.add(Tensor(stem, shape, x.dtype, x.quant)) for shape in shapes)
+        return self._append(op, kind, (x.name,), attrs, made)
+
+    def emit(
+        self,
+        op: SourceOp,
+        kind: str,
+        inputs: tuple[str, ...],
+        attrs: Attrs,
+        shape: Shape | None = None,
+        output: int | None = None,
+    ) -> None:
+        """Append the op; shapes come from the file unless an input was pinned to another one."""
+        inputs = inputs[:-1] if not inputs[-1] else inputs
+        source = self._output_source(op, output)
+        if shape is None:
+            inferred = self.pins.used
+            shape = self.builder.infer(kind, inputs, attrs, op.origin) if inferred else source.shape
+        self._append(op, kind, inputs, attrs, (self.tensors.add(source, shape),))
+
+    def emit_all(self, op: SourceOp, kind: str, inputs: tuple[str, ...], attrs: Attrs) -> None:
+        """The same for all outputs of the operator at once."""
+        sources = [self._output_source(op, place) for place in range(len(op.outputs))]
+        shapes = self.builder.infer_all(kind, inputs, attrs, op.origin)
+        if len(shapes) != len(sources):
+            raise ModelError(f"{len(sources)} outputs, expected {len(shapes)}", where=op.origin)
+        rows = zip(sources, shapes, strict=True)
+        made = tuple(self.tensors.add(source, shape) for source, shape in rows)
+        self._append(op, kind, inputs, attrs, made)
+
+    def make_constant(self, op: SourceOp, data: np.ndarray) -> None:
+        """The operator's result is known now."""
+        self.tensors.add_constant(self._output_source(op), data)
+
+    def _append(
+        self,
+        op: SourceOp,
+        kind: str,
+        inputs: tuple[str, ...],
+        attrs: Attrs,
+        outputs: tuple[Tensor, ...],
+    ) -> list[Tensor]:
+        self.builder.emit_all(kind, inputs, attrs, outputs, (op.origin,))
+        fold_last_op(self.builder.graph)
+        return [self.builder.graph.tensors[tensor.name] for tensor in outputs]
+
+    def _output_source(self, op: SourceOp, place: int | None = None) -> SourceTensor:
+        if place is None and len(op.outputs) != 1:
+            raise ModelError(f"{len(op.outputs)} outputs, expected one", where=op.origin)
+        index = op.outputs[place or 0]
+        if index < 0:
+            raise ModelError("an output has no tensor", where=op.origin)
+        return self.source.tensors[index]
+
+
+def live_ops(source: Source, shapes_are_stated: bool = True) -> list[SourceOp]:
+    """The operators that the outputs need, in file order.
+
+    Where the file states all shapes, what only computes one falls away.
+    """
+    needed = set(source.outputs)
+    live: list[SourceOp] = []
+    for op in reversed(source.ops):
+        if needed.intersection(op.outputs):
+            live.append(op)
+            read = _data_inputs(op) if shapes_are_stated else None
+            needed.update(op.inputs[:read])
+    return live[::-1]
+
+
+def _data_inputs(op: SourceOp) -> int | None:
+    return OPERATORS[op.kind].shape_inputs if op.kind in OPERATORS else None
+
+
+def _refuse_unknown(ops: list[SourceOp]) -> None:
+    unknown = [(op.kind, op.origin) for op in ops if op.kind not in OPERATORS]
+    refuse_ops(unknown, "operator")
+
+
+def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
+    """The shape a RESHAPE asks for, with its -1 resolved for the pinned input."""
+    asked = op.options.get("NewShape", ())
+    target = list(asked) if isinstance(asked, tuple) else []
+    if op.kind == "RESHAPE" and len(op.inputs) > 1:
+        target = reader.integers(op, 1).ravel().tolist()
+    rest = int(np.prod([dim for dim in target if dim >= 0], dtype=object))
+    if op.kind != "RESHAPE" or target.count(-1) > 1 or rest < 1 or x.elements % rest:
+        raise ModelError(f"{op.kind} cannot follow the pinned input shape", where=op.origin)
+    return tuple(x.elements // rest if dim == -1 else dim for dim in target)

@@ -1,0 +1,137 @@
+"""Tensors of a TFLite file as tensors of the Graph: made once, constants when they are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from npuscope.errors import FileError, ModelError
+from npuscope.files.builder import Builder, unpack_int4
+from npuscope.files.tflite.file import Source, SourceOp, SourceTensor
+from npuscope.graph.limits import Budget
+from npuscope.graph.model import DType, Quant, Tensor
+from npuscope.ops.row import Shape
+from npuscope.text import safe_terminal
+
+_TYPES = {
+    "FLOAT32": DType.FLOAT32,
+    "INT32": DType.INT32,
+    "UINT8": DType.UINT8,
+    "INT64": DType.INT64,
+    "BOOL": DType.BOOL,
+    "INT16": DType.INT16,
+    "INT8": DType.INT8,
+    "UINT16": DType.UINT16,
+    "INT4": DType.INT4,
+}
+
+
+class TfliteTensors:
+    """Which tensor of the file is which tensor of the graph."""
+
+    def __init__(self, source: Source, builder: Builder, budget: Budget) -> None:
+        self.source = source
+        self.builder = builder
+        self.budget = budget
+        self.names: dict[int, str] = {}  # source tensor -> graph tensor
+        self.turned: dict[int, str] = {}  # depthwise weights -> turned constant
+
+    def get(self, index: int) -> Tensor:
+        """The tensor; a constant is made when somebody reads it."""
+        if index in self.names:
+            return self.builder.graph.tensors[self.names[index]]
+        source = self.source.tensors[index]
+        if source.data is None:
+            raise ModelError("the tensor is read but nothing makes it", where=_label(source))
+        return self._constant(source, self._values(source, element_type(source)))
+
+    def add(self, source: SourceTensor, shape: Shape) -> Tensor:
+        """A tensor that the graph or an op makes."""
+        self._check_new(source)
+        dtype = element_type(source)
+        tensor = self.builder.add(Tensor(source.name, shape, dtype, _quant(source, dtype)))
+        self.names[source.index] = tensor.name
+        return tensor
+
+    def add_constant(self, source: SourceTensor, data: np.ndarray) -> Tensor:
+        """A tensor whose values are known although an op makes it."""
+        self._check_new(source)
+        self.budget.take(data.nbytes)
+        return self._constant(source, data)
+
+    def _check_new(self, source: SourceTensor) -> None:
+        if source.index in self.names:
+            raise ModelError("the tensor is made twice", where=_label(source))
+
+    def _constant(self, source: SourceTensor, data: np.ndarray) -> Tensor:
+        dtype = element_type(source)
+        data = data.astype(dtype.numpy, copy=False)
+        tensor = self.builder.constant(source.name, data, dtype, _quant(source, dtype))
+        self.names[source.index] = tensor.name
+        return tensor
+
+    def depthwise_weights(self, op: SourceOp, position: int) -> Tensor:
+        """(1, kh, kw, O) turned into (O, kh, kw, 1), scales along the first axis."""
+        index = op.inputs[position] if position < len(op.inputs) else -1
+        source = self.source.tensors[index]
+        if index < 0 or source.data is None or len(source.shape) != 4 or source.shape[0] != 1:
+            raise ModelError(
+                f"depthwise weights must be a constant (1, kh, kw, O), found {source.shape}",
+                where=op.origin,
+            )
+        if index not in self.turned:
+            self.turned[index] = self._turned(source).name
+        return self.builder.graph.tensors[self.turned[index]]
+
+    def _turned(self, source: SourceTensor) -> Tensor:
+        quant = source.quant
+        if quant is not None and quant.axis is not None:
+            if quant.axis != 3:
+                raise ModelError(
+                    f"depthwise weights have scales along axis {quant.axis}, expected 3",
+                    where=_label(source),
+                )
+            quant = replace(quant, axis=0)
+        dtype = element_type(source)
+        data = np.ascontiguousarray(self._values(source, dtype).transpose(3, 1, 2, 0))
+        return self.builder.constant(source.name, data, dtype, None if dtype.is_float else quant)
+
+    def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
+        raw = source.data
+        wanted = Tensor("", source.shape, dtype).size_bytes
+        if raw is None or raw.nbytes != wanted or min(source.shape, default=1) < 1:
+            found = 0 if raw is None else raw.nbytes
+            raise FileError(
+                f"constant of shape {source.shape} needs {wanted} bytes, found {found}",
+                where=_label(source),
+            )
+        self.budget.take(raw.nbytes)
+        if dtype is DType.INT4:
+            return unpack_int4(raw, _elements(source)).reshape(source.shape)
+        return raw.view(dtype.numpy).reshape(source.shape)
+
+
+def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
+    """Converters leave scales on tensors of which the values stand for themselves."""
+    return None if dtype in (DType.FLOAT32, DType.BOOL) else source.quant
+
+
+def _label(source: SourceTensor) -> str:
+    return f"tensor #{source.index} '{safe_terminal(source.name)}'"
+
+
+def _elements(source: SourceTensor) -> int:
+    return Tensor("", source.shape, DType.INT8).elements
+
+
+def element_type(source: SourceTensor) -> DType:
+    if source.sparse:
+        raise ModelError("sparse tensors are not supported", where=_label(source))
+    if source.type not in _TYPES:
+        raise ModelError(
+            f"{source.type} tensors are not supported",
+            where=_label(source),
+            hint="convert the model with float32, int8, uint8 or int16 tensors",
+        )
+    return _TYPES[source.type]

@@ -1,1 +1,0 @@
-"""Kernels of the reference executor: table.py lists them, one file a family of ops."""

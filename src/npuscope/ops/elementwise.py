@@ -1,0 +1,202 @@
+"""Ops of several operands, value by value: arithmetic, comparisons, logic, choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npuscope.errors import ModelError
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Op
+from npuscope.ops.row import (
+    Kernel,
+    Onnx,
+    Row,
+    Shapes,
+    Tflite,
+    broadcast,
+    input_shape,
+    number_type,
+    real_type,
+    same_shape,
+    wrong_type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryAttrs(Attrs):
+    """Element-wise ops of two operands with numpy broadcasting."""
+
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ModAttrs(Attrs):
+    """What a division leaves, with the divisor's sign; with the dividend's if `truncated`."""
+
+    truncated: bool = False
+
+
+def makes_truth(graph: Graph, op: Op) -> str:
+    """Comparisons."""
+    return wrong_type(graph, op.outputs[0], (DType.BOOL,), "output")
+
+
+def only_truth(graph: Graph, op: Op) -> str:
+    """Logic."""
+    names = (*op.inputs, *op.outputs)
+    problems = (wrong_type(graph, name, (DType.BOOL,), "operand") for name in names)
+    return next((text for text in problems if text), "")
+
+
+def chooses(graph: Graph, op: Op) -> str:
+    """Where: a condition, then two values of the output's type."""
+    types = {graph.tensors[name].dtype.value for name in (*op.inputs[1:], *op.outputs)}
+    if len(types) > 1:
+        return f"it chooses between {' and '.join(sorted(types))}"
+    return wrong_type(graph, op.inputs[0], (DType.BOOL,), "condition")
+
+
+def broadcast_shape(graph: Graph, op: Op) -> Shapes:
+    return (broadcast(input_shape(graph, op, 0), input_shape(graph, op, 1)),)
+
+
+def select_shape(graph: Graph, op: Op) -> Shapes:
+    """Condition and both choices broadcast together."""
+    return (broadcast(*(input_shape(graph, op, index) for index in range(3))),)
+
+
+def slope_shape(graph: Graph, op: Op) -> Shapes:
+    """The second operand broadcasts to the first, which keeps its shape."""
+    source, factors = input_shape(graph, op, 0), input_shape(graph, op, 1)
+    if broadcast(source, factors) != source:
+        raise ModelError(f"slopes of shape {factors} do not broadcast to {source}")
+    return (source,)
+
+
+def _binary(
+    kind: str, kernel: Kernel, operator: str, table: str = "", onnx: Onnx | None = None
+) -> Row:
+    """Arithmetic of two operands; `table` is where TFLite keeps the fused activation."""
+    options = (table, "FusedActivationFunction") if table else ()
+    return Row(
+        kind,
+        BinaryAttrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=number_type,
+        kernel=kernel,
+        tflite={operator: Tflite("convert_values:binary", (kind,), options)},
+        onnx={kind: onnx or Onnx("convert_values:binary", (kind,), any_order=True)},
+    )
+
+
+def _comparison(kind: str, function: str, operator: str, name: str = "") -> Row:
+    """`operator` and `name` are what TFLite and ONNX call it."""
+    return Row(
+        kind,
+        Attrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=makes_truth,
+        kernel=Kernel("comparison", function),
+        tflite={operator: Tflite("convert_values:operands", (kind, 2))},
+        onnx={name: Onnx("convert_values:comparison", (kind,))} if name else {},
+    )
+
+
+def _logic(kind: str, kernel: str, operator: str) -> Row:
+    return Row(
+        kind,
+        Attrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=only_truth,
+        kernel=Kernel("plain", kernel),
+        tflite={operator: Tflite("convert_values:operands", (kind, 2))},
+        onnx={kind: Onnx("convert_values:comparison", (kind,))},
+    )
+
+
+ROWS = (
+    _binary(
+        "Add", Kernel("values", "float_ops:add", "elementwise:litert_add"), "ADD", "AddOptions"
+    ),
+    _binary(
+        "Sub", Kernel("values", "float_ops:sub", "elementwise:litert_sub"), "SUB", "SubOptions"
+    ),
+    _binary(
+        "Mul", Kernel("values", "float_ops:mul", "elementwise:litert_mul"), "MUL", "MulOptions"
+    ),
+    _binary(
+        "Div", Kernel("values", "float_ops:div", "litert_functions:divide"), "DIV", "DivOptions"
+    ),
+    _binary("Min", Kernel("values", "float_ops:smaller", "elementwise:litert_min"), "MINIMUM"),
+    _binary("Max", Kernel("values", "float_ops:larger", "elementwise:litert_max"), "MAXIMUM"),
+    _binary(
+        "Pow",
+        Kernel("values", "float_ops:power"),
+        "POW",
+        onnx=Onnx("convert_values:power", parameters=(1,), any_order=True),
+    ),
+    Row(
+        "SquaredDifference",
+        BinaryAttrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=number_type,
+        kernel=Kernel(
+            "values", "float_ops:squared_difference", "litert_functions:squared_difference"
+        ),
+        tflite={"SQUARED_DIFFERENCE": Tflite("convert_values:binary", ("SquaredDifference",))},
+    ),
+    Row(
+        "Mod",
+        ModAttrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=number_type,
+        kernel=Kernel("values", "float_ops:remainder"),
+        tflite={"FLOOR_MOD": Tflite("convert_values:operands", ("Mod", 2, ModAttrs()))},
+        onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
+    ),
+    Row(
+        "PRelu",
+        Attrs,
+        inputs=(2, 2),
+        shape=slope_shape,
+        types=real_type,
+        kernel=Kernel("values", "float_ops:prelu", "litert_functions:prelu"),
+        tflite={"PRELU": Tflite("convert_values:operands", ("PRelu", 2))},
+        onnx={"PRelu": Onnx("convert_values:prelu", any_order=True)},
+    ),
+    Row(
+        "Where",
+        Attrs,
+        inputs=(3, 3),
+        shape=select_shape,
+        types=chooses,
+        kernel=Kernel("raw", "elementwise:choose"),
+        tflite={
+            "SELECT": Tflite("convert_values:select"),
+            "SELECT_V2": Tflite("convert_values:select"),
+        },
+        onnx={"Where": Onnx("convert_values:where", parameters=(0,), any_order=True)},
+    ),
+    _comparison("Equal", "numpy:equal", "EQUAL", "Equal"),
+    _comparison("NotEqual", "numpy:not_equal", "NOT_EQUAL"),
+    _comparison("Greater", "numpy:greater", "GREATER", "Greater"),
+    _comparison("GreaterEqual", "numpy:greater_equal", "GREATER_EQUAL", "GreaterOrEqual"),
+    _comparison("Less", "numpy:less", "LESS", "Less"),
+    _comparison("LessEqual", "numpy:less_equal", "LESS_EQUAL", "LessOrEqual"),
+    _logic("And", "elementwise:both", "LOGICAL_AND"),
+    _logic("Or", "elementwise:either", "LOGICAL_OR"),
+    Row(
+        "Not",
+        Attrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        types=only_truth,
+        kernel=Kernel("plain", "elementwise:negation"),
+        tflite={"LOGICAL_NOT": Tflite("convert_values:unary", ("Not",))},
+        onnx={"Not": Onnx("convert_values:unary", ("Not",))},
+    ),
+)

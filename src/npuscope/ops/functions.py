@@ -1,0 +1,217 @@
+"""Functions of one value, and conversions between types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.ops.row import Kernel, Onnx, Row, Tflite, number_type, real_type, same_shape
+
+
+@dataclass(frozen=True, slots=True)
+class ClipAttrs(Attrs):
+    """Clip to [low, high] in real values; Relu is (0, inf), Relu6 (0, 6)."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyReluAttrs(Attrs):
+    """x for x >= 0, alpha * x below."""
+
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class EluAttrs(Attrs):
+    """x for x >= 0, alpha * (exp(x) - 1) below."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HardSigmoidAttrs(Attrs):
+    """clip(alpha * x + beta, 0, 1)."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GeluAttrs(Attrs):
+    """x * Phi(x), exactly or by the formula with tanh."""
+
+    approximate: bool = False
+
+
+Types = Callable[[Graph, Op], str]
+_INF = float("inf")
+_ALPHA = ("LeakyReluOptions", "Alpha")
+
+
+def _function(
+    kind: str,
+    real: str,
+    litert: str = "",
+    attrs: type[Attrs] = Attrs,
+    types: Types = real_type,
+    tflite: Mapping[str, Tflite] | str = "",
+    onnx: Mapping[str, Onnx] | str = "",
+) -> Row:
+    """One value in, one out; a text is the name in the file of an op without attributes."""
+    return Row(
+        kind,
+        attrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        types=types,
+        kernel=Kernel("function" if attrs is Attrs else "values", real, litert),
+        by_value=True,
+        tflite=_plain_tflite(kind, tflite) if isinstance(tflite, str) else tflite,
+        onnx=_plain_onnx(kind, onnx) if isinstance(onnx, str) else onnx,
+    )
+
+
+def _plain_tflite(kind: str, name: str) -> Mapping[str, Tflite]:
+    return {name: Tflite("convert_values:unary", (kind,))} if name else {}
+
+
+def _plain_onnx(kind: str, name: str) -> Mapping[str, Onnx]:
+    return {name: Onnx("convert_values:unary", (kind,), any_order=True)} if name else {}
+
+
+def _clamp(low: float, high: float) -> Tflite:
+    return Tflite("convert_values:unary", ("Clip", ClipAttrs(low, high)))
+
+
+def _own(converter: str) -> Onnx:
+    return Onnx(f"convert_values:{converter}", any_order=True)
+
+
+_SMOOTH = (
+    _function(
+        "Sigmoid",
+        "functions:sigmoid",
+        "functions:litert_sigmoid",
+        tflite="LOGISTIC",
+        onnx="Sigmoid",
+    ),
+    _function("Tanh", "real_math:tanh", "functions:litert_tanh", tflite="TANH", onnx="Tanh"),
+    _function(
+        "HardSwish",
+        "functions:hard_swish",
+        "litert_functions:hard_swish",
+        tflite="HARD_SWISH",
+        onnx="HardSwish",
+    ),
+    _function("Softplus", "functions:softplus", onnx="Softplus"),
+    _function("Mish", "functions:mish", onnx="Mish"),
+    _function("Erf", "real_math:erf", onnx="Erf"),
+    _function(
+        "LeakyRelu",
+        "functions:leaky_relu",
+        "litert_functions:leaky_relu",
+        LeakyReluAttrs,
+        tflite={"LEAKY_RELU": Tflite("convert_values:leaky_relu", options=_ALPHA)},
+        onnx={"LeakyRelu": _own("leaky_relu")},
+    ),
+    _function(
+        "Elu",
+        "functions:elu",
+        "functions:litert_elu",
+        EluAttrs,
+        tflite={"ELU": Tflite("convert_values:unary", ("Elu", EluAttrs()))},
+        onnx={"Elu": _own("elu")},
+    ),
+    _function(
+        "HardSigmoid",
+        "functions:hard_sigmoid",
+        attrs=HardSigmoidAttrs,
+        onnx={"HardSigmoid": _own("hard_sigmoid")},
+    ),
+    _function(
+        "Gelu",
+        "functions:gelu",
+        "functions:litert_gelu",
+        GeluAttrs,
+        tflite={"GELU": Tflite("convert_values:gelu", options=("GeluOptions", "Approximate"))},
+        onnx={"Gelu": _own("gelu"), "com.microsoft.Gelu": _own("gelu")},
+    ),
+)
+_ARITHMETIC = (
+    _function(
+        "Abs", "numpy:abs", "litert_functions:absolute", types=number_type, tflite="ABS", onnx="Abs"
+    ),
+    _function(
+        "Neg",
+        "numpy:negative",
+        "litert_functions:negative",
+        types=number_type,
+        tflite="NEG",
+        onnx="Neg",
+    ),
+    _function("Sign", "numpy:sign", types=number_type, tflite="SIGN", onnx="Sign"),
+    _function("Square", "numpy:square", types=number_type, tflite="SQUARE"),
+    _function("Floor", "numpy:floor", tflite="FLOOR", onnx="Floor"),
+    _function("Ceil", "numpy:ceil", tflite="CEIL", onnx="Ceil"),
+    _function("Round", "numpy:rint", tflite="ROUND", onnx="Round"),
+    _function("Sqrt", "numpy:sqrt", "functions:litert_sqrt", tflite="SQRT", onnx="Sqrt"),
+    _function("Rsqrt", "functions:rsqrt", "litert_functions:rsqrt", tflite="RSQRT"),
+    _function("Reciprocal", "functions:reciprocal", onnx="Reciprocal"),
+    _function("Exp", "real_math:exp", "functions:litert_exp", tflite="EXP", onnx="Exp"),
+    _function("Log", "real_math:log", "functions:litert_log", tflite="LOG", onnx="Log"),
+    _function("Sin", "real_math:sin", tflite="SIN", onnx="Sin"),
+    _function("Cos", "real_math:cos", tflite="COS", onnx="Cos"),
+)
+_CONVERSIONS = (
+    Row(
+        "Clip",
+        ClipAttrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        by_value=True,
+        types=number_type,
+        kernel=Kernel("values", "float_ops:clip", "elementwise:litert_clip"),
+        tflite={
+            "RELU": _clamp(0.0, _INF),
+            "RELU6": _clamp(0.0, 6.0),
+            "RELU_N1_TO_1": _clamp(-1.0, 1.0),
+            "RELU_0_TO_1": _clamp(0.0, 1.0),
+        },
+        onnx={
+            "Relu": _own("clip"),
+            "Clip": Onnx("convert_values:clip", parameters=(1, 2), any_order=True),
+        },
+    ),
+    Row(
+        "Quantize",
+        Attrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        by_value=True,
+        kernel=Kernel("plain", "", "elementwise:litert_quantize", "between:qdq_quantize"),
+        tflite=_plain_tflite("Quantize", "QUANTIZE"),
+    ),
+    Row(
+        "Dequantize",
+        Attrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        by_value=True,
+        kernel=Kernel("plain", "", "elementwise:dequantize", "elementwise:dequantize"),
+        tflite=_plain_tflite("Dequantize", "DEQUANTIZE"),
+    ),
+    Row(
+        "Cast",
+        Attrs,
+        inputs=(1, 1),
+        shape=same_shape,
+        kernel=Kernel("plain", "functions:cast", "functions:cast", "functions:cast"),
+        tflite=_plain_tflite("Cast", "CAST"),
+        onnx={"Cast": _own("cast")},
+    ),
+)
+
+ROWS = (*_SMOOTH, *_ARITHMETIC, *_CONVERSIONS)

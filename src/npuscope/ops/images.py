@@ -1,0 +1,161 @@
+"""Resize, and the ops that trade channels for pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from npuscope.errors import ModelError
+from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, rank4, real_type
+
+
+class ResizeMode(StrEnum):
+    NEAREST = "nearest"
+    LINEAR = "linear"
+
+
+class Coordinates(StrEnum):
+    """Which place x of the input an output place i stands for; r = output / input size."""
+
+    ASYMMETRIC = "asymmetric"  # i / r
+    HALF_PIXEL = "half_pixel"  # (i + 1/2) / r - 1/2
+    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"  # the same about the middle of the image
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # half_pixel, but 0 for an output of one
+    ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1)
+    TF_HALF_PIXEL_FOR_NN = "tf_half_pixel_for_nn"  # (i + 1/2) / r
+
+
+class NearestRounding(StrEnum):
+    """How a place becomes a whole number."""
+
+    FLOOR = "floor"
+    CEIL = "ceil"
+    PREFER_FLOOR = "round_prefer_floor"
+    PREFER_CEIL = "round_prefer_ceil"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAttrs(Attrs):
+    """Resize of (N, H, W, C) to `sizes` (H, W).
+
+    `scales` are the ratios output / input that coordinates are computed with: files may state
+    others than the sizes give. `rounding` counts for nearest only.
+    """
+
+    sizes: tuple[int, int]
+    scales: tuple[float, float]
+    mode: ResizeMode = ResizeMode.NEAREST
+    coordinates: Coordinates = Coordinates.ASYMMETRIC
+    rounding: NearestRounding = NearestRounding.FLOOR
+
+
+class DepthOrder(StrEnum):
+    """Order of the parts of a channel number: d is down, r is right, c the channel."""
+
+    DCR = "dcr"  # (d, r, c)
+    CRD = "crd"  # (c, d, r)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAttrs(Attrs):
+    """DepthToSpace and SpaceToDepth with square blocks of `block` pixels a side."""
+
+    block: int
+    order: DepthOrder = DepthOrder.DCR
+
+
+def resizable(graph: Graph, op: Op) -> str:
+    """Copies of the nearest value may be of any type."""
+    linear = op.attrs_as(ResizeAttrs).mode == ResizeMode.LINEAR
+    return real_type(graph, op) if linear else ""
+
+
+def resize_shape(graph: Graph, op: Op) -> Shapes:
+    attrs = op.attrs_as(ResizeAttrs)
+    n, _, _, channels = rank4(input_shape(graph, op, 0))
+    if min(attrs.sizes) < 1 or not all(0 < scale < float("inf") for scale in attrs.scales):
+        raise ModelError(f"sizes {attrs.sizes} and scales {attrs.scales} must be positive")
+    return ((n, *attrs.sizes, channels),)
+
+
+def depth_to_space_shape(graph: Graph, op: Op) -> Shapes:
+    block = op.attrs_as(BlockAttrs).block
+    n, height, width, channels = rank4(input_shape(graph, op, 0))
+    if block < 1 or channels % (block * block):
+        raise ModelError(f"{channels} channels cannot be spread over blocks of {block}x{block}")
+    return ((n, height * block, width * block, channels // (block * block)),)
+
+
+def space_to_depth_shape(graph: Graph, op: Op) -> Shapes:
+    block = op.attrs_as(BlockAttrs).block
+    n, height, width, channels = rank4(input_shape(graph, op, 0))
+    if block < 1 or height % block or width % block:
+        raise ModelError(f"{height}x{width} pixels do not divide into blocks of {block}x{block}")
+    return ((n, height // block, width // block, channels * block * block),)
+
+
+_PLACES = ("AlignCorners", "HalfPixelCenters")
+
+
+def _block(
+    kind: str,
+    shape: Callable[[Graph, Op], Shapes],
+    kernel: str,
+    operator: str,
+    table: str,
+    converter: str,
+) -> Row:
+    return Row(
+        kind,
+        BlockAttrs,
+        inputs=(1, 1),
+        shape=shape,
+        kernel=Kernel("moves", kernel),
+        moves_data=True,
+        tflite={operator: Tflite("convert_moves:block", (kind,), (table, "BlockSize"))},
+        onnx={kind: Onnx(converter, windowed=True)},
+    )
+
+
+ROWS = (
+    Row(
+        "Resize",
+        ResizeAttrs,
+        inputs=(1, 1),
+        shape=resize_shape,
+        types=resizable,
+        kernel=Kernel("plain", "moves:real_resize", "moves:litert_resize", "moves:qdq_resize"),
+        tflite={
+            "RESIZE_NEAREST_NEIGHBOR": Tflite(
+                "convert_moves:resize",
+                (ResizeMode.NEAREST,),
+                ("ResizeNearestNeighborOptions", *_PLACES),
+            ),
+            "RESIZE_BILINEAR": Tflite(
+                "convert_moves:resize", (ResizeMode.LINEAR,), ("ResizeBilinearOptions", *_PLACES)
+            ),
+        },
+        onnx={
+            "Resize": Onnx("convert_images:resize", parameters=(1, 2, 3), windowed=True),
+            "Upsample": Onnx("convert_images:resize", parameters=(1,), windowed=True),
+        },
+    ),
+    _block(
+        "DepthToSpace",
+        depth_to_space_shape,
+        "moves:depth_to_space",
+        "DEPTH_TO_SPACE",
+        "DepthToSpaceOptions",
+        "convert_images:depth_to_space",
+    ),
+    _block(
+        "SpaceToDepth",
+        space_to_depth_shape,
+        "moves:space_to_depth",
+        "SPACE_TO_DEPTH",
+        "SpaceToDepthOptions",
+        "convert_images:space_to_depth",
+    ),
+)

@@ -1,0 +1,364 @@
+"""Ops that move values, raw integers and floats alike: shapes, cuts, repeats, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.ops.images import (
+    BlockAttrs,
+    Coordinates,
+    DepthOrder,
+    NearestRounding,
+    ResizeAttrs,
+    ResizeMode,
+)
+from npuscope.ops.kernels.between import between, moving, quantized, quantized_away
+from npuscope.ops.kernels.elementwise import litert_pad_value
+from npuscope.ops.kernels.float_ops import activated
+from npuscope.ops.kernels.requantize import clamp_limits, real_limits, round_half_away, saturate
+from npuscope.ops.kernels.step import Array, Step, Steps, quant_of, tabulated
+from npuscope.ops.moves import (
+    BroadcastAttrs,
+    ConcatAttrs,
+    GatherAttrs,
+    MirrorMode,
+    MirrorPadAttrs,
+    PadAttrs,
+    SliceAttrs,
+    SplitAttrs,
+    TileAttrs,
+    TransposeAttrs,
+)
+
+# Cut, repeat and reorder: the values pass as they are, raw integers and floats alike.
+
+NUMPY_MODES = {
+    MirrorMode.REFLECT: "reflect",
+    MirrorMode.SYMMETRIC: "symmetric",
+    MirrorMode.EDGE: "edge",
+    MirrorMode.WRAP: "wrap",
+}
+
+
+def cut(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(SliceAttrs)
+    rows = zip(attrs.starts, attrs.sizes, attrs.steps, strict=True)
+    places = tuple(_span(*row) for row in rows)
+    return lambda inputs: np.ascontiguousarray(inputs[0][places])
+
+
+def _span(start: int, size: int, step: int) -> slice:
+    stop = start + size * step
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def split(graph: Graph, op: Op) -> Steps:
+    attrs = op.attrs_as(SplitAttrs)
+    borders = np.cumsum(attrs.sizes)[:-1].tolist()
+
+    def step(inputs: Sequence[Array]) -> tuple[Array, ...]:
+        parts = np.split(inputs[0], borders, axis=attrs.axis)
+        return tuple(np.ascontiguousarray(part) for part in parts)
+
+    return step
+
+
+def mirror_pad(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(MirrorPadAttrs)
+    mode = NUMPY_MODES[attrs.mode]
+    return lambda inputs: np.pad(inputs[0], attrs.pads, mode)  # type: ignore[call-overload]
+
+
+def gather(graph: Graph, op: Op) -> Step:
+    """Negative indices count from the end, others outside are refused by numpy."""
+    attrs = op.attrs_as(GatherAttrs)
+    batch = attrs.batch_axes
+    if not batch:
+        return lambda inputs: np.take(inputs[0], inputs[1], axis=attrs.axis)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        data, indices = inputs
+        lead = data.shape[:batch]
+        rows = [np.take(data[at], indices[at], axis=attrs.axis - batch) for at in np.ndindex(lead)]
+        return np.asarray(np.stack(rows).reshape(*lead, *rows[0].shape))
+
+    return step
+
+
+def tile(graph: Graph, op: Op) -> Step:
+    repeats = op.attrs_as(TileAttrs).repeats
+    return lambda inputs: np.tile(inputs[0], repeats)
+
+
+def broadcast_to(graph: Graph, op: Op) -> Step:
+    shape = op.attrs_as(BroadcastAttrs).shape
+    return lambda inputs: np.ascontiguousarray(np.broadcast_to(inputs[0], shape)).reshape(shape)
+
+
+def depth_to_space(graph: Graph, op: Op) -> Step:
+    attrs, shape = op.attrs_as(BlockAttrs), graph.output_tensor(op).shape
+    block = attrs.block
+
+    def step(inputs: Sequence[Array]) -> Array:
+        n, height, width, channels = inputs[0].shape
+        depth = channels // block**2
+        if attrs.order == DepthOrder.DCR:
+            parts = inputs[0].reshape(n, height, width, block, block, depth)
+            return parts.transpose(0, 1, 3, 2, 4, 5).reshape(shape)
+        parts = inputs[0].reshape(n, height, width, depth, block, block)
+        return parts.transpose(0, 1, 4, 2, 5, 3).reshape(shape)
+
+    return step
+
+
+def space_to_depth(graph: Graph, op: Op) -> Step:
+    attrs, shape = op.attrs_as(BlockAttrs), graph.output_tensor(op).shape
+    block = attrs.block
+    order = (0, 1, 3, 2, 4, 5) if attrs.order == DepthOrder.DCR else (0, 1, 3, 5, 2, 4)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        n, height, width, channels = inputs[0].shape
+        parts = inputs[0].reshape(n, height // block, block, width // block, block, channels)
+        return parts.transpose(order).reshape(shape)
+
+    return step
+
+
+# Ops that move values without changing them; they work on raw integers and floats alike.
+
+
+def reshape(graph: Graph, op: Op) -> Step:
+    shape = graph.output_tensor(op).shape
+    return lambda inputs: inputs[0].reshape(shape)
+
+
+def identity(graph: Graph, op: Op) -> Step:
+    return lambda inputs: inputs[0]
+
+
+def transpose(graph: Graph, op: Op) -> Step:
+    order = op.attrs_as(TransposeAttrs).permutation
+    return lambda inputs: np.ascontiguousarray(inputs[0].transpose(order))
+
+
+def raw_pad(graph: Graph, op: Op) -> Step:
+    output = graph.output_tensor(op)
+    value = op.attrs_as(PadAttrs).value
+    return _pad(graph, op, value if output.quant is None else litert_pad_value(value, output))
+
+
+def raw_pad_to_even(graph: Graph, op: Op) -> Step:
+    """onnxruntime rounds the fill value like any other."""
+    output, value = graph.output_tensor(op), op.attrs_as(PadAttrs).value
+    fill = np.asarray(value, np.float32)
+    return _pad(graph, op, value if output.quant is None else float(quantized(fill, output)))
+
+
+def real_pad(graph: Graph, op: Op) -> Step:
+    return _pad(graph, op, op.attrs_as(PadAttrs).value)
+
+
+def _pad(graph: Graph, op: Op, fill: float) -> Step:
+    """Negative pads cut."""
+    pads, shape = op.attrs_as(PadAttrs).pads, graph.output_tensor(op).shape
+    source = graph.first_input(op).shape
+    kept = tuple(
+        slice(max(0, -a), dim - max(0, -b)) for dim, (a, b) in zip(source, pads, strict=True)
+    )
+    place = tuple(
+        slice(max(0, a), dim - max(0, b)) for dim, (a, b) in zip(shape, pads, strict=True)
+    )
+
+    def step(inputs: Sequence[Array]) -> Array:
+        result = np.full(shape, fill, inputs[0].dtype)
+        result[place] = inputs[0][kept]
+        return result
+
+    return step
+
+
+def raw_concat(graph: Graph, op: Op) -> Step:
+    """Parts of another scale are rounded to the output's, in float32 as LiteRT does it."""
+    output, attrs = graph.output_tensor(op), op.attrs_as(ConcatAttrs)
+    if output.quant is None:
+        return real_concat(graph, op)
+    join = _concat(attrs.axis, clamp_limits(output, *real_limits(attrs.activation)))
+    sources = [graph.tensors[name] for name in op.inputs]
+    if all((t.quant, t.dtype) == (output.quant, output.dtype) for t in sources):
+        return join
+    parts = [_to_scale_of(source, output) for source in sources]
+    return lambda inputs: join([part([x]) for part, x in zip(parts, inputs, strict=True)])
+
+
+def _to_scale_of(source: Tensor, output: Tensor) -> Step:
+    if source.quant == output.quant:
+        return lambda inputs: inputs[0]
+    inverse = np.float32(1) / np.float32(quant_of(output).scale)
+    ratio = np.float32(quant_of(source).scale) * inverse
+    offset = np.float32(-quant_of(source).zero_point) * ratio
+
+    def step(inputs: Sequence[Array]) -> Array:
+        value = round_half_away(inputs[0].astype(np.float32) * ratio + offset)
+        return saturate(value + quant_of(output).zero_point, output.dtype)
+
+    return tabulated(step, source)
+
+
+def real_concat(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(ConcatAttrs)
+    return lambda inputs: activated(np.concatenate(inputs, axis=attrs.axis), attrs.activation)
+
+
+def _concat(axis: int, limits: tuple[int, int]) -> Step:
+    return lambda inputs: np.concatenate(inputs, axis=axis).clip(*limits)
+
+
+# Resize: which pixels an output pixel takes, and how much of each.
+
+_BITS = 10  # fraction of a place in LiteRT's integer kernel
+
+
+def places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+    """Input places (float32) of all output places along H (axis 0) or W (axis 1)."""
+    count = attrs.sizes[axis]
+    at = np.arange(count, dtype=np.float32)
+    ratio, half = np.float32(attrs.scales[axis]), np.float32(0.5)
+    if attrs.coordinates == Coordinates.ASYMMETRIC:
+        return at / ratio
+    if attrs.coordinates == Coordinates.ALIGN_CORNERS:
+        return at * np.float32(size - 1) / np.float32(max(count - 1, 1))
+    if attrs.coordinates == Coordinates.TF_HALF_PIXEL_FOR_NN:
+        return (at + half) / ratio
+    if attrs.coordinates == Coordinates.PYTORCH_HALF_PIXEL and count == 1:
+        return at * 0
+    centred: Array = (at + half) / ratio - half
+    if attrs.coordinates == Coordinates.HALF_PIXEL_SYMMETRIC:
+        # the places stay symmetric although the sizes are not exactly the ratio
+        adjusted = np.float32(count) / (ratio * np.float32(size))
+        centred += np.float32(size) / 2 * (1 - adjusted)
+    return centred
+
+
+_ROUND: dict[str, Callable[[Array], Array]] = {
+    NearestRounding.FLOOR: np.floor,
+    NearestRounding.CEIL: np.ceil,
+    NearestRounding.PREFER_FLOOR: lambda at: np.ceil(at - np.float32(0.5)),
+    NearestRounding.PREFER_CEIL: lambda at: np.floor(at + np.float32(0.5)),
+}
+
+
+def nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+    chosen = _ROUND[attrs.rounding](places(attrs, axis, size))
+    return np.asarray(np.clip(chosen, 0, size - 1)).astype(np.intp)
+
+
+def litert_nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+    """LiteRT multiplies by a float32 ratio of the sizes."""
+    count = attrs.sizes[axis]
+    corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
+    pair = (size - 1, count - 1) if corners and count > 1 else (size, count)
+    ratio = np.float32(pair[0]) / np.float32(pair[1])
+    middle = attrs.coordinates == Coordinates.TF_HALF_PIXEL_FOR_NN
+    at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if middle else 0.0)) * ratio
+    chosen = np.floor(at + np.float32(0.5)) if corners else np.floor(at)
+    return np.asarray(np.clip(chosen, 0, size - 1)).astype(np.intp)
+
+
+def _nearest(attrs: ResizeAttrs, rows: Array, columns: Array) -> Step:
+    return lambda inputs: inputs[0][:, rows[:, np.newaxis], columns]
+
+
+def litert_resize(graph: Graph, op: Op) -> Step:
+    attrs, source = op.attrs_as(ResizeAttrs), graph.first_input(op)
+    _, height, width, _ = source.shape
+    if attrs.mode == ResizeMode.NEAREST:
+        rows, columns = (litert_nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
+        return _nearest(attrs, rows, columns)
+    if source.dtype in (DType.INT8, DType.INT16):
+        return _integer_linear(attrs, height, width)
+    return between(real_resize, store=quantized_away)(graph, op)
+
+
+def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
+    """Places and shares in units of 2**-10; the result rounds half away from zero."""
+    (top, bottom, down), (left, right, across) = (
+        integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
+    )
+    down = down[:, np.newaxis, np.newaxis]
+    across = across[:, np.newaxis]
+    whole = 1 << _BITS
+
+    def step(inputs: Sequence[Array]) -> Array:
+        images = inputs[0].astype(np.int64)
+        upper, lower = images[:, top], images[:, bottom]
+        mixed = upper * (whole - down) + lower * down
+        total = mixed[:, :, left] * (whole - across) + mixed[:, :, right] * across
+        half = np.where(total > 0, 1 << (2 * _BITS - 1), -(1 << (2 * _BITS - 1)))
+        rounded = np.sign(total) * (np.abs(total + half) >> (2 * _BITS))
+        return np.asarray(rounded).astype(inputs[0].dtype)
+
+    return step
+
+
+def integer_shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
+    """Lower and upper neighbour of every output place, and the share of the upper one."""
+    count, whole = attrs.sizes[axis], 1 << _BITS
+    corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
+    pair = (size - 1, count - 1) if corners and count > 1 else (size, count)
+    ratio = (whole * pair[0] + pair[1] // 2) // pair[1]
+    at = np.arange(count, dtype=np.int64) * ratio
+    if attrs.coordinates == Coordinates.HALF_PIXEL:
+        at = at + ratio // 2 - whole // 2
+    lower = np.maximum(_truncated(at, whole), 0)
+    upper = np.minimum(_truncated(at + whole - 1, whole), size - 1)
+    return lower, upper, at - whole * lower
+
+
+def _truncated(values: Array, by: int) -> Array:
+    """C's division."""
+    return np.asarray(np.sign(values) * (np.abs(values) // by))
+
+
+def real_resize(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(ResizeAttrs)
+    _, height, width, _ = graph.first_input(op).shape
+    if attrs.mode == ResizeMode.NEAREST:
+        rows, columns = (nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
+        return _nearest(attrs, rows, columns)
+    return _linear(attrs, height, width)
+
+
+def _linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
+    (top, bottom, down), (left, right, across) = (
+        shares(attrs, axis, size) for axis, size in enumerate((height, width))
+    )
+    down, across = down[:, np.newaxis, np.newaxis], across[:, np.newaxis]
+
+    def step(inputs: Sequence[Array]) -> Array:
+        upper, lower = inputs[0][:, top], inputs[0][:, bottom]
+        one = np.float32(1)
+        with np.errstate(invalid="ignore"):  # no share of an infinity is not a number
+            return np.asarray(
+                (one - down) * (one - across) * upper[:, :, left]
+                + (one - down) * across * upper[:, :, right]
+                + down * (one - across) * lower[:, :, left]
+                + down * across * lower[:, :, right]
+            )
+
+    return step
+
+
+def shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
+    at = np.clip(places(attrs, axis, size), 0, np.float32(size - 1))
+    lower = np.minimum(np.floor(at).astype(np.intp), size - 1)
+    upper = np.minimum(lower + 1, size - 1)
+    return lower, upper, np.where(upper == lower, 0, at - lower).astype(np.float32)
+
+
+def qdq_resize(graph: Graph, op: Op) -> Step:
+    if op.attrs_as(ResizeAttrs).mode == ResizeMode.NEAREST:
+        return moving(real_resize, real_resize)(graph, op)
+    return between(real_resize)(graph, op)

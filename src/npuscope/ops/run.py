@@ -1,0 +1,223 @@
+"""The reference executor: a Graph and its inputs to outputs, bit-exact with the graph's numerics.
+
+A graph is prepared once (weights as floats, multipliers, tables) and the plan kept as long as the
+graph lives and its ops and tensors stay the same.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.limits import check_run
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.ops.kernels.step import Array, Steps
+from npuscope.ops.kernels.table import make_step
+from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
+from npuscope.ops.reduce import PoolAttrs
+from npuscope.ops.table import OPS, spec
+from npuscope.text import safe_terminal
+
+_ITEM_BYTES = 8  # of kernels' intermediate values, at most
+# What numpy says to shapes that do not fit, or to sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, MemoryError)
+
+
+def run(
+    graph: Graph, inputs: Mapping[str, Array], keep: Iterable[str] | None = None
+) -> dict[str, Array]:
+    """One inference: the graph's outputs, and the intermediate tensors named in `keep`."""
+    return plan_of(graph).run(inputs, keep or ())
+
+
+def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """One inference with every tensor that an op makes, in the order they are made."""
+    return run(graph, inputs, [name for op in graph.ops for name in op.outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One op ready to run; `dying` are the tensors nobody reads after it."""
+
+    op: Op
+    step: Steps
+    reads: tuple[str, ...]  # inputs that are present
+    makes: tuple[tuple[str, tuple[int, ...], np.dtype[np.generic]], ...]
+    dying: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A prepared graph. It may be run from several threads: runs share constants only."""
+
+    ops: tuple[Op, ...]
+    tensors: dict[str, Tensor]
+    constants: dict[str, Array]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+
+    def run(self, inputs: Mapping[str, Array], keep: Iterable[str] = ()) -> dict[str, Array]:
+        wanted = dict.fromkeys((*self._known(keep), *self.outputs))
+        values = {**self.constants, **checked_inputs(self.inputs, inputs)}
+        for stage in self.stages:
+            _execute(stage, values)
+            for name in stage.dying:
+                if name not in wanted:
+                    del values[name]
+        return {name: values[name] for name in wanted}
+
+    def _known(self, names: Iterable[str]) -> list[str]:
+        wanted = list(names)
+        for name in wanted:
+            if name not in self.tensors:
+                raise ModelError(f"the graph has no tensor '{safe_terminal(name)}' to keep")
+        return wanted
+
+    def fits(self, graph: Graph) -> bool:
+        """The graph was not edited since; ops and tensors are frozen, so identity is enough."""
+        return (
+            len(graph.ops) == len(self.ops)
+            and all(a is b for a, b in zip(graph.ops, self.ops, strict=True))
+            and len(graph.tensors) == len(self.tensors)
+            and all(graph.tensors.get(name) is t for name, t in self.tensors.items())
+            and graph.outputs == self.outputs
+            and graph.inputs == tuple(t.name for t in self.inputs)
+        )
+
+
+def _execute(stage: Stage, values: dict[str, Array]) -> None:
+    try:
+        with np.errstate(all="ignore"):  # infinities and NaN are results like any other
+            results = stage.step([values[name] for name in stage.reads])
+    except _REFUSALS as error:
+        raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
+    for result, (name, shape, dtype) in zip(results, stage.makes, strict=True):
+        if result.shape != shape or result.dtype != dtype:
+            raise ModelError(
+                f"the op makes {result.dtype} {result.shape}, the graph says {dtype} {shape}",
+                where=_place(stage.op),
+            )
+        values[name] = result
+
+
+def _place(op: Op) -> str:
+    return safe_terminal(f"op '{op.name}' ({op.kind})")
+
+
+def check_work(graph: Graph, keeps_all: bool = False) -> None:
+    """Refuse a network whose inference takes too much memory or time, before either is spent."""
+    last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
+    alive = sum(graph.tensors[name].size_bytes for name in graph.inputs)
+    macs = 0
+    for index, op in enumerate(graph.ops):
+        alive += sum(graph.tensors[name].size_bytes for name in op.outputs)
+        macs += spec(op).macs(graph, op) if op.kind in OPS else 0  # refused when its turn comes
+        check_run(alive + _ITEM_BYTES * _scratch(graph, op), macs, _place(op))
+        if not keeps_all:
+            dying = (n for n in _touched(graph, op) if last_reader.get(n, index) == index)
+            alive -= sum(graph.tensors[name].size_bytes for name in dying)
+
+
+def _scratch(graph: Graph, op: Op) -> int:
+    """Elements that a kernel may hold beside its tensors: wide copies, a row of windows."""
+    tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+    return max(tensor.elements for tensor in tensors) + _window_row(graph, op)
+
+
+def _window_row(graph: Graph, op: Op) -> int:
+    """One output row of windows, and the padded input rows under them."""
+    if isinstance(op.attrs, PoolAttrs):
+        kernel, reach = op.attrs.window, 1
+    elif isinstance(op.attrs, ConvAttrs | TransposeConvAttrs):
+        _, height, width, _ = graph.tensors[op.inputs[1]].shape
+        kernel, reach = (height, width), op.attrs.dilations[0]
+    else:
+        return 0
+    shape, output = graph.first_input(op).shape, graph.output_tensor(op).shape
+    columns = shape[2] + abs(op.attrs.pads[1]) + abs(op.attrs.pads[3])
+    padded = ((kernel[0] - 1) * reach + 1) * columns
+    return (output[2] * kernel[0] * kernel[1] + padded) * shape[3]
+
+
+def prepare(graph: Graph) -> Plan:
+    """Makes all kernels; an op without one is refused here, before anything runs."""
+    check_work(graph)
+    last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
+    stages = tuple(
+        _stage(graph, op, [n for n in _touched(graph, op) if last_reader.get(n, index) == index])
+        for index, op in enumerate(graph.ops)
+    )
+    return Plan(
+        tuple(graph.ops),
+        dict(graph.tensors),
+        {name: t.data for name, t in graph.tensors.items() if t.data is not None},
+        tuple(graph.tensors[name] for name in graph.inputs),
+        graph.outputs,
+        stages,
+    )
+
+
+def _touched(graph: Graph, op: Op) -> list[str]:
+    """Tensors that may die with an op: what it reads and makes, but no constants."""
+    names = dict.fromkeys((*op.inputs, *op.outputs))
+    return [name for name in names if name and not graph.tensors[name].is_constant]
+
+
+def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
+    try:
+        step = make_step(graph, op)
+    except ModelError as error:
+        error.where = error.where or _place(op)
+        raise
+    except _REFUSALS as error:
+        raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
+    outputs = [graph.tensors[name] for name in op.outputs]
+    makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
+    reads = tuple(name for name in op.inputs if name)
+    return Stage(op, step, reads, makes, tuple(dying))
+
+
+_PLANS: dict[int, Plan] = {}
+
+
+def plan_of(graph: Graph) -> Plan:
+    """The graph's plan, prepared again after an edit. Graphs have no hash, so ids are keys."""
+    key = id(graph)
+    plan = _PLANS.get(key)
+    if plan is None:
+        weakref.finalize(graph, _PLANS.pop, key, None)
+    if plan is None or not plan.fits(graph):
+        plan = _PLANS[key] = prepare(graph)
+    return plan
+
+
+def checked_inputs(tensors: Iterable[Tensor], given: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs by name, each of the right type and shape."""
+    wanted = {tensor.name: tensor for tensor in tensors}
+    unknown = [name for name in given if name not in wanted]
+    if unknown:
+        expected = ", ".join(f"'{safe_terminal(name)}'" for name in wanted)
+        raise ModelError(
+            f"the graph has no input '{safe_terminal(unknown[0])}', it takes {expected}"
+        )
+    return {name: _checked(tensor, given) for name, tensor in wanted.items()}
+
+
+def _checked(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+    name = safe_terminal(tensor.name)
+    if tensor.name not in given:
+        raise ModelError(f"no values were given for input '{name}'")
+    value = given[tensor.name]
+    if not isinstance(value, np.ndarray):
+        raise ModelError(f"input '{name}' is a {type(value).__name__}, expected a numpy array")
+    if value.dtype != tensor.dtype.numpy or value.shape != tensor.shape:
+        raise ModelError(
+            f"input '{name}' is {value.dtype} {value.shape}, "
+            f"expected {tensor.dtype.numpy} {tensor.shape}"
+        )
+    return value

@@ -1,0 +1,40 @@
+"""All ops: the rows of the themes in one table, and what is asked of it."""
+
+from __future__ import annotations
+
+from npuscope.errors import InternalError
+from npuscope.graph.model import Graph, Op
+from npuscope.ops import elementwise, functions, images, layers, moves, norms, reduce
+from npuscope.ops.row import Onnx, Row, Tflite
+
+OPS: dict[str, Row] = {
+    row.kind: row
+    for theme in (layers, elementwise, functions, reduce, norms, moves, images)
+    for row in theme.ROWS
+}
+
+# Value by value, of one operand or several.
+ELEMENTWISE = tuple(row.kind for row in (*elementwise.ROWS, *functions.ROWS))
+
+# How files write them.
+TFLITE: dict[str, Tflite] = {name: how for row in OPS.values() for name, how in row.tflite.items()}
+ONNX: dict[str, Onnx] = {name: how for row in OPS.values() for name, how in row.onnx.items()}
+ONNX_ROWS: dict[str, Row] = {name: row for row in OPS.values() for name in row.onnx}
+
+
+def spec(op: Op) -> Row:
+    """The row of an op's kind."""
+    found = OPS.get(op.kind)
+    if found is None:
+        raise InternalError(f"op '{op.name}' has the unknown kind '{op.kind}'")
+    return found
+
+
+def macs(graph: Graph, op: Op) -> int:
+    """Multiply-accumulates of one op in one inference."""
+    return spec(op).macs(graph, op)
+
+
+def total_macs(graph: Graph) -> int:
+    """Multiply-accumulates of one inference."""
+    return sum(macs(graph, op) for op in graph.ops)

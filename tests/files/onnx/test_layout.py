@@ -1,0 +1,76 @@
+"""Layouts: where source axes lie in storage, checked against numpy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from npuscope.files.onnx.layout import (
+    ADDED,
+    Group,
+    dropped,
+    relabel,
+    reshape_groups,
+    reshape_layouts,
+    source_shape,
+    stored_shape,
+)
+
+SHAPE = (2, 3, 4, 5)
+
+
+def store(array: np.ndarray, layout: tuple[int, ...]) -> np.ndarray:
+    turned = array.transpose([axis for axis in layout if axis != ADDED])
+    return turned.reshape(stored_shape(layout, array.shape))
+
+
+def test_shapes_there_and_back() -> None:
+    assert stored_shape((0, ADDED, 2, 1), (1, 8, 20)) == (1, 1, 20, 8)
+    assert source_shape((0, ADDED, 2, 1), (1, 1, 20, 8)) == (1, 8, 20)
+
+
+def test_relabel_is_a_transpose_without_moving() -> None:
+    array = np.arange(120).reshape(SHAPE)
+    for layout, order in itertools.product(itertools.permutations(range(4)), repeat=2):
+        stored = store(array, layout)
+        assert np.array_equal(stored, store(array.transpose(order), relabel(layout, order)))
+
+
+def test_dropped_axes() -> None:
+    assert dropped((0, 2, 3, 1), (2, 3)) == (0, 1)
+    assert dropped((0, ADDED, 2, 1), (1,)) == (0, ADDED, 1)
+
+
+def test_groups() -> None:
+    assert reshape_groups((1, 6, 5, 7), (1, 2, 3, 35)) == [
+        Group((0,), (0,)),
+        Group((1,), (1, 2)),
+        Group((2, 3), (3,)),
+    ]
+    assert reshape_groups((1, 4, 1, 1), (1, 4)) == [Group((0,), (0,)), Group((1, 2, 3), (1,))]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ((1, 6, 5, 7), (1, 2, 3, 5, 7)),
+        ((1, 6, 5, 7), (1, 210)),
+        ((1, 6, 1, 1), (1, 6)),
+        ((2, 6, 5, 7), (12, 35)),
+        ((2, 6, 5, 1), (2, 2, 1, 3, 5)),
+        ((1, 4, 6, 1), (4, 1, 2, 3)),
+    ],
+)
+def test_reshape_of_any_storage(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(source)).reshape(source)
+    for layout in itertools.permutations(range(len(source))):
+        before, after = reshape_layouts(layout, source, target)
+        stored = store(array, before).reshape(stored_shape(after, target))
+        assert np.array_equal(stored, store(array.reshape(target), after))
+
+
+def test_a_split_of_channels_leaves_the_image_where_it_is() -> None:
+    before, after = reshape_layouts((0, 2, 3, 1), (1, 6, 5, 7), (1, 2, 3, 5, 7))
+    assert before == (0, 2, 3, 1) and after == (0, 3, 4, 1, 2)

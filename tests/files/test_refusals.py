@@ -1,0 +1,102 @@
+"""Ops we cannot read: the text names the op, the node and the nearest form that we can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import OnnxWriter, TfliteWriter, save
+from npuscope.errors import ModelError
+from npuscope.files.load import load_model, nearest_form
+
+CUT = "cut the model before it and do the rest on the host"
+UNROLL = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("LSTM", UNROLL),
+        ("GRU", UNROLL),
+        ("UNIDIRECTIONAL_SEQUENCE_LSTM", UNROLL),
+        ("TopK", CUT),
+        ("TOPK_V2", CUT),
+        ("NonMaxSuppression", CUT),
+        ("NON_MAX_SUPPRESSION_V5", CUT),
+        ("CUSTOM TFLite_Detection_PostProcess", CUT),
+        ("acme.Frobnicate", CUT),
+        ("GatherND", "use Gather along one axis, or " + CUT),
+        ("SPACE_TO_BATCH_ND", "write it as a convolution with dilations"),
+        ("If", "export the model without control flow: one static graph, loops on the host"),
+        ("com.microsoft.SkipLayerNormalization", "write it as Add and LayerNormalization"),
+        ("Celu", "use Relu, LeakyRelu or Elu"),
+    ],
+)
+def test_nearest_form(kind: str, hint: str) -> None:
+    assert nearest_form(kind) == hint
+
+
+def onnx_text(folder: Path, writer: OnnxWriter) -> str:
+    with pytest.raises(ModelError) as caught:
+        load_model(save(folder, "m.onnx", writer.finish({"y": None})))
+    return str(caught.value).removeprefix(f"{folder}/m.onnx: ")
+
+
+def test_a_recurrent_layer(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    x = w.input("x", (4, 1, 3))
+    parts = [w.constant(np.ones((1, 20, size), np.float32)) for size in (3, 5)]
+    w.node("LSTM", x, *parts, name="cell", output="y", hidden_size=5)
+    assert onnx_text(tmp_path, w) == (
+        f"LSTM:cell: op LSTM is not supported; 1 such ops in all: LSTM\n  hint: {UNROLL}"
+    )
+
+
+def test_a_recurrent_layer_in_tflite(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
+    w.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x], [y])
+    with pytest.raises(ModelError) as caught:
+        load_model(save(tmp_path, "m.tflite", w.finish([x], [y])))
+    assert caught.value.hint == UNROLL
+    assert caught.value.message.startswith("operator UNIDIRECTIONAL_SEQUENCE_LSTM is not supported")
+
+
+# node, its attributes, shape of x, part of the text
+UNUSABLE: list[tuple[str, dict[str, Any], tuple[int, ...], str]] = [
+    ("Einsum", {"equation": "ijk->kji"}, (2, 3, 4), "Einsum:n: equation 'ijk->kji' is not"),
+    ("Resize", {"mode": "cubic"}, (1, 3, 4, 4), "Resize:n: mode 'cubic' is not supported"),
+    ("Conv", {}, (1, 3, 4, 4, 4), "Conv:n: 3 spatial axes are not supported, expected 1 or 2"),
+    ("Pad", {"mode": "spiral"}, (1, 3), "padding mode 'spiral' is not supported"),
+    ("LpNormalization", {"p": 1}, (1, 3), "only p = 2 is supported"),
+    ("Cast", {"to": 10}, (1, 3), "a cast to float16 is not supported"),
+    ("DepthToSpace", {"blocksize": 2}, (1, 3, 4, 4), "3 channels cannot be spread over blocks"),
+    ("Slice", {}, (1, 3), "Slice:n: [7:9:1] of axis 1 is empty"),
+    ("Gather", {"axis": 1}, (1, 3), "indices [7] of an axis with 3 elements"),
+    ("Expand", {}, (1, 3), "shapes (1, 3) and (7,) do not broadcast"),
+]
+INPUTS = {
+    "Slice": ([7], [9], [1]),
+    "Gather": ([7],),
+    "Pad": ([0, 0, 1, 1],),
+    "Expand": ([7],),
+}
+
+
+@pytest.mark.parametrize(("kind", "attrs", "shape", "text"), UNUSABLE)
+def test_forms_of_known_ops(
+    kind: str, attrs: dict[str, Any], shape: tuple[int, ...], text: str, tmp_path: Path
+) -> None:
+    w = OnnxWriter(13)
+    more = [w.constant(np.array(values)) for values in INPUTS.get(kind, ())]
+    w.node(kind, w.input("x", shape), *more, name="n", output="y", **attrs)
+    assert text in onnx_text(tmp_path, w)
+
+
+def test_functions_of_real_numbers_on_whole_ones(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    w.node("Exp", w.input("x", (1, 3), 7), name="n", output="y")
+    assert "it computes real numbers on int64 without a scale" in onnx_text(tmp_path, w)
