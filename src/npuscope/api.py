@@ -1,112 +1,275 @@
-"""The verbs as functions: from a model file to the nouns."""
+"""The verbs as functions, from a model file to the nouns; those of other themes stand beside it.
+
+Each function has the name of its verb and takes what the table of options lists for it; another
+keyword is an error with a suggestion. Heavy parts are imported where they are used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from npuscope.building import (
-    Build,
-    Options,
-    Source,
-    build,
-    is_program,
-    machine_for,
-    read_graph,
-)
+from npuscope.api_advice import bisect, explain, fix, lint, validate
+from npuscope.api_boards import board_serve, package, run
+from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
+from npuscope.api_manycore import manycore_compile, manycore_run, opstats
+from npuscope.api_nouns import load
+from npuscope.api_runs import compare, export, gate, sweep, sweep_report
 from npuscope.errors import UsageError
-from npuscope.files.load import load_model
-from npuscope.graph.model import Graph
-from npuscope.machine.load import load_machine
-from npuscope.machine.model import Machine
-from npuscope.program.model import Program
-from npuscope.whole_file import as_file_error
+from npuscope.options import verb
+from npuscope.whole_file import as_file_error, new_folder, write_whole
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from npuscope.advice.compare.model import Comparison, Side
     from npuscope.advice.explain import Explanation
-    from npuscope.advice.fix.step import Fixed
-    from npuscope.advice.gate import Gate
     from npuscope.advice.sensitivity import Sensitivity
-    from npuscope.advice.sweep.drive import Sweep, Watch
-    from npuscope.advice.sweep.options import SweepOptions
     from npuscope.advice.what_if import WhatIf
-    from npuscope.board.emulated.boot import Placed
-    from npuscope.loadable.build import Package
-    from npuscope.loadable.options import PackageOptions
-    from npuscope.profile.load_and_run import LoadAndRun
+    from npuscope.building import Build, Options, ReadOptions, Source
+    from npuscope.graph.model import Graph
+    from npuscope.machine.model import Machine
     from npuscope.profile.measure import Measurement, Subject
     from npuscope.profile.model import Profile
-    from npuscope.profile.validate import Validation
+    from npuscope.program.model import Program
     from npuscope.report.build_files import BuildNames
-    from npuscope.rules.finding import Finding
 
 __all__ = [
     "Build",
     "Options",
     "Source",
+    "asm",
+    "bisect",
+    "board_serve",
     "build",
+    "checklist",
     "compare",
     "compile",
+    "demo",
+    "disasm",
+    "doctor",
     "estimate",
     "explain",
+    "export",
     "fix",
     "gate",
+    "inspect",
     "lint",
+    "load",
     "load_machine",
     "load_model",
     "machine_for",
+    "machines",
+    "manycore_compile",
+    "manycore_run",
     "measure",
+    "opstats",
     "package",
     "profile",
+    "rules",
     "run",
     "sensitivity",
     "sweep",
+    "sweep_report",
     "validate",
     "what_if",
 ]
+_BUILDING = ("Build", "Options", "Source")
 
 
-def estimate(source: Source, **options: Unpack[Options]) -> Profile:
-    """Fit and speed of a model, from the timing model alone."""
-    made = build(source, options)
+def __getattr__(name: str) -> Any:
+    """Types for those who annotate: what they stand in loads numpy."""
+    if name in _BUILDING:
+        from npuscope import building
+
+        return getattr(building, name)
+    raise AttributeError(f"module 'npuscope.api' has no attribute '{name}'")
+
+
+def build(source: Source, options: Options) -> Build:
+    """A network with its machine and its program, from a model or what a compiler made."""
+    from npuscope.building import build as run_build
+
+    return run_build(source, options)
+
+
+def machine_for(options: ReadOptions) -> Machine:
+    """The machine that options name, with the pools and values that they ask for."""
+    from npuscope.building import machine_for as run_machine_for
+
+    return run_machine_for(options)
+
+
+def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The quantized network of a model file.
+
+    In: a .tflite or .onnx file; `shapes` pins open sizes by input name. Out: a Graph.
+
+    >>> npuscope.load_model("model.onnx", {"input": (1, 3, 224, 224)}).ops
+    """
+    from npuscope.files.load import load_model as run_load_model
+
+    return run_load_model(path, shapes)
+
+
+def load_machine(
+    name: str = "stm32n6",
+    *,
+    generation: str = "4.0",
+    epoch_controller: bool = True,
+    overrides: Mapping[str, object] | None = None,
+    machine_file: str | Path | None = None,
+) -> Machine:
+    """A machine, programmed by compilers of a generation.
+
+    In: its name, or a `machine_file` that is read instead; `overrides` replaces single values by
+    their path in the TOML. Out: a Machine.
+
+    >>> npuscope.load_machine(overrides={"npu.clock_mhz": 800}).clocks
+    """
+    from npuscope.machine.load import load_machine as run_load_machine
+
+    return run_load_machine(
+        name,
+        generation=generation,
+        epoch_controller=epoch_controller,
+        overrides=overrides,
+        machine_file=machine_file,
+    )
+
+
+@verb
+def estimate(
+    source: Source,
+    *,
+    model: str | Path | None = None,
+    html: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Profile:
+    """Fit and speed of a model, from the timing model alone.
+
+    In: a model or a compiled program, with its `model` where a changed machine needs a new
+    mapping. Out: a Profile with times, memory and what bounds each epoch.
+
+    >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
+    """
+    if html:
+        from npuscope.report.result_files import write_explained
+
+        found = explain(source, model=model, **options)
+        write_explained(html, found)
+        return found.profile
+    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     from npuscope.profile.run import estimate as run_estimate
 
     return run_estimate(made.program, made.machine, made.graph)
 
 
+@verb
 def what_if(
     source: Source | Build, values: Mapping[str, object], **options: Unpack[Options]
 ) -> WhatIf:
     """The network before and after keys of the machine changed.
 
-    Timing keys re-time what is built. A mapping key compiles the model again, which for a
-    compiled program is `compiled_from` or lies beside it. For a Build the machine and how the
-    model is read are known; only `optimization` is looked at then.
+    In: a source and the keys with their new values. Timing keys re-time what is built. A mapping
+    key compiles the model again, which for a compiled program is `compiled_from` or lies beside
+    it. For a Build the machine and how the model is read are known; only `optimization` is looked
+    at then. Out: both profiles.
+
+    >>> npuscope.what_if("model.tflite", {"clocks.npu_mhz": 800}).profile.total_ms
     """
     from npuscope.advice.what_if import what_if as run_what_if
 
     return run_what_if(source, values, options)
 
 
+@verb
 def sensitivity(source: Source | Build, **options: Unpack[Options]) -> tuple[Sensitivity, ...]:
-    """Timing keys that save time when they are a tenth better, the largest saving first."""
+    """Timing keys that save time when they are a tenth better, the largest saving first.
+
+    In: a source. Out: keys with what they save.
+
+    >>> npuscope.sensitivity("model.tflite")[0].key
+    """
     from npuscope.advice.sensitivity import sensitivity as run_sensitivity
+    from npuscope.building import Build
 
     return run_sensitivity(source if isinstance(source, Build) else build(source, options))
 
 
-def profile(source: Source, *, batch: int = 1, **options: Unpack[Options]) -> Profile:
-    """Run a model on the simulated device and count what happens, epoch by epoch."""
-    made = build(source, options)
-    from npuscope.profile.run import profile as run_profile
+@verb
+def profile(
+    source: Source | None = None,
+    *,
+    batch: int | None = None,
+    connect: str = "simulated",
+    network: str = "",
+    vendor_plan: bool = False,
+    csv: str | Path | None = None,
+    html: str | Path | None = None,
+    trace: str | Path | None = None,
+    chrome: str | Path | None = None,
+    save: str | Path | None = None,
+    log: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Profile:
+    """Run a model on a device and count what happens, epoch by epoch.
 
-    return run_profile(made.program, made.machine, made.graph, batch=batch)
+    In: a source, and the device (`connect`): simulated, emulated, serial[:PORT][:BAUD],
+    socket:HOST:PORT or log:FILE. A device counts epoch blocks; so does the simulated one with
+    `vendor_plan`, `ec_single_epoch` or `log`. Out: a Profile; tables, pages and traces as files.
+
+    >>> npuscope.profile("model.tflite", batch=3, trace="run.perfetto-trace")
+    """
+    from npuscope.report.result_files import write_explained, write_measured, write_page
+    from npuscope.report.result_files import write_profile as write_files
+
+    kept = _kept(source)
+    as_board = vendor_plan or log or options.get("ec_single_epoch") or connect != "simulated"
+    program: Program | None = None
+    if kept is not None:
+        found = kept
+        write_page(html, kept)
+    elif as_board:
+        measured = measure(
+            source,
+            connect=connect,
+            network=network,
+            batch=batch,
+            vendor_plan=vendor_plan,
+            **options,
+        )
+        found, program = measured.profile, measured.program
+        write_measured(html, measured)
+        if log:
+            from npuscope.report.counter_log import counter_log_text
+
+            write_whole(log, counter_log_text(measured).encode())
+    elif source is None:
+        raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")
+    elif html or trace or chrome:
+        explained = explain(source, batch=batch or 1, **options)
+        found = explained.profile
+        program = explained.build.program if explained.build else None
+        write_explained(html, explained)
+    else:
+        made = build(source, options)
+        from npuscope.profile.run import profile as run_profile
+
+        found = run_profile(made.program, made.machine, made.graph, batch=batch or 1)
+    write_files(found, program, csv=csv, save=save, trace=trace, chrome=chrome)
+    return found
 
 
+def _kept(source: Source | None) -> Profile | None:
+    """A profile that was saved: nothing runs."""
+    from npuscope.profile.saved import is_saved_profile, read_profile
+
+    if isinstance(source, (str, Path)) and is_saved_profile(source):
+        return read_profile(source)
+    return None
+
+
+@verb
 def measure(
     source: Source | None = None,
     *,
@@ -118,8 +281,10 @@ def measure(
 ) -> Measurement:
     """Profile a device block by block, as the firmware of a board counts.
 
-    `connect` names the device: simulated, emulated, serial[:PORT][:BAUD], socket:HOST:PORT or
-    log:FILE. The `source` of what runs on it adds what its compiler knows.
+    In: `connect` names the device as for `profile`; the `source` of what runs on it adds what its
+    compiler knows. Out: the Profile with every counter of every inference.
+
+    >>> npuscope.measure("model.tflite", vendor_plan=True).profile.total_ms
     """
     from npuscope.board.descriptor import DescriptorKind, parse_descriptor
     from npuscope.profile.measure import measure as run_measure
@@ -142,14 +307,67 @@ def _subject(source: Source | None, options: Options) -> Subject:
     return Subject(made.program, made.machine, made.graph)
 
 
+@verb
 def compile(
-    source: Source, directory: str | Path | None = None, **options: Unpack[Options]
+    source: Source,
+    directory: str | Path | None = None,
+    *,
+    name: str = "network",
+    csv_file: str | Path | None = None,
+    output_info_file: str | Path | None = None,
+    max_ca_pipe: int | None = None,
+    **options: Unpack[Options],
 ) -> Program:
-    """The Program of a model; with `directory`, its files are written there."""
+    """The Program of a model; with `directory`, its files are written there.
+
+    In: a model, and the names of what is written. Out: what the device executes.
+
+    >>> npuscope.compile("model.tflite", "net", relocatable=True).executed
+    """
+    return compiled(
+        source,
+        directory,
+        name=name,
+        csv_file=csv_file,
+        output_info_file=output_info_file,
+        max_ca_pipe=max_ca_pipe,
+        options=options,
+    ).program
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A Program, the files of its folder, and notes on what could not be written."""
+
+    program: Program
+    files: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def compiled(
+    source: Source,
+    directory: str | Path | None,
+    *,
+    name: str,
+    csv_file: str | Path | None,
+    output_info_file: str | Path | None,
+    max_ca_pipe: int | None,
+    options: Options,
+) -> Compiled:
+    from npuscope.report.build_files import BuildNames
+
+    if max_ca_pipe is not None:
+        if not 1 <= max_ca_pipe <= 4:
+            raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
+        told = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
+        options = {**options, "overrides": told}
     made = build(source, options)
-    if directory is not None:
-        write(made, Path(directory))
-    return made.program
+    if directory is None:
+        return Compiled(made.program, (), ())
+    names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""))
+    with new_folder(directory) as folder:
+        notes = write(made, folder.path, names)
+    return Compiled(made.program, folder.files, (*notes, *folder.kept))
 
 
 def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
@@ -168,212 +386,26 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     return write_build(folder, made.program, made.machine, made.graph, profile, names)
 
 
-def package(
-    source: str | Path,
-    directory: str | Path | None = None,
-    options: PackageOptions | None = None,
-) -> Package:
-    """A compiled network's folder as a runtime-loadable image; with `directory`, as files there."""
-    from npuscope.loadable.build import package as run_package
-    from npuscope.loadable.options import PackageOptions
-    from npuscope.whole_file import write_files
+@verb
+def demo(directory: str | Path = "npuscope-demo", **options: Unpack[Options]) -> Explanation:
+    """The main job on a built-in network: compile, simulate, profile, explain.
 
-    made = run_package(Path(source), options or PackageOptions())
-    if directory is not None:
-        write_files(Path(directory), made.files)
-    return made
+    In: the folder for the reports. Out: the run with its findings.
 
-
-def run(
-    placed: Placed,
-    *,
-    generation: str = "",
-    batch: int = 1,
-    inputs: Sequence[np.ndarray] | None = None,
-    mcu_mhz: float | None = None,
-    npu_mhz: float | None = None,
-) -> LoadAndRun:
-    """Load an image on the emulated board and run it."""
-    from npuscope.profile.load_and_run import load_and_run
-
-    told = {"clocks.mcu_mhz": mcu_mhz, "clocks.npu_mhz": npu_mhz}
-    overrides = {name: value for name, value in told.items() if value is not None}
-    clocks = load_machine(overrides=overrides).clocks
-    return load_and_run(placed, clocks, generation=generation, batch=batch, inputs=inputs)
-
-
-def validate(
-    source: Source,
-    *,
-    inputs: Sequence[np.ndarray] | None = None,
-    seeds: int = 1,
-    model: str | Path | None = None,
-    **options: Unpack[Options],
-) -> Validation:
-    """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
-
-    A compiled program is compared with the `model` it was made from.
+    >>> npuscope.demo("demo").verdict
     """
-    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    from npuscope.profile.validate import validate as run_validation
-
-    compiled = not isinstance(source, Graph) and is_program(source)
-    original = model if compiled else source
-    if original is None:
-        raise UsageError(
-            "a compiled program is validated against its model",
-            where="--model",
-            hint="give the .tflite or .onnx file it was compiled from",
-        )
-    graph = made.graph or read_graph(original, options)
-    converted = options.get("input_data_type") or options.get("output_data_type")
-    # An outside runtime knows the model file as it is, without conversions at its border.
-    file = None if converted or isinstance(original, Graph) else Path(original)
-    return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
+    return demonstrated(directory, options)[0]
 
 
-def explain(
-    source: Source,
-    *,
-    batch: int = 0,
-    model: str | Path | None = None,
-    **options: Unpack[Options],
-) -> Explanation:
-    """Why a network is slow or off the NPU, and what to change.
-
-    Without a `batch` it is estimated, with one it is run that many times. The reasons of a
-    compiled program come from its `model`, which is looked for beside it.
-    """
-    from npuscope.advice.reasons import with_model
-
-    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    made = with_model(made, source, model, options)
-    from npuscope.advice.explain import explain as run_explain
-    from npuscope.profile.run import estimate as run_estimate
+def demonstrated(directory: str | Path, options: Options) -> tuple[Explanation, tuple[str, ...]]:
+    """The run with its findings, and notes on files that were kept."""
+    from npuscope.advice.explain import explain
+    from npuscope.demo import demo_graph
     from npuscope.profile.run import profile as run_profile
+    from npuscope.report.demo_files import write_demo
 
-    if batch:
-        found = run_profile(made.program, made.machine, made.graph, batch=batch)
-    else:
-        found = run_estimate(made.program, made.machine, made.graph)
-    return run_explain(made, found, _file_findings(source, made.machine))
-
-
-def fix(
-    model: str | Path,
-    *,
-    only: Iterable[str] = (),
-    cut: bool = False,
-    drop_softmax: bool = False,
-    integer_io: bool = False,
-    everything: bool = False,
-    seeds: int = 2,
-    **options: Unpack[Options],
-) -> Fixed:
-    """Edit a model file where that helps; `data` of the result is the content of the fixed one.
-
-    Without a wish, fixes that keep the network's function are tried. `only` names rules or
-    fixes, which are then applied whatever they cost.
-    """
-    from npuscope.advice.fix.candidates import Choice
-    from npuscope.advice.fix.candidates import only as checked
-    from npuscope.advice.fix.run import fix as run_fix
-
-    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)
-    return run_fix(model, choice, options, seeds)
-
-
-def sweep(
-    spec: str | Path,
-    store: str | Path | None = None,
-    options: SweepOptions | None = None,
-    watch: Watch | None = None,
-) -> Sweep:
-    """The runs of a sweep file that its store (a JSONL file) does not hold yet.
-
-    `watch` hears of every run that is done. With a local cluster a script needs the usual
-    `if __name__ == "__main__"`.
-    """
-    from npuscope.advice.sweep.drive import sweep as run_sweep
-
-    return run_sweep(spec, store, options, watch or (lambda tally: None))
-
-
-def compare(
-    a: Source,
-    b: Source | None = None,
-    *,
-    a_options: Options | None = None,
-    b_options: Options | None = None,
-    noise: float = 0.0,
-    **options: Unpack[Options],
-) -> Comparison:
-    """What changed from A to B by source op; without `b`, the same source with other options.
-
-    Both may be models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured
-    run that differ by less than its spread, or than the share `noise`, are marked as noise.
-    """
-    from npuscope.advice.compare.run import compare as run_compare
-    from npuscope.advice.compare.sides import open_sides
-
-    first: Options = {**options, **(a_options or {})}
-    second: Options = {**options, **(b_options or {})}
-    return run_compare(*open_sides(a, a if b is None else b, first, second), noise)
-
-
-def gate(
-    source: Source,
-    *,
-    most: Mapping[str, float | str] | None = None,
-    least: Mapping[str, float | str] | None = None,
-    baseline: Source | None = None,
-    tolerance: float | str = 0.0,
-    with_findings: bool = False,
-    **options: Unpack[Options],
-) -> Gate:
-    """Whether a run keeps its limits, e.g. most={"total_ms": 20, "internal_ram_bytes": "2MiB"}.
-
-    Against a `baseline` (an earlier result, a saved profile, any source) time, memory and epochs
-    off the NPU may get worse by the share `tolerance`.
-    """
-    from npuscope.advice.compare.sides import open_side
-    from npuscope.advice.gate import gate as run_gate
-    from npuscope.advice.gate_baseline import read_baseline
-    from npuscope.advice.gate_figures import figures, needs_findings, parse_limits, parse_share
-
-    share = parse_share(str(tolerance), "--tol")
-    side = open_side(source, options)
-    wanted = with_findings or needs_findings(most, least)
-    findings = _findings_of(side, source, options) if wanted else None
-    limits = parse_limits(most, least, figures(side.profile, findings))
-    before = None if baseline is None else read_baseline(baseline, options)
-    return run_gate(side, limits, before, share, findings)
-
-
-def _findings_of(side: Side, source: Source, options: Options) -> tuple[Finding, ...]:
-    if side.program is None or side.is_measured:
-        raise UsageError(
-            "findings are those of a model or a build, not of a run that was kept",
-            where=side.name,
-            hint="give the model or the build itself",
-        )
-    return explain(source, **options).findings
-
-
-def lint(source: Source, **options: Unpack[Options]) -> tuple[Finding, ...]:
-    """Risks that the model alone shows, the gravest first."""
-    machine = machine_for(options)
-    graph = read_graph(source, options)
-    from npuscope.rules.finding import gravest_first
-    from npuscope.rules.registry import lint_graph
-
-    return gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
-
-
-def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
-    """What only the file itself shows, before a reader has smoothed it."""
-    if isinstance(source, Graph) or is_program(source):
-        return ()
-    from npuscope.rules.registry import lint_model_file
-
-    return lint_model_file(source, machine)
+    made = build(demo_graph(), options)
+    found = explain(made, run_profile(made.program, made.machine, made.graph))
+    with new_folder(directory) as folder:
+        write_demo(folder.path, made.program, found)
+    return found, folder.kept

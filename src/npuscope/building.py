@@ -21,6 +21,7 @@ from npuscope.machine.load import (
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Change, changes_of, with_overrides
 from npuscope.program.model import Program
+from npuscope.shown import Shown
 
 if TYPE_CHECKING:
     from npuscope.machine.art_profile import ArtProfile
@@ -28,35 +29,45 @@ if TYPE_CHECKING:
 Source = str | Path | Graph
 
 
-class Options(TypedDict, total=False):
-    """What every verb takes: the machine it is for, and how the model is read."""
+class ReadOptions(TypedDict, total=False):
+    """The machine that a verb is for, and how the model is read; a test holds it to the table."""
 
     machine: str | Machine
     machine_file: str | Path | None
     generation: str | None
     epoch_controller: bool | None
-    optimization: int | None
     art_profile: str | None
-    ec_single_epoch: bool
-    relocatable: bool
-    overrides: Mapping[str, object]
-    compiled_from: str | Path | None  # the model of a compiled program
+    mcu_mhz: float | None
+    npu_mhz: float | None
     mpool: str | Path | None
-    shapes: Mapping[str, Sequence[int]]
+    overrides: Mapping[str, object]
     input_data_type: str | None
     output_data_type: str | None
+    shapes: Mapping[str, Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Options(ReadOptions, total=False):
+    """What verbs that compile take besides."""
+
+    optimization: int | None
+    ec_single_epoch: bool
+    relocatable: bool
+    compiled_from: str | Path | None  # the model of a compiled program
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Build(Shown):
     """A network with the machine it was compiled for; a foreign program may come without it."""
 
     graph: Graph | None
     machine: Machine
     program: Program
 
+    def told(self) -> str:
+        return self.program.told()
 
-def read_graph(source: Source, options: Options) -> Graph:
+
+def read_graph(source: Source, options: ReadOptions) -> Graph:
     """The graph with the data types at its border that the options ask for."""
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
     from npuscope.compiler.passes.io_types import with_io_types
@@ -143,12 +154,12 @@ def build(source: Source, options: Options) -> Build:
     return Build(graph, machine, program)
 
 
-def machine_for(options: Options) -> Machine:
+def machine_for(options: ReadOptions) -> Machine:
     """The machine that the options name, with the pools and values that they ask for."""
     return _as_asked(_with_vendor_files(options), options)
 
 
-def _as_asked(machine: Machine, options: Options) -> Machine:
+def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     """Single values come last, so that they win over vendor files."""
     machine = with_overrides(machine, _overrides(options))
     if not options.get("relocatable", False):
@@ -158,14 +169,18 @@ def _as_asked(machine: Machine, options: Options) -> Machine:
     return with_relative_pools(machine)
 
 
-def _overrides(options: Options) -> Mapping[str, object]:
-    overrides, named = options.get("overrides") or {}, options.get("machine", DEFAULT_MACHINE)
+def _overrides(options: ReadOptions) -> Mapping[str, object]:
+    """Clocks that have options of their own, and single values, which win."""
+    told = {"clocks.mcu_mhz": options.get("mcu_mhz"), "clocks.npu_mhz": options.get("npu_mhz")}
+    clocks = {key: mhz for key, mhz in told.items() if mhz is not None}
+    overrides = {**clocks, **(options.get("overrides") or {})}
+    named = options.get("machine", DEFAULT_MACHINE)
     if isinstance(named, Machine):
         return overrides
     return plain_overrides(overrides, named, options.get("machine_file"))
 
 
-def _with_vendor_files(options: Options) -> Machine:
+def _with_vendor_files(options: ReadOptions) -> Machine:
     profile = _art_profile(options)
     named = options.get("machine", DEFAULT_MACHINE)
     machine = named if isinstance(named, Machine) else _load(named, options, profile)
@@ -181,7 +196,7 @@ def _with_vendor_files(options: Options) -> Machine:
     return apply_mpool(machine, mpool)
 
 
-def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
+def _load(name: str, options: ReadOptions, profile: ArtProfile | None) -> Machine:
     controller = options.get("epoch_controller")
     if controller is None:
         controller = profile.options.epoch_controller if profile else True
@@ -193,7 +208,7 @@ def _load(name: str, options: Options, profile: ArtProfile | None) -> Machine:
     )
 
 
-def _art_profile(options: Options) -> ArtProfile | None:
+def _art_profile(options: ReadOptions) -> ArtProfile | None:
     named = options.get("art_profile")
     if named is None:
         return None

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.cli import doctor_facts
-from npuscope.cli.doctor_facts import EXTRAS, REQUIRED, Package
+from npuscope import installed
 from npuscope.cli.main import main
+from npuscope.installed import EXTRAS, REQUIRED, Package
 from npuscope.version import __version__
 
 Capture = pytest.CaptureFixture[str]
@@ -33,7 +33,7 @@ def without(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
             raise PackageNotFoundError(name)
         return found
 
-    monkeypatch.setattr(doctor_facts, "version", lookup)
+    monkeypatch.setattr(installed, "version", lookup)
 
 
 def test_the_tables_are_those_of_the_project() -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npuscope
 from board.emulated.loads import GRAPHS, Net33, packaged
 from npuscope import api
 from npuscope.board.simulated import SimulatedBoard
 from npuscope.cli.main import main
+from npuscope.errors import UsageError
 from npuscope.profile.measure import random_inputs
 from npuscope.sim.run import execute
 
@@ -279,3 +281,12 @@ def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:
     assert usual.splitlines()[0] in log
     run(capsys, "nothing.bin", "--log", "failed.log", code=3)
     assert (folder / "failed.log").exists()
+
+
+def test_python_takes_the_same_image_and_options(image: Path, capsys: Capture) -> None:
+    result = json.loads(run(capsys, image, "--mode", "xip", "--json"))
+    found = npuscope.run(image, mode="xip")
+    assert found.total_ms == result["total_ms"]
+    assert repr(found) == f"<LoadAndRun network: {found.total_ms:.3f} ms, 1 inference>"
+    with pytest.raises(UsageError, match="--mode: unknown mode 'fast'"):
+        npuscope.run(image, mode="fast")

@@ -12,9 +12,10 @@ from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profile.model import Profile
 from npuscope.program.model import EpochKind, Program
-from npuscope.rules.finding import Finding, Fix, Severity, worst_first
+from npuscope.rules.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rules.fixes import Effect
 from npuscope.rules.registry import lint_graph
+from npuscope.shown import Rows, Shown
 
 _BEST = 3
 _LEAST_SHARE = 0.005  # of the time: smaller gains are no change that pays
@@ -42,8 +43,8 @@ class Built(Protocol):
     def program(self) -> Program: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     verdict: str
     profile: Profile
     changes: tuple[Change, ...]
@@ -53,6 +54,13 @@ class Explanation:
     @property
     def has_problems(self) -> bool:
         return any(finding.is_problem for finding in self.findings)
+
+    def told(self) -> str:
+        return self.verdict
+
+    def table(self) -> Rows:
+        """A row a finding."""
+        return Findings(self.findings).table()
 
 
 def explain(build: Built, profile: Profile, file_findings: Iterable[Finding] = ()) -> Explanation:

@@ -11,6 +11,7 @@ from npuscope.advice.compare.run import compare
 from npuscope.advice.gate_baseline import Baseline
 from npuscope.advice.gate_figures import Figures, Limit, figures, is_bytes
 from npuscope.rules.finding import Finding
+from npuscope.shown import Rows, Shown, counted
 
 # What must not get worse than it was; all of these are better when smaller.
 _HELD = (
@@ -46,8 +47,8 @@ class Check:
         return self.value <= self.limit + slack
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Gate(Shown):
     side: Side
     checks: tuple[Check, ...]
     figures: Figures
@@ -63,6 +64,23 @@ class Gate:
     @property
     def failed(self) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if not check.passed)
+
+    def told(self) -> str:
+        failed = sum(not check.passed for check in self.checks)
+        return f"{counted(len(self.checks), 'check')}, {failed} failed"
+
+    def table(self) -> Rows:
+        """A row a check."""
+        return [
+            {
+                "check": check.name,
+                "kind": check.kind,
+                "value": check.value,
+                "limit": check.limit,
+                "passed": check.passed,
+            }
+            for check in self.checks
+        ]
 
 
 def gate(

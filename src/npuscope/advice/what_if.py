@@ -13,10 +13,11 @@ from npuscope.machine.set_keys import Change, changes_of, with_overrides
 from npuscope.profile.model import Profile
 from npuscope.profile.retime import retimer
 from npuscope.profile.run import estimate
+from npuscope.shown import Shown
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+@dataclass(frozen=True, slots=True, repr=False)
+class WhatIf(Shown):
     """The same network before and after the machine changed.
 
     A vendor's program that had to be compiled again is not the baseline: both sides come from
@@ -38,6 +39,11 @@ class WhatIf:
     def mapping_changed(self) -> bool:
         return self.profile.program_hash != self.baseline.program_hash
 
+    def told(self) -> str:
+        before, after = self.baseline.total_ms, self.profile.total_ms
+        keys = ", ".join(change.key for change in self.changes)
+        return f"{keys}: {before:.3f} ms to {after:.3f} ms"
+
 
 def what_if(source: Source | Build, values: Mapping[str, object], options: Options) -> WhatIf:
     """Timing keys re-time what was built; a mapping key needs the model and compiles it again."""
@@ -58,7 +64,8 @@ def what_if(source: Source | Build, values: Mapping[str, object], options: Optio
 def _built(source: Source, values: Mapping[str, object], options: Options) -> Build:
     """Mistyped keys are found before the model is read; a vendor profile warns only once."""
     if not options.get("art_profile"):
-        machine_for({**options, "overrides": {**(options.get("overrides") or {}), **values}})
+        changed: Options = {**options, "overrides": {**(options.get("overrides") or {}), **values}}
+        machine_for(changed)
     return build(source, options)
 
 

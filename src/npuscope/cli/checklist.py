@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
 
 if TYPE_CHECKING:
@@ -16,16 +16,15 @@ SCHEMA = "npuscope/checklist/1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="DIR", help="a folder that a compiler wrote")
-    add_output(parser)
+    add_options(parser, "checklist")
 
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
-    from npuscope.loadable.checklist import make_checklist
+    from npuscope import api
     from npuscope.report.checklist_text import checklist_text
 
-    found = make_checklist(args.source)
+    found = api.checklist(args.source)
     deliver(args, checklist_text(found), _as_json(found))
     return 0
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from npuscope.cli.options import (
-    add_model,
-    add_output,
-    add_target,
+    add_options,
     api_options,
     overrides,
     parse_overrides,
@@ -17,45 +15,29 @@ from npuscope.cli.options import (
 )
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
+from npuscope.option_kinds import Kind
+from npuscope.option_rows import READING, TARGET
 
 if TYPE_CHECKING:
     from npuscope.building import Options
 
-RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:FILE of a board"
+_BUILDING = (*TARGET.options, *READING.options)
 _TEXTS = (
-    "generation",
-    "machine",
-    "machine_file",
-    "mpool",
-    "art_profile",
-    "input_data_type",
-    "output_data_type",
+    "generation",  # what is compared most
+    *(
+        o.name
+        for o in _BUILDING
+        if o.kind in (Kind.TEXT, Kind.FILE) and o.shell and o.name != "generation"
+    ),
 )
-_FLAGS = ("epoch_controller", "ec_single_epoch")
-_CLOCKS = ("mcu_mhz", "npu_mhz")
+_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
+_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
 _KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")
 _SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="A", help=RUN_HELP)
-    parser.add_argument(
-        "second", metavar="B", nargs="?", help="what to compare it with (default: A again)"
-    )
-    for side in ("a", "b"):
-        parser.add_argument(
-            f"--{side}",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help=f"an option of {side.upper()} alone: generation=2.2, set.clocks.npu_mhz=800",
-        )
-    parser.add_argument(
-        "--noise", metavar="SHARE", help="least noise of a measured row, e.g. 1%% (default 0)"
-    )
-    add_target(parser)
-    add_model(parser)
-    add_output(parser)
+    add_options(parser, "compare")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,11 +45,10 @@ def run(args: argparse.Namespace) -> int:
     for source in (args.first, second):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
-    from npuscope.advice.gate_figures import parse_share
     from npuscope.report.json_compare import compare_json
     from npuscope.report.text_compare import compare_text
 
-    noise = parse_share(args.noise, "--noise") if args.noise is not None else 0.0
+    noise = 0.0 if args.noise is None else args.noise
     a, b = (side_options(args, side) for side in ("a", "b"))
     with working(args, "comparing"):
         found = api.compare(args.first, second, a_options=a, b_options=b, noise=noise)

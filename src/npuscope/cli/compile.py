@@ -6,54 +6,46 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import add_options, api_options, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.cli.vendor_flags import add_vendor, check_vendor, vendor_overrides
+from npuscope.errors import UsageError
 from npuscope.text import safe_terminal
-from npuscope.whole_file import new_folder
 
 if TYPE_CHECKING:
     from npuscope.program.model import Program
 
+_TARGETS = ("stm32n6",)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="MODEL", help="a model: .tflite or QDQ .onnx")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the files")
-    parser.add_argument(
-        "--log-lowering", action="store_true", help="list the ways that rules refused, by epoch"
-    )
-    parser.add_argument(
-        "--relocatable",
-        action="store_true",
-        help="external pools relative, as `npuscope package` needs them",
-    )
-    add_target(parser)
-    add_model(parser)
-    add_vendor(parser)
-    add_output(parser)
+    add_options(parser, "compile")
 
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
-    check_vendor(args)
+    if args.target is not None and args.target not in _TARGETS:
+        raise UsageError(f"unknown target '{args.target}'", where="--target", hint="stm32n6")
     from npuscope import api
-    from npuscope.report.build_files import BuildNames
 
-    names = BuildNames(args.name or "network", args.csv_file or "", args.output_info_file or "")
     options = api_options(args)
-    options["overrides"] = {**vendor_overrides(args), **options["overrides"]}
     options["ec_single_epoch"] = args.ec_single_epoch
     options["relocatable"] = args.relocatable
     with working(args, "compiling"):
-        made = api.build(args.source, options)
-        program = made.program
-        with new_folder(args.output) as folder:
-            notes = api.write(made, folder.path, names)
-    notes = (*notes, *folder.kept)
+        made = api.compiled(
+            args.source,
+            args.output,
+            name=args.name,
+            csv_file=args.csv_file,
+            output_info_file=args.output_info_file,
+            max_ca_pipe=args.Omax_ca_pipe,
+            options=options,
+        )
+    program = made.program
+    notes = (*made.notes, *without_effect(args, "compile"))
     lines = [_answer(program, args.output), *(f"note     {safe_terminal(note)}" for note in notes)]
     if args.log_lowering:
         lines += _trail(program)
-    deliver(args, "\n".join(lines), _as_json(program, args.output, folder.files, notes))
+    deliver(args, "\n".join(lines), _as_json(program, args.output, made.files, notes))
     return 0
 
 

@@ -9,20 +9,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope.cli.doctor_facts import (
-    EXTRAS,
-    PROGRAMS,
-    REQUIRED,
-    Cache,
-    Extra,
-    Package,
-    Program,
-    cache,
-    find,
-    look,
-)
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
+from npuscope.installed import Cache, Extra, Installed, Package
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
@@ -31,47 +20,40 @@ _MIB = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_output(parser)
+    add_options(parser, "doctor")
 
 
 def run(args: argparse.Namespace) -> int:
-    required = look(REQUIRED)
-    extras = [(extra, look(extra.packages)) for extra in EXTRAS]
-    programs = [(program, find(program)) for program in PROGRAMS]
-    kept = cache()
-    text = "\n".join(_lines(required, extras, programs, kept))
-    deliver(args, text, _as_json(required, extras, programs, kept))
+    from npuscope import api
+
+    found = api.doctor()
+    deliver(args, "\n".join(_lines(found)), _as_json(found))
     return 0
 
 
-def _lines(
-    required: tuple[Package, ...],
-    extras: list[tuple[Extra, tuple[Package, ...]]],
-    programs: list[tuple[Program, str]],
-    kept: Cache,
-) -> Iterator[str]:
-    yield _verdict(required, extras)
+def _lines(found: Installed) -> Iterator[str]:
+    yield _verdict(found)
     yield f"python    {platform.python_version()}, {safe_terminal(sys.executable)}"
     yield f"system    {safe_terminal(platform.platform())}"
     yield "packages"
-    yield from (f"  {package.name:<16} {_state(package)}" for package in required)
+    yield from (f"  {package.name:<16} {_state(package)}" for package in found.required)
     yield "extras"
-    for extra, packages in extras:
+    for extra, packages in found.extras:
         yield from _extra_lines(extra, packages)
     yield "programs"
-    for program, path in programs:
+    for program, path in found.programs:
         yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
         yield from _wrapped(f"for {program.good_for}")
-    yield f"cache     {safe_terminal(str(kept.folder))}: {_amount(kept)}"
+    yield f"cache     {safe_terminal(str(found.kept.folder))}: {_amount(found.kept)}"
 
 
-def _verdict(required: tuple[Package, ...], extras: list[tuple[Extra, tuple[Package, ...]]]) -> str:
+def _verdict(found: Installed) -> str:
     """Whether the verbs work, and which groups of them need something more."""
-    lacking = [package for package in required if not package.is_fine]
+    lacking = [package for package in found.required if not package.is_fine]
     if lacking:
         names = " ".join(f"'{package.name}>={package.least}'" for package in lacking)
         return f"npuscope {__version__} is not ready: pip install {names}"
-    states = (f"{extra.name} {_complete(packages)}" for extra, packages in extras)
+    states = (f"{extra.name} {_complete(packages)}" for extra, packages in found.extras)
     return f"npuscope {__version__} is ready; extras: {', '.join(states)}"
 
 
@@ -105,28 +87,23 @@ def _amount(kept: Cache) -> str:
     return f"{kept.files} files, {kept.size_bytes / _MIB:.1f} MiB; it may be deleted at any time"
 
 
-def _as_json(
-    required: tuple[Package, ...],
-    extras: list[tuple[Extra, tuple[Package, ...]]],
-    programs: list[tuple[Program, str]],
-    kept: Cache,
-) -> dict[str, Any]:
+def _as_json(found: Installed) -> dict[str, Any]:
     return {
         "schema": "npuscope/doctor/1",
         "version": __version__,
-        "ready": all(package.is_fine for package in required),
+        "ready": found.ready,
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "system": platform.platform(),
-        "packages": [_package(package) for package in required],
-        "extras": [_extra(extra, packages) for extra, packages in extras],
+        "packages": [_package(package) for package in found.required],
+        "extras": [_extra(extra, packages) for extra, packages in found.extras],
         "programs": [
             {"name": program.names[0], "path": path or None, "for": program.good_for}
-            for program, path in programs
+            for program, path in found.programs
         ],
         "cache": {
-            "folder": str(kept.folder),
-            "files": kept.files,
-            "size_bytes": kept.size_bytes,
+            "folder": str(found.kept.folder),
+            "files": found.kept.files,
+            "size_bytes": found.kept.size_bytes,
         },
     }
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from npuscope.cli.html_report import HTML_HELP, write_explained
-from npuscope.cli.options import (
-    SOURCE_HELP,
-    add_model,
-    add_output,
-    add_target,
-    api_options,
-    clock_overrides,
-    parse_overrides,
-)
+from npuscope.cli.options import add_options, api_options, clock_overrides, parse_overrides
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
 
 if TYPE_CHECKING:
@@ -23,19 +14,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
-    parser.add_argument("--html", metavar="FILE", help=HTML_HELP)
-    parser.add_argument(
-        "--model", metavar="M", help="the model of a compiled program, for --set with mapping keys"
-    )
-    parser.add_argument(
-        "--sensitivity",
-        action="store_true",
-        help="which timing keys save most time when they are 10 %% better",
-    )
-    add_target(parser)
-    add_model(parser)
-    add_output(parser)
+    add_options(parser, "estimate")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.model)
     from npuscope import api
     from npuscope.report.json_report import estimate_json
+    from npuscope.report.result_files import write_explained
     from npuscope.report.text_estimate import estimate_text
     from npuscope.report.what_if import sensitivity_json, what_if_json
 
@@ -55,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             print_text(args, estimate_text(profile, changed, sensitive))
             return 0
         found = api.explain(args.source, **options)
-        write_explained(args, found)
+        write_explained(args.html, found)
     result = estimate_json(found.profile, found.findings)
     result |= what_if_json(changed) if changed else {}
     result |= sensitivity_json(sensitive) if sensitive is not None else {}

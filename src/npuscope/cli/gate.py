@@ -7,12 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuscope.cli.compare import RUN_HELP
-from npuscope.cli.findings_files import add_findings_files, write_findings
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import add_options, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
-from npuscope.whole_file import appear, as_file_error
+from npuscope.whole_file import appear
 
 if TYPE_CHECKING:
     from npuscope.advice.gate import Gate
@@ -22,31 +20,7 @@ _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help=RUN_HELP)
-    for name, word in (("max", "most"), ("min", "least")):
-        parser.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help=f"the {word} that a figure may be: total_ms=20, SW=0, internal_ram_bytes=2MiB",
-        )
-    parser.add_argument(
-        "--baseline", metavar="FILE", help="an earlier result or any source: nothing gets worse"
-    )
-    parser.add_argument(
-        "--tol", default="0", metavar="SHARE", help="how much worse it may get, e.g. 3%%"
-    )
-    parser.add_argument("--summary", metavar="FILE", help="append a Markdown table to FILE")
-    parser.add_argument(
-        "--github",
-        action="store_true",
-        help="errors as annotations on stdout, the table in the summary of the GitHub job",
-    )
-    add_target(parser)
-    add_model(parser)
-    add_findings_files(parser)
-    add_output(parser)
+    add_options(parser, "gate")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
             least=_table(args.min, "--min"),
             baseline=args.baseline,
             tolerance=args.tol,
-            with_findings=bool(args.sarif or args.junit),
+            sarif=args.sarif,
+            junit=args.junit,
             **api_options(args),
         )
-    write_findings(args, found.findings, found.side.profile.machine.generation)
     appear()  # first what can be refused: a summary that has grown stays so
     _write_summaries(args, found)
     deliver(args, gate_text(found), gate_json(found))
@@ -93,17 +67,12 @@ def _table(texts: list[str], where: str) -> dict[str, float | str]:
 
 
 def _write_summaries(args: argparse.Namespace, found: Gate) -> None:
+    from npuscope.api_runs import append
     from npuscope.report.markdown_gate import gate_markdown
 
     of_job = os.environ.get(_GITHUB_SUMMARY) if args.github else None
     for path in dict.fromkeys(path for path in (args.summary, of_job) if path):
-        _append(Path(path), gate_markdown(found))
-
-
-def _append(path: Path, text: str) -> None:
-    """Several gates of a job write one summary, so that it grows instead of being replaced."""
-    with as_file_error(path), path.open("ab", buffering=0) as file:
-        file.write(text.encode("utf-8"))  # in one piece, also beside another gate
+        append(Path(path), gate_markdown(found))
 
 
 def _annotate(found: Gate) -> None:

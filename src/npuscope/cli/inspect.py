@@ -6,15 +6,14 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
-from npuscope.errors import UsageError
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
+    from npuscope.api_files import Inspection
     from npuscope.loadable.compare import Difference
     from npuscope.loadable.fitting import Fitting
-    from npuscope.loadable.image import Image
     from npuscope.program.identify import Identity
 
 SCHEMA = "npuscope/inspect/1"
@@ -45,71 +44,36 @@ _NAMES = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="FILE_OR_FOLDER", help="any file or folder of the tools")
-    group = parser.add_argument_group("runtime-loadable images")
-    group.add_argument("--compare", metavar="FILE", help="what differs from another image")
-    group.add_argument(
-        "--firmware-map",
-        metavar="FILE",
-        help="does the image load on this firmware: a TOML or JSON file, or `stm32n6570-dk`",
-    )
-    add_output(parser)
+    add_options(parser, "inspect")
 
 
 def run(args: argparse.Namespace) -> int:
     for source in (args.source, args.compare, args.firmware_map):
         refuse_overwrite(args, source)
-    from npuscope.loadable.inspectors import INSPECTORS as IMAGES
-    from npuscope.manycore.inspectors import INSPECTORS as CONTAINERS
-    from npuscope.profile.inspectors import INSPECTORS
-    from npuscope.program.identify import identify
+    from npuscope import api
 
-    found = identify(args.source, {**INSPECTORS, **IMAGES, **CONTAINERS})
-    if found.kind == "loadable":
+    found = api.inspect(args.source, compare=args.compare, firmware_map=args.firmware_map)
+    if found.image is not None:
         _deliver_image(args, found)
-        return 0
-    for option in ("compare", "firmware_map"):
-        if getattr(args, option) is not None:
-            raise UsageError(
-                f"{safe_terminal(args.source)} is no runtime-loadable image",
-                where=f"--{option.replace('_', '-')}",
-                hint="give a NAME_rel.bin as `npuscope package` writes it",
-            )
-    deliver(args, _text(args.source, found, args.verbose), _as_json(found))
+    else:
+        deliver(args, _text(args.source, found.identity, args.verbose), _as_json(found.identity))
     return 0
 
 
-def _deliver_image(args: argparse.Namespace, found: Identity) -> None:
+def _deliver_image(args: argparse.Namespace, found: Inspection) -> None:
     """An image by itself, or the answer to the question that the options ask about it."""
-    from npuscope.loadable.image import read_image_file
     from npuscope.report.loadable_text import comparison_text, fitting_text, image_text
 
-    image = read_image_file(args.source)
+    assert found.image is not None
     texts: list[str] = []
-    result = _as_json(found)
-    if args.firmware_map is not None:
-        fitting = _fitting(image, args.firmware_map)
-        texts.append(fitting_text(args.source, fitting))
-        result["firmware"] = _fitting_json(fitting)
-    if args.compare is not None:
-        differences = _differences(image, args.compare)
-        texts.append(comparison_text(args.source, args.compare, differences))
-        result["compare"] = _differences_json(args.compare, differences)
-    deliver(args, "\n\n".join(texts or [image_text(args.source, image)]), result)
-
-
-def _fitting(image: Image, firmware: str) -> Fitting:
-    from npuscope.loadable.firmware_map import load_firmware_map
-    from npuscope.loadable.fitting import fit
-
-    return fit(image, load_firmware_map(firmware))
-
-
-def _differences(image: Image, other: str) -> tuple[Difference, ...]:
-    from npuscope.loadable.compare import compare_images
-    from npuscope.loadable.image import read_image_file
-
-    return compare_images(image, read_image_file(other))
+    result = _as_json(found.identity)
+    if found.fitting is not None:
+        texts.append(fitting_text(args.source, found.fitting))
+        result["firmware"] = _fitting_json(found.fitting)
+    if found.differences is not None:
+        texts.append(comparison_text(args.source, args.compare, found.differences))
+        result["compare"] = _differences_json(args.compare, found.differences)
+    deliver(args, "\n\n".join(texts or [image_text(args.source, found.image)]), result)
 
 
 def _fitting_json(fitting: Fitting) -> dict[str, Any]:

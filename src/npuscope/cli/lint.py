@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from npuscope.cli.findings_files import add_findings_files, write_findings
-from npuscope.cli.options import add_model, add_output, add_target, api_options
+from npuscope.cli.options import add_options, looked_at
 from npuscope.cli.output import deliver, refuse_overwrite, working
 
 _FOUND = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="MODEL", help="a model: .tflite or .onnx")
-    add_target(parser)
-    add_model(parser)
-    add_findings_files(parser)
-    add_output(parser)
+    add_options(parser, "lint")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,9 +23,8 @@ def run(args: argparse.Namespace) -> int:
     from npuscope.report.text_explain import lint_text
 
     with working(args, "looking"):
-        findings = api.lint(args.source, **api_options(args))
+        findings = api.lint(args.source, sarif=args.sarif, junit=args.junit, **looked_at(args))
     name, generation = Path(args.source).name, args.generation or DEFAULT_GENERATION
-    write_findings(args, findings, generation)
     text = lint_text(name, findings, generation, every=args.verbose)
     deliver(args, text, lint_json(name, findings, generation))
     return _FOUND if any(finding.is_problem for finding in findings) else 0

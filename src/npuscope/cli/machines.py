@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
 
 if TYPE_CHECKING:
@@ -14,27 +14,20 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keys",
-        nargs="?",
-        const="",
-        metavar="TEXT",
-        help="all keys for --set with value, mark (timing or mapping) and source; "
-        "with TEXT only those with it in their name or mark",
-    )
-    add_output(parser)
+    add_options(parser, "machines")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.keys is not None:
         return _list_keys(args)
-    from npuscope.machine.load import known_machines, load_machine, packaged, read_table
+    from npuscope import api
+    from npuscope.machine.load import packaged, read_table
 
     machines = []
-    for name in known_machines():
-        generations = read_table(packaged(name))["generations"]
+    for machine in api.machines():
+        generations = read_table(packaged(machine.name))["generations"]
         titles = {key: str(table["title"]) for key, table in generations.items()}
-        machines.append((load_machine(name), titles))
+        machines.append((machine, titles))
     text = "\n\n".join(_text(machine, titles) for machine, titles in machines)
     result = {
         "schema": "npuscope/machines/1",

@@ -15,37 +15,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn, TextIO
 
+from npuscope import options
 from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
 from npuscope.text import safe_lines
 from npuscope.version import __version__
 
 # Verb -> its line in --help; the verb's module in this package has the same name.
-VERBS = {
-    "demo": "the main job on a built-in network: compile, simulate, profile",
-    "estimate": "does a model fit and how fast is it: one screen, no files",
-    "compile": "a model to the program that the device executes",
-    "profile": "run a model on a device and report every epoch",
-    "board": "serve a virtual board to anybody's client",
-    "export": "what layers cost, for Model Explorer and Netron",
-    "explain": "why it is slow or off the NPU, and what to change",
-    "lint": "risks that the model file alone shows",
-    "fix": "edits of the model that help: applied, compiled again, timed, measured",
-    "compare": "two runs by source op: what moved, and where the milliseconds went",
-    "gate": "limits on time, memory and epochs, with an exit code",
-    "validate": "the NPU's arithmetic against the reference",
-    "inspect": "say what a file or folder is and what is in it",
-    "checklist": "what a build needs on the board: files, memories, caches",
-    "package": "a compiled network to an image that a firmware loads at run time",
-    "run": "load an image on a board (emulated by default) and run it",
-    "manycore": "compile for a many-core accelerator, and run it",
-    "opstats": "stats buffers of a many-core accelerator as summaries and traces",
-    "disasm": "epoch-controller blobs to text",
-    "asm": "text to an epoch-controller blob",
-    "sweep": "many models, machines and options: one row a run, resumable",
-    "machines": "the machines and compiler generations that are known",
-    "rules": "the rules that explain and lint check",
-    "doctor": "what is installed, and what each missing part would give",
-}
+VERBS = {name: row.line for name, row in options.VERBS.items() if " " not in name}
 # Files that nobody writes JSON to.
 _SOURCES = (
     ".tflite",
@@ -165,7 +141,9 @@ def _run(argv: list[str]) -> int:
     if verb is not None and verb not in VERBS:
         raise _unknown_verb(verb)
     parser, module = build_parser(verb)
-    args = parser.parse_args(_json_before_source(argv))
+    args, unknown = parser.parse_known_args(_json_before_source(argv))
+    if unknown:
+        raise options.wrong_words(verb or "", unknown)
     if module is None:
         parser.print_help(sys.stderr)
         return UsageError.exit_code

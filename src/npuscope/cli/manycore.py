@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-ACTIONS = {
-    "compile": "a network to a program for many cores, with its stats layout",
-    "run": "run a compiled program on the simulated device and collect its stats",
-}
+from npuscope.options import VERBS
+
+ACTIONS = {name: VERBS[f"manycore {name}"].line for name in ("compile", "run")}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

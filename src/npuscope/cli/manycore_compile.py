@@ -8,158 +8,43 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_output, parse_overrides, parse_shapes
+from npuscope.cli.options import add_options, parse_overrides, parse_shapes
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import FileError, OutputError
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.manycore.compiler.options import CompileOptions
     from npuscope.manycore.machine import CoreMachine
     from npuscope.manycore.program import CoreProgram
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-model",
-        "--model",
-        required=True,
-        metavar="FILE",
-        help="a network, float or int8: .onnx or .tflite",
-    )
-    parser.add_argument(
-        "-aic-binary-dir",
-        "--binary-dir",
-        "-o",
-        required=True,
-        metavar="DIR",
-        help="folder for programqpc.bin",
-    )
-    _add_stats(parser.add_argument_group("stats"))
-    _add_machine(parser.add_argument_group("machine"))
-    add_output(parser)
-
-
-def _add_stats(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-stats-level",
-        "--stats-level",
-        type=int,
-        default=40,
-        metavar="LEVEL",
-        help="what is collected: 40 (default) threads, 50 ports, 70 ops, 100 counters by op",
-    )
-    group.add_argument(
-        "-stats-batchsize",
-        "--stats-batchsize",
-        type=int,
-        default=1,
-        metavar="N",
-        help="inferences in one run of the network (1)",
-    )
-    group.add_argument(
-        "-ddr-stats", "--ddr-stats", action="store_true", help="DDR traffic by core; level >= 40"
-    )
-    group.add_argument(
-        "-aic-pmu-recipe",
-        "--pmu-recipe",
-        metavar="NAME",
-        help="counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
-    )
-    group.add_argument(
-        "-aic-pmu-events",
-        "--pmu-events",
-        metavar="HEX,...",
-        help="counters by number, up to 8, such as 3F,70,200",
-    )
-    group.add_argument(
-        "-aic-perf-warnings",
-        "--perf-warnings",
-        action="store_true",
-        help="what makes the program slower than it need be",
-    )
-    group.add_argument(
-        "-aic-perf-metrics",
-        "--perf-metrics",
-        action="store_true",
-        help="traffic, VTCM, barriers and MACs by core",
-    )
-
-
-def _add_machine(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-aic-num-cores",
-        "--aic-num-cores",
-        "--cores",
-        type=int,
-        metavar="N",
-        help="cores of a device (all that have work)",
-    )
-    group.add_argument(
-        "--devices", type=int, default=1, metavar="N", help="devices that share the network (1)"
-    )
-    group.add_argument("--machine", default="cloudai100", metavar="NAME", help="(cloudai100)")
-    group.add_argument("--machine-file", metavar="FILE", help="a machine of your own (TOML)")
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
-    )
-    group.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=1,128",
-        help="pin an input whose size the file leaves open",
-    )
+    add_options(parser, "manycore compile")
 
 
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.model)
-    from npuscope.files.load import load_model
-    from npuscope.manycore.compiler.pipeline import compile_graph
-    from npuscope.manycore.machine import load_core_machine
+    from npuscope import api
 
-    options = _options(args)
-    what_if = parse_overrides(args.set)
-    machine = load_core_machine(args.machine, overrides=what_if, machine_file=args.machine_file)
-    options.check(machine)
     with working(args, "compiling"):
-        graph = load_model(args.model, parse_shapes(args.shape))
-        program = compile_graph(graph, machine, options)
-        path = _write(Path(args.binary_dir), program)
-    lines = _lines(args, program, machine, path)
-    deliver(args, "\n".join(lines), _as_json(program, machine, path))
+        made = api.manycore_compile(
+            args.model,
+            args.binary_dir,
+            stats_level=args.stats_level,
+            stats_batchsize=args.stats_batchsize,
+            ddr_stats=args.ddr_stats,
+            pmu_recipe=args.pmu_recipe,
+            pmu_events=args.pmu_events,
+            cores=args.aic_num_cores,
+            devices=args.devices,
+            machine=args.machine,
+            machine_file=args.machine_file,
+            overrides=parse_overrides(args.set),
+            shapes=parse_shapes(args.shape),
+        )
+    assert made.file is not None
+    lines = _lines(args, made.program, made.machine, made.file)
+    deliver(args, "\n".join(lines), _as_json(made.program, made.machine, made.file))
     return 0
-
-
-def _options(args: argparse.Namespace) -> CompileOptions:
-    from npuscope.manycore.compiler.options import CompileOptions, pmu_of
-
-    return CompileOptions(
-        cores=args.aic_num_cores,
-        devices=args.devices,
-        stats_level=args.stats_level,
-        stats_batch=args.stats_batchsize,
-        ddr_stats=args.ddr_stats,
-        pmu=pmu_of(args.pmu_recipe, args.pmu_events),
-    )
-
-
-def _write(folder: Path, program: CoreProgram) -> Path:
-    from npuscope.manycore.container import FILE_NAME, write_program
-    from npuscope.whole_file import write_files
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise FileError("is a file, expected a folder", where=str(folder)) from None
-    except OSError as error:
-        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
-    write_files(folder, {FILE_NAME: write_program(program)})
-    return folder / FILE_NAME
 
 
 def _lines(

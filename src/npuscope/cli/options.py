@@ -1,4 +1,4 @@
-"""Options that verbs share, and what they mean for the API."""
+"""The table of options as argparse sees it, and what a command line means for the API."""
 
 from __future__ import annotations
 
@@ -6,109 +6,139 @@ import argparse
 import re
 import tomllib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
+from npuscope.option_kinds import Argument, Effect, Group, Kind, Option
+from npuscope.option_rows import NOT_MODELLED
+from npuscope.options import VERBS
+from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.api import Options
+    from npuscope.building import Options, ReadOptions
 
-SOURCE_HELP = (
-    "a model (.tflite, QDQ .onnx), or what a compiler made: folder, network.c, c_info.json"
-)
 _SIZE = re.compile(r"[0-9]{1,18}")
-_DATA_TYPES = ("float32", "int8", "uint8")
+_NOT_NEEDED = "not needed"
+_BOOLEANS = {"true": True, "false": False}
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """How a verb speaks: on every verb."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="print the result as JSON and nothing else, or write it to FILE",
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="the answer in one line")
-    group.add_argument("-v", "--verbose", action="store_true", help="details and tracebacks")
+def add_options(parser: argparse.ArgumentParser, verb: str) -> None:
+    """All that the table has for a verb."""
+    row = VERBS[verb]
+    if row.usage:
+        parser.usage = row.usage
+    for argument in row.arguments:
+        _add_argument(parser, argument)
+    for group in row.groups:
+        _add_group(parser, group)
 
 
-def add_target(parser: argparse.ArgumentParser) -> None:
-    """Which machine, and which what-if."""
-    group = parser.add_argument_group("machine")
-    group.add_argument("--machine", default="stm32n6", metavar="NAME", help="see `machines`")
-    group.add_argument("--machine-file", metavar="FILE", help="a machine of your own (TOML)")
-    group.add_argument(
-        "--generation", metavar="NAME", help="compiler generation (default 4.0, or the program's)"
-    )
-    group.add_argument(
-        "--epoch-controller",
-        action=argparse.BooleanOptionalAction,
-        help="epochs are started by the NPU's own controller (default) or by the CPU",
-    )
-    group.add_argument(
-        "--art-profile",
-        "--st-neural-art",
-        metavar="NAME@FILE",
-        help="pools and compiler options from a profile of the vendor's neural_art.json",
-    )
-    group.add_argument(
-        "-O", "--optimization", type=int, choices=range(4), metavar="LEVEL", help="0 to 3"
-    )
-    group.add_argument("--mcu-mhz", type=float, metavar="MHZ", help="CPU clock")
-    group.add_argument("--npu-mhz", type=float, metavar="MHZ", help="NPU clock")
-    group.add_argument(
-        "--enable-epoch-controller",
-        dest="epoch_controller",
-        action="store_const",
-        const=True,
-        help="the vendor's name of --epoch-controller",
-    )
-    group.add_argument(
-        "--mpool", "--load-mpool", metavar="FILE", help="memory pools from a vendor .mpool file"
-    )
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
-    )
+def _add_argument(parser: argparse.ArgumentParser, argument: Argument) -> None:
+    more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
+    if argument.choices:
+        more["choices"] = argument.choices
+    else:
+        more["metavar"] = argument.value
+    parser.add_argument(argument.dest or argument.name, help=_help(argument.means), **more)
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """How the model file is read."""
-    group = parser.add_argument_group("model")
-    for side in ("input", "output"):
-        group.add_argument(
-            f"--{side}-data-type", choices=_DATA_TYPES, help=f"element type at the {side}s"
-        )
-    group.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=1,224,224,3",
-        help="pin an input whose size the file leaves open",
-    )
+def _add_group(parser: argparse.ArgumentParser, group: Group) -> None:
+    where: Any = parser
+    if group.title:
+        where = parser.add_argument_group(group.title, group.about or None)
+    one = where.add_mutually_exclusive_group(required=group.needs_one) if group.exclusive else None
+    for option in group.options:
+        if option.shell:
+            _add(one if option.name in group.exclusive else where, option)
+
+
+def _add(where: Any, option: Option) -> None:
+    if option.kind is Kind.SWITCH:
+        _add_switch(where, option)
+        return
+    where.add_argument(*option.spellings, help=_help(option.means), **_how(option))
+
+
+def _add_switch(where: Any, option: Option) -> None:
+    own, theirs = option.spellings[0], option.spellings[1:]
+    where.add_argument(own, action=argparse.BooleanOptionalAction, help=_help(option.means))
+    help = f"the vendor's name of {own}"
+    for spelling in theirs:
+        where.add_argument(spelling, dest=option.name, action="store_const", const=True, help=help)
+
+
+def _how(option: Option) -> dict[str, Any]:
+    if option.effect is Effect.REFUSED:
+        return {"action": _Refuse, "nargs": 0}
+    if option.kind is Kind.FLAG:
+        return {"action": "store_true"}
+    how: dict[str, Any] = {"metavar": option.value} if option.value else {}
+    if option.kind is Kind.LIST:
+        return {**how, "action": "append", "default": []}
+    types = {Kind.WHOLE: int, Kind.REAL: float, Kind.BOOLEAN: _boolean}
+    if option.kind in types:
+        how["type"] = types[option.kind]
+    if option.const is not None:
+        how |= {"nargs": "?", "const": option.const}
+    if option.choices:
+        how["choices"] = option.choices
+    if option.required:
+        how["required"] = True
+    return how if option.default is None else {**how, "default": option.default}
+
+
+def _help(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise argparse.ArgumentTypeError(f"expected true or false, found '{safe_terminal(text)}'")
+    return _BOOLEANS[text.lower()]
+
+
+class _Refuse(argparse.Action):
+    def __call__(
+        self, parser: object, namespace: object, values: object, option: object = ""
+    ) -> None:
+        name = str(option)
+        raise UsageError(f"{name} cannot be followed: {NOT_MODELLED[name]}", where=name)
+
+
+def without_effect(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
+    """What to say of the vendor's options that were given and change nothing here."""
+    idle = [option for option in VERBS[verb].options if option.effect is Effect.NONE]
+    given = [option for option in idle if getattr(args, option.dest)]
+    reasons = [f"{o.spellings[0]} is {o.means}" for o in given if o.means.startswith(_NOT_NEEDED)]
+    others = [o.spellings[0] for o in given if not o.means.startswith(_NOT_NEEDED)]
+    return (*reasons, *([f"without effect here: {', '.join(others)}"] if others else []))
 
 
 def api_options(args: argparse.Namespace) -> Options:
-    """The command line as keyword arguments of the API."""
-    return {
+    """The command line as keyword arguments of the API; what a verb does not take is left out."""
+    found = cast("Options", looked_at(args))
+    if "optimization" in vars(args):
+        found["optimization"] = args.optimization
+    return found
+
+
+def looked_at(args: argparse.Namespace) -> ReadOptions:
+    """Those of verbs that compile nothing."""
+    found: ReadOptions = {
         "machine": args.machine,
         "machine_file": args.machine_file,
         "generation": args.generation,
         "epoch_controller": args.epoch_controller,
-        "optimization": args.optimization,
         "art_profile": args.art_profile,
         "overrides": overrides(args),
         "mpool": args.mpool,
-        "shapes": parse_shapes(args.shape),
         "input_data_type": args.input_data_type,
         "output_data_type": args.output_data_type,
     }
+    if "shape" in vars(args):
+        found["shapes"] = parse_shapes(args.shape)
+    return found
 
 
 def overrides(args: argparse.Namespace) -> dict[str, object]:

@@ -6,16 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.cli.options import add_options, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.cli.vendor_output import add_vendor_output, logged
+from npuscope.cli.vendor_output import logged
 from npuscope.errors import UsageError
-from npuscope.loadable.options import (
-    CPUS,
-    DEFAULT_CPU,
-    DEFAULT_TOOLCHAIN,
-    TOOLCHAINS,
-    PackageOptions,
-)
+from npuscope.loadable.options import PackageOptions
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -23,33 +18,11 @@ if TYPE_CHECKING:
 
 SCHEMA = "npuscope/package/1"
 _DEFAULT_INPUT = "st_ai_output"
-_DEFAULT_LOG = "package.log"
-_PACK_DIR = "--pack-dir is not needed: npuscope brings the runtime, the kernels and the compiler"
 _BRIEF, _FULL = 0, 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", nargs="?", metavar="DIR", help="folder of a compiled network")
-    parser.add_argument(
-        "-i", "--input", metavar="DIR", help=f"the same, or its network.c ({_DEFAULT_INPUT})"
-    )
-    parser.add_argument("-o", "--output", default="build", metavar="DIR", help="folder (build)")
-    parser.add_argument("-n", "--name", default="", help="name of the files (that of network.c)")
-    parser.add_argument("--cpu", choices=CPUS, default=DEFAULT_CPU, help="processor of the board")
-    parser.add_argument(
-        "--toolchain", choices=TOOLCHAINS, default=DEFAULT_TOOLCHAIN, help="compiler of the code"
-    )
-    parser.add_argument("--split", action="store_true", help="parameters in a file of their own")
-    parser.add_argument(
-        "--no-secure", action="store_true", help="the image runs in the non-secure world"
-    )
-    parser.add_argument("--gen-c-file", action="store_true", help="the image as a C array too")
-    parser.add_argument("--parse-only", action="store_true", help="read and check, build nothing")
-    parser.add_argument(
-        "--no-clean", action="store_true", help="keep the files in between in NAME_build"
-    )
-    parser.add_argument("--pack-dir", metavar="DIR", help="accepted, not needed")
-    add_vendor_output(parser, _DEFAULT_LOG)
+    add_options(parser, "package")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,16 +90,12 @@ def _parsed(source: Path, options: PackageOptions) -> tuple[list[str], dict[str,
 def _packaged(
     args: argparse.Namespace, source: Path, options: PackageOptions
 ) -> tuple[list[str], dict[str, Any]]:
-    from npuscope.loadable.build import package
-    from npuscope.whole_file import write_files
+    from npuscope import api
 
     with working(args, "compiling"):
-        made = package(source, options)
-        folder = Path(args.output)
-        paths = write_files(folder, made.files)
-        if args.no_clean:
-            write_files(folder / f"{made.name}_build", made.intermediate)
-    notes = (*([_PACK_DIR] if args.pack_dir else []), *made.notes)
+        made = api.package(source, args.output, options, no_clean=args.no_clean)
+    paths = tuple(Path(args.output) / name for name in made.files)
+    notes = (*without_effect(args, "package"), *made.notes)
     lines = _lines(made, paths, notes, args.verbosity)
     return lines, _as_json(made, paths, options, notes)
 

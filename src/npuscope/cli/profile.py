@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuscope.cli.html_report import HTML_HELP, write_explained, write_measured
-from npuscope.cli.options import SOURCE_HELP, add_model, add_output, add_target, api_options
+from npuscope.cli.options import add_options, api_options
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working, write_file
 from npuscope.errors import UsageError
 
@@ -20,55 +18,7 @@ _MOST_EPOCHS = 100_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", nargs="?", help=SOURCE_HELP)
-    parser.add_argument(
-        "--batch", type=int, metavar="N", help="samples of every counter (default 1; log: all)"
-    )
-    parser.add_argument(
-        "--full", action="store_true", help="every field of every epoch instead of one line"
-    )
-    parser.add_argument("--epochs", metavar="LIST", help="only these, e.g. 3,7-12")
-    parser.add_argument("--csv", metavar="FILE", help="write a table with a row an epoch")
-    parser.add_argument("--html", metavar="FILE", help=HTML_HELP)
-    parser.add_argument("--trace", metavar="FILE", help="write a timeline for ui.perfetto.dev")
-    parser.add_argument("--chrome", metavar="FILE", help="write it as Chrome trace events (JSON)")
-    parser.add_argument(
-        "--save", metavar="FILE", help="keep the profile, to report or export it later"
-    )
-    _add_device(parser)
-    add_target(parser)
-    add_model(parser)
-    add_output(parser)
-
-
-def _add_device(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("device")
-    group.add_argument(
-        "--connect",
-        default="simulated",
-        metavar="DESC",
-        help="simulated (default), serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE",
-    )
-    group.add_argument("-n", "--name", default="", help="which network, if the device has several")
-    group.add_argument(
-        "-c", "--cfile", metavar="FILE", help="the build that runs there: network.c or its folder"
-    )
-    group.add_argument(
-        "--vendor-plan",
-        action="store_true",
-        help="count in the passes of the vendor's profiler instead of the fewest",
-    )
-    group.add_argument(
-        "--vendor-figures",
-        action="store_true",
-        help="report in the vendor's layout and with its means",
-    )
-    group.add_argument(
-        "--ec-single-epoch",
-        action="store_true",
-        help="one blob an epoch: what the epoch controller adds shows up by epoch",
-    )
-    group.add_argument("--log", metavar="FILE", help="keep every counter, for --connect log:FILE")
+    add_options(parser, "profile")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_device(args, source, epochs)
     from npuscope import api
     from npuscope.report.json_report import profile_json
+    from npuscope.report.result_files import write_explained
     from npuscope.report.text_profile import profile_text
 
     batch = args.batch or 1
@@ -94,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             print_text(args, text)
             return 0
         found = api.explain(source, batch=batch, **api_options(args))
-        write_explained(args, found)
+        write_explained(args.html, found)
     _write_files(args, found.profile, found.build.program if found.build else None)
     text = profile_text(found.profile, full=args.full, epochs=epochs)
     deliver(args, text, profile_json(found.profile, found.findings))
@@ -121,6 +72,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
     from npuscope import api
     from npuscope.report.counter_log import counter_log_text
     from npuscope.report.json_report import profile_json
+    from npuscope.report.result_files import write_measured
     from npuscope.report.text_profile import profile_text
     from npuscope.report.vendor_figures import measured_vendor_report
     from npuscope.report.vendor_text import vendor_report_text
@@ -137,7 +89,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
             **options,
         )
     _write_files(args, measured.profile, measured.program)
-    write_measured(args, measured)
+    write_measured(args.html, measured)
     if args.log:
         write_file(args.log, counter_log_text(measured))
     if args.vendor_figures:
@@ -152,39 +104,22 @@ def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | N
     """Nothing runs: the report of a run that was kept."""
     from npuscope.profile.saved import read_profile
     from npuscope.report.json_report import profile_json
+    from npuscope.report.result_files import write_page
     from npuscope.report.text_profile import profile_text
 
     profile = read_profile(source)
     _write_files(args, profile, None)
-    if args.html:
-        from npuscope.report.html.data import profile_page
-
-        write_file(args.html, profile_page(profile))
+    write_page(args.html, profile)
     deliver(args, profile_text(profile, full=args.full, epochs=epochs), profile_json(profile))
     return 0
 
 
 def _write_files(args: argparse.Namespace, profile: Profile, program: Program | None) -> None:
-    if args.csv:
-        from npuscope.report.profile_csv import profile_csv_text
+    from npuscope.report.result_files import write_profile
 
-        write_file(args.csv, profile_csv_text(profile))
-    if args.save:
-        from npuscope.profile.saved import profile_to_json
-
-        write_file(args.save, profile_to_json(profile).decode())
-    if args.trace or args.chrome:
-        _write_traces(args, profile, program)
-
-
-def _write_traces(args: argparse.Namespace, profile: Profile, program: Program | None) -> None:
-    from npuscope.report.opstats_files import write_trace
-    from npuscope.report.profile_trace import trace_of_profile
-
-    model = trace_of_profile(profile, program)
-    for path, ending in ((args.trace, "perfetto-trace"), (args.chrome, "trace.json")):
-        if path:
-            write_trace(Path(path), ending, model)
+    write_profile(
+        profile, program, csv=args.csv, save=args.save, trace=args.trace, chrome=args.chrome
+    )
 
 
 def epoch_numbers(text: str | None) -> frozenset[int] | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import textwrap
 from typing import TYPE_CHECKING
 
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
-from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
     from npuscope.rules.registry import Rule
@@ -18,28 +16,17 @@ _WIDTH = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="ID", nargs="?", help="one rule, with cause and fixes")
-    add_output(parser)
+    add_options(parser, "rules")
 
 
 def run(args: argparse.Namespace) -> int:
-    from npuscope.advice.advise import catalogue
+    from npuscope import api
     from npuscope.report.json_findings import rules_json
 
-    known = catalogue()
-    chosen = list(known.values()) if args.rule is None else [_find(args.rule, known)]
+    chosen = list(api.rules(args.rule))
     text = _table(chosen) if args.rule is None else _page(chosen[0])
     deliver(args, text, rules_json(chosen))
     return 0
-
-
-def _find(name: str, known: dict[str, Rule]) -> Rule:
-    info = known.get(name.upper())
-    if info is None:
-        near = difflib.get_close_matches(name.upper(), known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
-        raise UsageError(f"unknown rule '{name}'", hint=hint)
-    return info
 
 
 def _table(rules: list[Rule]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from npuscope.cli.options import add_output
+from npuscope.cli.options import add_options
 from npuscope.errors import UsageError
 
 _REPORT = "report"
@@ -26,54 +26,7 @@ _OF_RUNS = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = (
-        "npuscope sweep [options] SPEC.toml\n       npuscope sweep report [options] STORE"
-    )
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="SPEC.toml | report STORE",
-        help="the sweep file with the runs to do, or `report` and the store that they left",
-    )
-    _add_runs(parser.add_argument_group("runs"))
-    _add_cluster(parser.add_argument_group("dask cluster"))
-    _add_report(parser.add_argument_group("report"))
-    add_output(parser)
-
-
-def _add_runs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-o", "--output", metavar="STORE", help="the store (default: SPEC.jsonl beside SPEC.toml)"
-    )
-    group.add_argument("--jobs", type=int, metavar="N", help="processes (default: the cores)")
-    group.add_argument(
-        "--timeout", type=float, metavar="S", help="a run that takes longer than S seconds fails"
-    )
-    group.add_argument(
-        "--retry-failed", action="store_true", help="do failed runs of the store again"
-    )
-    group.add_argument("--yes", action="store_true", help="do more than 10,000 runs")
-
-
-def _add_cluster(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--scheduler", metavar="ADDRESS", help="tcp://HOST:PORT or tls://HOST:PORT of a scheduler"
-    )
-    group.add_argument(
-        "--local-cluster", type=int, metavar="N", help="a cluster of N workers on this computer"
-    )
-    group.add_argument("--tls-ca", metavar="FILE", help="certificate authority of tls://")
-    group.add_argument("--tls-cert", metavar="FILE", help="our certificate for tls://")
-    group.add_argument("--tls-key", metavar="FILE", help="the key of our certificate")
-    group.add_argument(
-        "--dashboard", action="store_true", help="dask's pages about --local-cluster, on loopback"
-    )
-
-
-def _add_report(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--html", metavar="FILE", help="tables and plots as one offline HTML file")
-    group.add_argument("--csv", metavar="FILE", help="one line a run")
-    group.add_argument("--parquet", metavar="FILE", help="the same with types (needs pyarrow)")
+    add_options(parser, "sweep")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,15 +18,14 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.advice.sweep.drive import Tally, Watch
-    from npuscope.advice.sweep.options import SweepOptions, Tls
 
 log = logging.getLogger(__name__)
 _LINE_EVERY_S = 5.0
 
 
 def run(args: argparse.Namespace, spec: str) -> int:
-    from npuscope.advice.sweep.drive import default_store, sweep
-    from npuscope.cli.sweep_report import check_files, write_reports
+    from npuscope import api
+    from npuscope.advice.sweep.drive import default_store
     from npuscope.report.sweep_table import sweep_json
     from npuscope.report.sweep_text import sweep_text
 
@@ -35,38 +34,27 @@ def run(args: argparse.Namespace, spec: str) -> int:
         refuse_overwrite(args, source)
     if store.resolve() == Path(spec).resolve():
         raise UsageError("this is the file to read", where=f"-o {args.output or store}")
-    check_files(args)
     with _watch(args) as watch:
-        found = sweep(spec, store, _options(args), watch)
-    write_reports(args, found.rows, found.store)
+        found = api.sweep(
+            spec,
+            store,
+            watch=watch,
+            jobs=args.jobs,
+            timeout=args.timeout,
+            retry_failed=args.retry_failed,
+            yes=args.yes,
+            scheduler=args.scheduler,
+            local_cluster=args.local_cluster,
+            tls_ca=args.tls_ca,
+            tls_cert=args.tls_cert,
+            tls_key=args.tls_key,
+            dashboard=args.dashboard,
+            html=args.html,
+            csv=args.csv,
+            parquet=args.parquet,
+        )
     deliver(args, sweep_text(found), sweep_json(found.rows, found.store) | {"new": found.new})
     return 0
-
-
-def _options(args: argparse.Namespace) -> SweepOptions:
-    from npuscope.advice.sweep.options import SweepOptions
-
-    return SweepOptions(
-        jobs=args.jobs,
-        scheduler=args.scheduler,
-        local_cluster=args.local_cluster,
-        tls=_tls(args),
-        dashboard=args.dashboard,
-        timeout_s=args.timeout,
-        retry_failed=args.retry_failed,
-        yes=args.yes,
-    )
-
-
-def _tls(args: argparse.Namespace) -> Tls | None:
-    from npuscope.advice.sweep.options import Tls
-
-    files = (args.tls_ca, args.tls_cert, args.tls_key)
-    if not any(files):
-        return None
-    if not all(files):
-        raise UsageError("--tls-ca, --tls-cert and --tls-key go together")
-    return Tls(*files)
 
 
 @contextlib.contextmanager

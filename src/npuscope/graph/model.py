@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from npuscope.errors import InternalError
+from npuscope.shown import Rows, Shown, counted
 
 
 class Activation(Enum):
@@ -170,8 +171,11 @@ class Op:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-class Graph:
-    """Ops in execution order, their tensors, and the graph's inputs and outputs."""
+class Graph(Shown):
+    """Ops in execution order, their tensors, and the graph's inputs and outputs.
+
+    It has no file of its own: the model that it was read from is one.
+    """
 
     def __init__(
         self,
@@ -190,6 +194,24 @@ class Graph:
         self.outputs: tuple[str, ...] = tuple(outputs)
         self.numerics = numerics
         self.notes: list[str] = list(notes)
+
+    def told(self) -> str:
+        return (
+            f"{self.name}: {counted(len(self.ops), 'op')}, {counted(len(self.tensors), 'tensor')}"
+        )
+
+    def table(self) -> Rows:
+        """A row an op."""
+        return [
+            {
+                "op": op.name,
+                "kind": op.kind,
+                "inputs": list(op.inputs),
+                "outputs": list(op.outputs),
+                "shape": list(self.output_tensor(op).shape),
+            }
+            for op in self.ops
+        ]
 
     def tensor(self, name: str) -> Tensor:
         return self.tensors[name]

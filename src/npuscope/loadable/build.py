@@ -28,6 +28,7 @@ from npuscope.loadable.toolchain_library import runtime_library
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
 from npuscope.program.units import Arith
+from npuscope.shown import Shown
 from npuscope.whole_file import work_folder
 
 _LOG = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ _LOG = logging.getLogger(__name__)
 _NOT_SECURE = ("-DNPU_BASE=0x480E0000u",)
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+@dataclass(frozen=True, slots=True, repr=False)
+class Package(Shown):
     """An image and everything told about it; `files` are the results by name.
 
     `obstacle` says why the code cannot be executed in place, and is empty where it can.
@@ -50,6 +51,10 @@ class Package:
     toolchain: str
     obstacle: str = ""
     notes: tuple[str, ...] = ()
+
+    def told(self) -> str:
+        files = ", ".join(f"{name} ({len(data):,} bytes)" for name, data in self.files.items())
+        return f"{self.name}: {files}"
 
 
 def parse(source: Path, options: PackageOptions) -> tuple[Network, PoolPlan]:

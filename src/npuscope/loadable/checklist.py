@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
@@ -14,6 +14,7 @@ from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import dialect
 from npuscope.program.sources import read_program
+from npuscope.shown import Rows, Shown
 
 CACHE_LINE_BYTES = 32  # of the CPU's data cache
 _BLOB_ALIGN_BYTES = 8
@@ -58,8 +59,8 @@ class CacheWork:
         return not (self.address % CACHE_LINE_BYTES or self.size_bytes % CACHE_LINE_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Checklist:
+@dataclass(frozen=True, slots=True, repr=False)
+class Checklist(Shown):
     network: str
     source: str
     initialisers: tuple[Initialiser, ...]
@@ -67,6 +68,14 @@ class Checklist:
     caches: tuple[CacheWork, ...]
     alignment: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def told(self) -> str:
+        files, memories = len(self.initialisers), len(self.memories)
+        return f"{self.network}: files to flash: {files}, memories: {memories}"
+
+    def table(self) -> Rows:
+        """A row a file."""
+        return [asdict(row) for row in self.initialisers]
 
 
 def make_checklist(path: str | Path) -> Checklist:

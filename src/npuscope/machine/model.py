@@ -4,6 +4,7 @@ Timed or Mapped by who reads it; one without a mark cannot be set by a user."""
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import dataclass, replace
 
 from npuscope.machine.marks import (
@@ -20,6 +21,8 @@ from npuscope.machine.marks import (
     Some,
     Timed,
 )
+from npuscope.shown import Rows, Shown
+from npuscope.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +212,8 @@ class Generation:
     newest_ir_version: Timed[Count] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+@dataclass(frozen=True, slots=True, repr=False)
+class Machine(Shown):
     """One device with the compiler generation that programs it."""
 
     name: str
@@ -250,3 +253,22 @@ class Machine:
 
     def with_pools(self, pools: tuple[MemoryPool, ...]) -> Machine:
         return replace(self, pools=pools)
+
+    def told(self) -> str:
+        generation, clock = self.generation.name, self.clocks.npu_mhz
+        return (
+            f"{self.name}, generation {generation}, NPU at {clock:g} MHz, {len(self.pools)} pools"
+        )
+
+    def table(self) -> Rows:
+        """A row a pool."""
+        return [
+            {"pool": pool.name, "address": f"{pool.address:#010x}", "size_bytes": pool.size_bytes}
+            for pool in self.pools
+        ]
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """The whole machine as JSON; `npuscope.load` reads it again."""
+        from npuscope.machine.saved import machine_to_json
+
+        write_whole(path, machine_to_json(self))

@@ -6,39 +6,23 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from npuscope import option_rows
 from npuscope.errors import UsageError
 from npuscope.machine.model import Machine
+from npuscope.option_rows import NOT_MODELLED
 
 _LEVELS = range(4)
 
-# Options without an influence on what is modelled, with the number of values they take.
+# Options without an influence on what is modelled, with the number of values they take: those that
+# our command line accepts for nothing, names of files, and the model itself.
 NEUTRAL = {
-    "--all-buffers-info": 0,
-    "--cache-maintenance": 0,
-    "--continue-on-errors": 0,
+    **option_rows.NEUTRAL,
     "--csv-file": 1,
     "--ec-single-epoch": 0,
-    "--generate-stai": 0,
-    "--load-cdesc": 1,
-    "--mvei": 0,
-    "--native-float": 0,
-    "--Oalt-sched": 0,
-    "--Oauto-sched": 0,
-    "--Ocache-opt": 0,
-    "--Os": 0,
-    "--Oshuffle-dma": 0,
     "--output-info-file": 1,
     "-g": 1,
-    "--json-quant-file": 1,
     "--network-name": 1,
-    "--out-dir-prefix": 1,
-    "--save-mpool-file": 1,
     "-i": 1,
-}
-# Options that change a build in a way that is not known well enough to follow.
-NOT_MODELLED = {
-    "--Oauto": "the level that the vendor's compiler would choose is not known",
-    "--force-8bits-scale-offset": "its effect on scales is not known",
 }
 
 

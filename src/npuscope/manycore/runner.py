@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -16,6 +16,7 @@ from npuscope.manycore.runner_files import buffer_files, check_folder, host_file
 from npuscope.manycore.runner_views import absent_notes, check_views
 from npuscope.manycore.sim.options import Iteration, RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
+from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_files
 
 
@@ -36,8 +37,8 @@ class Metric:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunReport(Shown):
     """What a run gave. Times are those of the simulated machine."""
 
     network: str
@@ -52,6 +53,14 @@ class RunReport:
     @property
     def inferences_per_s(self) -> float:
         return self.inferences * self.batch / self.total_us * 1e6
+
+    def told(self) -> str:
+        times = counted(self.inferences, "inference")
+        return f"{self.network}: {times}, {self.inferences_per_s:.1f} per s"
+
+    def table(self) -> Rows:
+        """A row a metric."""
+        return [asdict(metric) for metric in self.metrics]
 
 
 def run_program(

@@ -15,12 +15,13 @@ from npuscope.loadable.image_model import Image
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.profile.measure import random_inputs
+from npuscope.shown import Shown, counted
 
 _OLD_RUNTIME = (1, 1, 2)  # the last of dialect 2
 
 
-@dataclass(frozen=True, slots=True)
-class LoadAndRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class LoadAndRun(Shown):
     """The image, the board it ran on, and its inferences."""
 
     image: Image
@@ -39,6 +40,12 @@ class LoadAndRun:
     @property
     def total_ms(self) -> float:
         return sum(self.phases) / self.info.clocks.mcu_hz * 1e3
+
+    def told(self) -> str:
+        if not self.inferences:
+            return f"{self.network.name} loaded, not run"
+        times = counted(len(self.inferences), "inference")
+        return f"{self.network.name}: {self.total_ms:.3f} ms, {times}"
 
 
 def dialect_of(image: Image) -> int:

@@ -37,6 +37,7 @@ from npuscope.profile.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of
+from npuscope.shown import Rows, Shown, counted
 from npuscope.text import safe_terminal
 
 _SEED = 0
@@ -51,8 +52,8 @@ class Subject:
     graph: Graph | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+@dataclass(frozen=True, slots=True, repr=False)
+class Measurement(Shown):
     """A Profile with the device's own words and every inference behind it."""
 
     profile: Profile
@@ -61,6 +62,13 @@ class Measurement:
     recorded: tuple[Recorded, ...]
     program: Program | None
     subject: Subject = Subject()
+
+    def told(self) -> str:
+        times = counted(len(self.recorded), "inference")
+        return f"{self.network.name}, {times}: {self.profile.told()}"
+
+    def table(self) -> Rows:
+        return self.profile.table()
 
 
 class _Recorder:

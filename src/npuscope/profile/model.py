@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from npuscope.program.model import Claims, EpochKind
+from npuscope.shown import Rows, Shown
 from npuscope.sim.counters import EpochCounters
+from npuscope.whole_file import write_whole
 
 
 class Provenance(Enum):
@@ -149,8 +152,10 @@ UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
 UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown):
+    """Runs of a Program: time and counters by epoch, memory, and where each number came from."""
+
     program_hash: str
     model: ModelInfo
     machine: MachineInfo
@@ -168,3 +173,31 @@ class Profile:
     @property
     def inferences_per_s(self) -> float:
         return 1000.0 / self.total_ms if self.total_ms else 0.0
+
+    def told(self) -> str:
+        kinds = ", ".join(f"{n} {k}" for k, n in self.counts.items() if n and k != "blobs")
+        name = self.model.file or "?"
+        source = self.runs[0].source.value if self.runs else "no run"
+        return f"{name}: {self.total_ms:.3f} ms ({source}), {kinds}"
+
+    def table(self) -> Rows:
+        """A row an epoch."""
+        return [
+            {
+                "epoch": epoch.name,
+                "kind": epoch.kind.value,
+                "ms": epoch.ms,
+                "bound": epoch.counters.bound.value,
+                "core_cycles": epoch.counters.core_cycles,
+                "ops": list(epoch.operators),
+                "origin": list(epoch.origin),
+                "provenance": epoch.provenance.value,
+            }
+            for epoch in self.epochs
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """In full, as JSON; `npuscope.load` reads it again."""
+        from npuscope.profile.saved import profile_to_json
+
+        write_whole(path, profile_to_json(self))

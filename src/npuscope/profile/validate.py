@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from npuscope.profile.foreign import foreign_bridge
 from npuscope.profile.noise import noise
 from npuscope.profile.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
+from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 
@@ -48,8 +49,8 @@ class Reference:
     max_lsb: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Validation(Shown):
     outputs: tuple[Agreement, ...]
     layers: tuple[LayerAgreement, ...]
     layers_exact_share: float
@@ -58,6 +59,16 @@ class Validation:
     reference: Reference
     seeds: int
     passed: bool
+
+    def told(self) -> str:
+        worst = max((output.max_lsb for output in self.outputs), default=0)
+        verdict = "passed" if self.passed else "failed"
+        layers = counted(len(self.layers), "layer")
+        return f"{verdict}: outputs differ by at most {worst:g} LSB, {layers}"
+
+    def table(self) -> Rows:
+        """A row a layer."""
+        return [asdict(layer) for layer in self.layers]
 
 
 def validate(

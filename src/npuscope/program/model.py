@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 
 from npuscope.graph.model import Quant
 from npuscope.program.units import Link, Unit
+from npuscope.shown import Rows, Shown
 
 
 class EpochKind(Enum):
@@ -152,8 +154,8 @@ class Epoch:
         return tuple(unit for group in self.groups or () for unit in group.units)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+@dataclass(frozen=True, slots=True, repr=False)
+class Program(Shown):
     """The whole: made by a compiler (ours or another), run by simulator and boards.
 
     `constants` holds the bytes of parameter buffers by buffer name.
@@ -190,3 +192,30 @@ class Program:
 
     def count(self, kind: EpochKind) -> int:
         return sum(1 for epoch in self.epochs if epoch.kind is kind)
+
+    def told(self) -> str:
+        kinds = ", ".join(
+            f"{self.count(kind)} {kind.value}" for kind in EpochKind if self.count(kind)
+        )
+        return (
+            f"{self.name} for {self.machine}, generation {self.generation}: {kinds or 'no epochs'}"
+        )
+
+    def table(self) -> Rows:
+        """A row an epoch."""
+        return [
+            {
+                "epoch": epoch.number,
+                "kind": epoch.kind.value,
+                "blob": epoch.blob,
+                "ops": list(epoch.operators),
+                "origin": list(epoch.origin),
+            }
+            for epoch in self.executed
+        ]
+
+    def save(self, directory: str | Path) -> None:
+        """program.json and the images of its pools, in a folder; `npuscope.load` reads it."""
+        from npuscope.program.serialize import save
+
+        save(self, directory)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from npuscope.report.json_finding import finding_json, fix_json, gain
 from npuscope.report.json_report import estimate_json
 from npuscope.rules.finding import Finding
 from npuscope.rules.registry import Rule
+from npuscope.rules.saved import finding_json, fix_json, gain
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Change, Explanation

@@ -18,8 +18,8 @@ from npuscope.profile.model import (
     TensorInfo,
 )
 from npuscope.report.figures import clocks_of, phases
-from npuscope.report.json_finding import finding_json
 from npuscope.rules.finding import Finding
+from npuscope.rules.saved import finding_json
 from npuscope.sim.counters import BusTraffic, CacheCounts
 
 ESTIMATE_SCHEMA = "npuscope/estimate/1"

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from npuscope.report.checked import Checked
-from npuscope.report.json_finding import finding_json
 from npuscope.report.text_findings import finding_line
 from npuscope.rules.finding import Finding, Severity
 from npuscope.rules.registry import Rule
+from npuscope.rules.saved import finding_json
 from npuscope.text import link_free, safe_terminal
 from npuscope.version import __version__
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
+    from npuscope.profile.bisect import Bisection
     from npuscope.profile.validate import Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
+BISECT_SCHEMA = "npuscope/bisect/1"
+_LAYER_KEYS = ("epoch", "ops", "origin", "exact_share", "within_1_lsb_share", "max_lsb")
 
 
 def validation_json(validation: Validation) -> dict[str, Any]:
@@ -45,3 +49,33 @@ def _reference(reference: dict[str, Any]) -> str:
         f"reference: {reference['mismatches']} of {reference['elements']} elements differ from "
         f"{reference['name']}, by at most {reference['max_lsb']:g} LSB"
     )
+
+
+def bisection_json(found: Bisection) -> dict[str, Any]:
+    """The first diverging layer, in the words of `validate`."""
+    layer = None if found.first is None else asdict(found.first)
+    return {
+        "schema": BISECT_SCHEMA,
+        "op": found.op,
+        **{key: layer and layer[key] for key in _LAYER_KEYS},
+        "rule": found.rule or None,
+        "passed": found.passed,
+        "differing": found.differing,
+        "layers": found.layers,
+        "seeds": found.seeds,
+    }
+
+
+def bisection_text(found: Bisection) -> str:
+    compared = f"{counted(found.layers, 'layer')} compared, {found.differing} differ"
+    layer = found.first
+    if layer is None:
+        return f"no layer differs from the reference\n{compared}\n"
+    lines = [
+        f"first op to differ: {safe_terminal(str(found.op))}, by up to {layer.max_lsb:g} LSB",
+        f"epoch    {safe_terminal(layer.epoch)}: {safe_terminal(', '.join(layer.ops))}",
+        f"rule     {found.rule}",
+        f"exact    {layer.exact_share:.2%}, within 1 LSB {layer.within_1_lsb_share:.2%}",
+        compared,
+    ]
+    return "\n".join(lines) + "\n"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from npuscope.rules.fixes import Fix as Fix
 from npuscope.rules.fixes import Value as Value
+from npuscope.shown import Rows, Shown, counted
+from npuscope.whole_file import write_whole
 
 
 class Severity(StrEnum):
@@ -26,9 +29,11 @@ class Confidence(StrEnum):
     REPORTED = "reported"  # one public source says so
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`epoch` is None for findings about the model file or the whole run.
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Shown):
+    """What a rule has to say: evidence, cause, and the fixes with their predicted gain.
+
+    `epoch` is None for findings about the model file or the whole run.
 
     `evidence` always has `value` and `limit`; `ops` are source ops, `since` and `until`
     generations, empty where there is no bound.
@@ -56,6 +61,50 @@ class Finding:
     def is_problem(self) -> bool:
         """Worth a failing exit code, where one was asked for."""
         return self.severity is not Severity.INFO
+
+    def told(self) -> str:
+        where = f" at {', '.join(self.ops)}" if self.ops else ""
+        return f"{self.rule} {self.severity.value}: {self.title}{where}"
+
+    def table(self) -> Rows:
+        gain, fixes = self.gain_ms, [fix.title for fix in self.fixes]
+        return [
+            {
+                "rule": self.rule,
+                "severity": self.severity.value,
+                "title": self.title,
+                "epoch": self.epoch,
+                "ops": list(self.ops),
+                "cause": self.cause,
+                "fixes": fixes,
+                "gain_ms": gain,
+            }
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """As JSON; `npuscope.load` gives it back among Findings."""
+        Findings((self,)).save(path)
+
+
+class Findings(tuple["Finding", ...], Shown):
+    """Findings in their order, shown and saved as one."""
+
+    __slots__ = ()
+    __repr__ = Shown.__repr__
+
+    def told(self) -> str:
+        problems = sum(finding.is_problem for finding in self)
+        return f"{counted(len(self), 'finding')}, errors or warnings: {problems}"
+
+    def table(self) -> Rows:
+        """A row a finding."""
+        return [row for finding in self for row in finding.table()]
+
+    def save(self, path: str | Path) -> None:
+        """As JSON; `npuscope.load` reads them again."""
+        from npuscope.rules.saved import findings_to_json
+
+        write_whole(path, findings_to_json(self))
 
 
 @dataclass(frozen=True, slots=True)

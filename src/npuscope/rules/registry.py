@@ -23,6 +23,7 @@ from npuscope.program.model import Refused
 from npuscope.rules.finding import Confidence, Finding, Fix, Hit, Severity, gravest_first
 from npuscope.rules.fixes import FixTemplate
 from npuscope.rules.queries import live_ops
+from npuscope.shown import Rows, Shown
 
 if TYPE_CHECKING:
     from npuscope.rules.onnx_file import OnnxFile
@@ -66,8 +67,8 @@ Look = Callable[..., Iterable[Hit]]
 LookT = TypeVar("LookT", bound=Look)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+@dataclass(frozen=True, slots=True, repr=False)
+class Rule(Shown):
     """One rule, whatever its kind.
 
     `twins` are rules on a compiled network that say the same as this one says of the model file.
@@ -91,6 +92,12 @@ class Rule:
     on_file: bool = False
     check: Check | None = field(default=None, compare=False, repr=False)
     look: Look | None = field(default=None, compare=False, repr=False)
+
+    def told(self) -> str:
+        return f"{self.id} {self.severity.value}: {self.title}"
+
+    def table(self) -> Rows:
+        return [{"rule": self.id, "severity": self.severity.value, "cause": self.cause}]
 
     @property
     def docs(self) -> str:

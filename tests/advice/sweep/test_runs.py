@@ -11,10 +11,10 @@ import pytest
 from advice.sweep.samples import NO_EXTERNAL, runs_of, small_sweep, spec_file, two_models
 from models import mobilenet_like, to_onnx
 from npuscope.advice.sweep import key
-from npuscope.advice.sweep.key import machine_from, machine_text
 from npuscope.advice.sweep.one_run import run_json
 from npuscope.building import machine_for
 from npuscope.machine.load import load_machine
+from npuscope.machine.saved import machine_from, machine_text
 
 
 def test_every_combination_once_and_model_after_model(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from npuscope.machine.model import Machine
 from npuscope.profile.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
+from npuscope.shown import Rows, Shown, counted
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -142,8 +143,8 @@ class PoolChange:
         return self.b.used_bytes if self.b else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     a: Side
     b: Side
     rows: tuple[Row, ...]  # the largest difference first
@@ -178,6 +179,22 @@ class Comparison:
     def by_cause(self) -> tuple[tuple[CauseKind, float, int], ...]:
         """(kind, sum of milliseconds, rows), the largest sum first."""
         return sums_by_cause(self.rows)
+
+    def told(self) -> str:
+        return f"{self.delta_ms:+.3f} ms in {len(self.changed)} of {counted(len(self.rows), 'row')}"
+
+    def table(self) -> Rows:
+        """A row for epochs of both sides that come from the same source ops."""
+        return [
+            {
+                "ops": list(row.ops),
+                "a_ms": row.a_ms,
+                "b_ms": row.b_ms,
+                "delta_ms": row.delta_ms,
+                "cause": row.causes[0].text if row.causes else None,
+            }
+            for row in self.rows
+        ]
 
 
 def sums_by_cause(rows: Iterable[Row]) -> tuple[tuple[CauseKind, float, int], ...]:

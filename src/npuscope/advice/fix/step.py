@@ -13,6 +13,7 @@ from npuscope.advice.fix.workbench import Look, Opened
 from npuscope.profile.model import Profile
 from npuscope.rules.finding import Finding, Severity
 from npuscope.rules.registry import file_lints
+from npuscope.shown import Rows, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Step:
         return self.before.total_ms - self.after.total_ms if self.after else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+@dataclass(frozen=True, slots=True, repr=False)
+class Fixed(Shown):
     """The whole: from the first profile to the last, the steps between, the file's content.
 
     `effects` compare the end with the original; `runtime` tells what opened it.
@@ -63,6 +64,17 @@ class Fixed:
     effects: tuple[Effect, ...]
     seeds: int
     runtime: Opened | None = None
+
+    def told(self) -> str:
+        before, after = self.before.total_ms, self.after.total_ms
+        return f"fixes applied: {len(self.applied)}, {before:.3f} ms to {after:.3f} ms"
+
+    def table(self) -> Rows:
+        """A row a step."""
+        return [
+            {"fix": step.candidate.fix.id, "rule": step.candidate.rule, "kept": step.outcome.kept}
+            for step in self.steps
+        ]
 
     @property
     def applied(self) -> tuple[Step, ...]:

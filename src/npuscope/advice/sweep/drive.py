@@ -16,6 +16,7 @@ from npuscope.advice.sweep.pool import cores, run_here
 from npuscope.advice.sweep.runs import Run, expand
 from npuscope.advice.sweep.spec import Spec, read_spec
 from npuscope.errors import UsageError
+from npuscope.shown import Rows, Shown, counted
 
 MANY_RUNS = 10_000
 
@@ -34,8 +35,8 @@ class Tally:
         return self.total - self.done - self.failed
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sweep(Shown):
     """What a sweep came to; `rows` are those of its runs."""
 
     store: Path
@@ -46,6 +47,15 @@ class Sweep:
     same: int  # combinations that came to a run which was there already
     seconds: float
     rows: tuple[Row, ...] = field(repr=False)
+
+    def told(self) -> str:
+        return (
+            f"{counted(self.runs, 'run')}, {self.done} done, {self.failed} failed, in {self.store}"
+        )
+
+    def table(self) -> Rows:
+        """A row a run."""
+        return [dict(row) for row in self.rows]
 
 
 Watch = Callable[[Tally], None]

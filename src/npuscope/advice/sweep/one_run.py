@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.sweep.key import canonical, machine_from, versions
+from npuscope.advice.sweep.key import canonical, versions
 from npuscope.building import Build, Options, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
+from npuscope.machine.saved import machine_from
 from npuscope.profile.model import Profile
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.

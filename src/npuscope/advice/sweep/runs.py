@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.sweep.key import canonical, machine_text, run_key, versions
+from npuscope.advice.sweep.key import canonical, run_key, versions
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import model_bytes
+from npuscope.machine.saved import machine_text
 
 ROW_SCHEMA = "npuscope/sweep-run/1"
 # Options as the command line calls them, and the keys of a sweep file that mean the same.

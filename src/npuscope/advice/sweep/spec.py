@@ -12,6 +12,7 @@ from typing import TypeVar
 from npuscope.advice.sweep.spec_table import SpecTable, shown
 from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
+from npuscope.option_rows import DATA_TYPES, LEVELS
 from npuscope.text import safe_terminal
 
 _KEYS = (
@@ -32,8 +33,6 @@ _MODEL_KEYS = ("path", "shapes")
 _POOL_KEYS = ("name", "mpool", "set")
 _CLOCK_KEYS = ("name", "mcu_mhz", "npu_mhz")
 _SET_KEYS = ("name", "set")
-_LEVELS = (0, 1, 2, 3)
-_DATA_TYPES = ("float32", "int8", "uint8")
 _GLOB = "*?["
 _FROM_HERE = "paths are relative to the sweep file"
 T = TypeVar("T")
@@ -104,7 +103,7 @@ def read_spec(path: str | Path) -> Spec:
         machines=_machines(table, path.parent) or default.machines,
         generations=table.values("generations", str) or default.generations,
         epoch_controller=table.values("epoch_controller", bool) or (None,),
-        optimization=_among(table, "optimization", table.values("optimization", int), _LEVELS),
+        optimization=_among(table, "optimization", table.values("optimization", int), LEVELS),
         input_data_type=_data_types(table, "input_data_type"),
         output_data_type=_data_types(table, "output_data_type"),
         pools=_named(table, "pools", _pools(table, path.parent)) or default.pools,
@@ -187,7 +186,7 @@ def _machines(table: SpecTable, folder: Path) -> tuple[SpecMachine, ...]:
 
 
 def _data_types(table: SpecTable, key: str) -> tuple[str | None, ...]:
-    return _among(table, key, table.values(key, str), _DATA_TYPES)
+    return _among(table, key, table.values(key, str), DATA_TYPES)
 
 
 def _among(

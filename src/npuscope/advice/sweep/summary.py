@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from npuscope.advice.sweep.answers import Row
 from npuscope.advice.sweep.runs import configuration_name
+from npuscope.shown import Rows, Shown, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class ConfigurationSummary:
     against_best: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary(Shown):
     rows: tuple[Row, ...] = field(repr=False)
     models: tuple[ModelSummary, ...]
     configurations: tuple[ConfigurationSummary, ...]
@@ -48,6 +49,14 @@ class Summary:
     @property
     def failures(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row["status"] != "ok")
+
+    def told(self) -> str:
+        runs, models = counted(len(self.rows), "run"), counted(len(self.models), "model")
+        return f"{runs} of {models}, {len(self.failures)} failed"
+
+    def table(self) -> Rows:
+        """A row a run."""
+        return [dict(row) for row in self.rows]
 
 
 def summarise(rows: Sequence[Row]) -> Summary:

@@ -22,9 +22,9 @@ from npuscope.report.html.flow import epoch_edges
 from npuscope.report.html.memory_map import memory_map
 from npuscope.report.html.page import page
 from npuscope.report.html.roofline import roofs
-from npuscope.report.json_finding import gain
 from npuscope.report.numbers import count, millions, ms, percent, size
 from npuscope.rules.finding import Finding
+from npuscope.rules.saved import gain
 from npuscope.version import __version__
 
 _MOST_NAMES = 12  # of the ops in one epoch

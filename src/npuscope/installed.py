@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from npuscope.shown import Rows, Shown
+
 # As in pyproject.toml; a test compares them.
 REQUIRED = {
     "numpy": "1.26",
@@ -52,6 +54,11 @@ EXTRAS = (
         "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
         "tables",
         {"distributed": "2024.1", "pyarrow": "15"},
+    ),
+    Extra(
+        "notebook",
+        "`to_dataframe()` of profiles, findings, comparisons and sweeps, in Python",
+        {"pandas": "2"},
     ),
 )
 
@@ -133,3 +140,34 @@ def _sizes(folder: Path) -> Iterator[int]:
             # Another build may be clearing up at this moment.
             if path.exists():
                 yield path.lstat().st_size
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Installed(Shown):
+    """This installation: what is there, and which parts are complete."""
+
+    required: tuple[Package, ...]
+    extras: tuple[tuple[Extra, tuple[Package, ...]], ...]
+    programs: tuple[tuple[Program, str], ...]  # with their paths, empty where none is found
+    kept: Cache
+
+    @property
+    def ready(self) -> bool:
+        return all(package.is_fine for package in self.required)
+
+    def told(self) -> str:
+        return "ready" if self.ready else "not ready"
+
+    def table(self) -> Rows:
+        """A row a package."""
+        rows = [*self.required, *(package for _, found in self.extras for package in found)]
+        return [{"package": row.name, "version": row.version, "fine": row.is_fine} for row in rows]
+
+
+def installed() -> Installed:
+    return Installed(
+        look(REQUIRED),
+        tuple((extra, look(extra.packages)) for extra in EXTRAS),
+        tuple((program, find(program)) for program in PROGRAMS),
+        cache(),
+    )

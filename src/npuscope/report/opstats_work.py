@@ -32,6 +32,7 @@ from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
 from npuscope.manycore.stats import Stats
 from npuscope.report.opstats_files import SUMMARY, output_path, write_text, write_trace
 from npuscope.report.opstats_summary import summary_text
+from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
 
@@ -68,8 +69,8 @@ class Request:
         return Companions(self.qpc, self.raw_layout, self.descriptors, self.ignore_uuid)
 
 
-@dataclass(slots=True)
-class Outcome:
+@dataclass(slots=True, repr=False)
+class Outcome(Shown):
     """Tables in the order of the files, what was written, and what the user should know."""
 
     tables: list[Opstats] = field(default_factory=list)
@@ -77,6 +78,10 @@ class Outcome:
     files: dict[str, list[str]] = field(default_factory=dict)  # by buffer
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def told(self) -> str:
+        made = counted(len(self.written), "file")
+        return f"{counted(len(self.tables), 'stats buffer')}, {made} written"
 
     def add_file(self, names: Sequence[str], path: Path) -> None:
         _LOG.info("made %s", safe_terminal(str(path)))

@@ -1,0 +1,207 @@
+"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.errors import UsageError
+from npuscope.options import verb
+from npuscope.whole_file import write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from npuscope.advice.explain import Explanation
+    from npuscope.advice.fix.step import Fixed
+    from npuscope.building import Options, ReadOptions, Source
+    from npuscope.machine.model import Machine
+    from npuscope.profile.bisect import Bisection
+    from npuscope.profile.validate import Validation
+    from npuscope.rules.finding import Finding, Findings
+
+__all__ = ["bisect", "explain", "fix", "lint", "validate"]
+
+
+@verb
+def explain(
+    source: Source,
+    *,
+    batch: int = 0,
+    model: str | Path | None = None,
+    sarif: str | Path | None = None,
+    junit: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Explanation:
+    """Why a network is slow or off the NPU, and what to change.
+
+    In: a source. Without a `batch` it is estimated, with one it is run that many times. The
+    reasons of a compiled program come from its `model`, which is looked for beside it. Out: the
+    verdict, the changes that pay most, and every finding.
+
+    >>> npuscope.explain("model.tflite").changes
+    """
+    from npuscope.advice.reasons import with_model
+    from npuscope.building import build
+
+    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+    made = with_model(made, source, model, options)
+    from npuscope.advice.explain import explain as run_explain
+    from npuscope.profile.run import estimate as run_estimate
+    from npuscope.profile.run import profile as run_profile
+    from npuscope.report.result_files import write_findings
+
+    if batch:
+        found = run_profile(made.program, made.machine, made.graph, batch=batch)
+    else:
+        found = run_estimate(made.program, made.machine, made.graph)
+    told = run_explain(made, found, _file_findings(source, made.machine))
+    generation = found.machine.generation
+    write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
+    return told
+
+
+@verb
+def lint(
+    source: Source,
+    *,
+    sarif: str | Path | None = None,
+    junit: str | Path | None = None,
+    **options: Unpack[ReadOptions],
+) -> Findings:
+    """Risks that the model alone shows, the gravest first.
+
+    In: a model; nothing is compiled. Out: findings, also as files for other programs.
+
+    >>> npuscope.lint("model.onnx").to_dataframe()
+    """
+    from npuscope.building import machine_for, read_graph
+
+    machine = machine_for(options)
+    graph = read_graph(source, options)
+    from npuscope.report.result_files import write_findings
+    from npuscope.rules.finding import Findings, gravest_first
+    from npuscope.rules.registry import lint_graph
+
+    found = gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
+    generation = options.get("generation") or machine.generation.name
+    write_findings("lint", source, found, generation, sarif=sarif, junit=junit)
+    return Findings(found)
+
+
+def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
+    """What only the file itself shows, before a reader has smoothed it."""
+    from npuscope.building import is_program
+    from npuscope.graph.model import Graph
+
+    if isinstance(source, Graph) or is_program(source):
+        return ()
+    from npuscope.rules.registry import lint_model_file
+
+    return lint_model_file(source, machine)
+
+
+@verb
+def fix(
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    only: Iterable[str] = (),
+    cut: bool = False,
+    drop_softmax: bool = False,
+    integer_io: bool = False,
+    everything: bool = False,
+    seeds: int = 2,
+    **options: Unpack[Options],
+) -> Fixed:
+    """Edit a model file where that helps; `data` of the result is the content of the fixed one.
+
+    In: a model. Without a wish, fixes that keep the network's function are tried. `only` names
+    rules or fixes, which are then applied whatever they cost. Out: every step with what it gave;
+    with `output`, the fixed model as a file.
+
+    >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
+    """
+    from npuscope.advice.fix.candidates import Choice
+    from npuscope.advice.fix.candidates import only as checked
+    from npuscope.advice.fix.run import fix as run_fix
+
+    if seeds < 1:
+        raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
+    if output is not None:
+        _check_output(Path(model), Path(output))
+    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)
+    fixed = run_fix(model, choice, options, seeds)
+    if output is not None:
+        write_whole(output, fixed.data)
+    return fixed
+
+
+def _check_output(source: Path, target: Path) -> None:
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError("this is the file to read", where=f"-o {target}")
+    if source.suffix.lower() != target.suffix.lower():
+        raise UsageError(
+            f"the model is a {source.suffix} file, so the fixed one is",
+            where=f"-o {target}",
+            hint=f"name it {target.with_suffix(source.suffix)}",
+        )
+
+
+@verb
+def validate(
+    source: Source,
+    *,
+    inputs: Sequence[np.ndarray] | None = None,
+    seeds: int = 1,
+    model: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Validation:
+    """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
+
+    In: a model, or a compiled program with the `model` it was made from. Out: how near outputs
+    and layers are, and whether that passes.
+
+    >>> npuscope.validate("model.tflite", seeds=3).passed
+    """
+    from npuscope.building import build, is_program, read_graph
+    from npuscope.graph.model import Graph
+
+    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+    from npuscope.profile.validate import validate as run_validation
+
+    compiled = not isinstance(source, Graph) and is_program(source)
+    original = model if compiled else source
+    if original is None:
+        raise UsageError(
+            "a compiled program is validated against its model",
+            where="--model",
+            hint="give the .tflite or .onnx file it was compiled from",
+        )
+    graph = made.graph or read_graph(original, options)
+    converted = options.get("input_data_type") or options.get("output_data_type")
+    # An outside runtime knows the model file as it is, without conversions at its border.
+    file = None if converted or isinstance(original, Graph) else Path(original)
+    return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
+
+
+@verb
+def bisect(
+    source: Source,
+    *,
+    inputs: Sequence[np.ndarray] | None = None,
+    seeds: int = 1,
+    model: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Bisection:
+    """The first op whose NPU arithmetic leaves the reference.
+
+    In: as `validate`. Out: op, epoch, how far it is off and which rule that breaks. Every layer
+    is given the reference's inputs, so that an earlier one cannot be the cause.
+
+    >>> npuscope.bisect("model.tflite").op
+    """
+    from npuscope.profile.bisect import bisect as run_bisect
+
+    return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))

@@ -1,0 +1,64 @@
+"""Nouns from files: whatever was saved, or came from a compiler or an exporter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.errors import FileError
+
+if TYPE_CHECKING:
+    from npuscope.graph.model import Graph
+    from npuscope.machine.model import Machine
+    from npuscope.profile.model import Profile
+    from npuscope.program.model import Program
+    from npuscope.rules.finding import Findings
+
+__all__ = ["load"]
+
+_MODELS = (".tflite", ".onnx")
+
+
+def load(path: str | Path) -> Graph | Machine | Program | Profile | Findings:
+    """A noun from its file.
+
+    In: what `.save` of a noun wrote, a model (.tflite, .onnx), a machine (.toml), or what a
+    compiler made. Out: the noun that it is. A Graph has no file of its own: the model that it was
+    read from is one, complete and known to every tool.
+
+    >>> npuscope.load("run.json").total_ms
+    """
+    file = Path(path)
+    ending = file.suffix.lower()
+    if ending in _MODELS:
+        from npuscope.files.load import load_model
+
+        return load_model(file)
+    if ending == ".toml":
+        from npuscope.machine.load import load_machine
+
+        return load_machine(machine_file=file)
+    return _saved(file) if ending == ".json" and file.is_file() else _program(file)
+
+
+def _saved(file: Path) -> Machine | Program | Profile | Findings:
+    """A record of ours by its schema; other JSON is a compiler's."""
+    from npuscope.machine.saved import is_saved_machine, read_machine
+    from npuscope.profile.saved import is_saved_profile, read_profile
+    from npuscope.rules.saved import are_saved_findings, read_findings
+
+    if is_saved_profile(file):
+        return read_profile(file)
+    if is_saved_machine(file):
+        return read_machine(file)
+    if are_saved_findings(file):
+        return read_findings(file)
+    return _program(file)
+
+
+def _program(file: Path) -> Program:
+    from npuscope.program.sources import read_program
+
+    if not file.exists():
+        raise FileError("no such file", where=str(file))
+    return read_program(file)

@@ -1,0 +1,129 @@
+"""The words of the table of options: what an option, an argument, a group and a verb are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    TEXT = "text"
+    FILE = "file"  # or folder
+    WHOLE = "whole number"
+    REAL = "number"
+    FLAG = "flag"  # there or not
+    SWITCH = "switch"  # --name and --no-name
+    BOOLEAN = "true|false"  # a value, as in the vendor's tools
+    LIST = "list"  # may be given several times
+
+
+class Mark(Enum):
+    """What a value changes: a timed program is timed again, a mapped one compiled again."""
+
+    NONE = ""
+    TIMING = "timing"
+    MAPPING = "mapping"
+    BOTH = "timing or mapping, by key"
+
+
+class Effect(Enum):
+    """What becomes of a vendor's option."""
+
+    OBEYED = "obeyed"
+    NONE = "none"  # accepted, and one line says that nothing changes
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`python` is False for what only a command line has: how the answer is printed."""
+
+    name: str
+    kind: Kind
+    means: str
+    default: object = None
+    value: str = ""  # what its value is called
+    flags: tuple[str, ...] = ()  # --name if empty
+    vendor: tuple[str, ...] = ()
+    choices: tuple[object, ...] = ()
+    const: object = None  # where the value may be left out
+    mark: Mark = Mark.NONE
+    python: bool = True
+    shell: bool = True
+    required: bool = False
+    effect: Effect = Effect.OBEYED
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return (*(self.flags or (f"--{self.name.replace('_', '-')}",)), *self.vendor)
+
+    @property
+    def dest(self) -> str:
+        """Where argparse puts it."""
+        long = next((f for f in self.spellings if f.startswith("--")), self.spellings[0])
+        return long.lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a verb is about: given by place."""
+
+    name: str
+    value: str
+    means: str
+    many: str = ""  # as argparse counts: ? + or one
+    choices: tuple[str, ...] = ()
+    python: bool = True
+    dest: str = ""  # where argparse puts it, if not under its name
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Options under one heading; of `exclusive` ones only one may be given."""
+
+    title: str
+    options: tuple[Option, ...]
+    about: str = ""
+    exclusive: tuple[str, ...] = ()
+    needs_one: bool = False  # of the exclusive ones
+    shared: bool = False  # by many verbs: documented once
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    line: str  # in --help
+    arguments: tuple[Argument, ...]
+    groups: tuple[Group, ...]
+    usage: str = ""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(option for group in self.groups for option in group.options)
+
+
+def text(name: str, means: str, value: str = "NAME", **rest: object) -> Option:
+    return option(name, Kind.TEXT, means, value=value, **rest)
+
+
+def file(name: str, means: str, value: str = "FILE", **rest: object) -> Option:
+    return option(name, Kind.FILE, means, value=value, **rest)
+
+
+def whole(name: str, means: str, value: str = "N", **rest: object) -> Option:
+    return option(name, Kind.WHOLE, means, value=value, **rest)
+
+
+def real(name: str, means: str, value: str, **rest: object) -> Option:
+    return option(name, Kind.REAL, means, value=value, **rest)
+
+
+def flag(name: str, means: str, **rest: object) -> Option:
+    return option(name, Kind.FLAG, means, default=False, **rest)
+
+
+def list_(name: str, means: str, value: str, **rest: object) -> Option:
+    return option(name, Kind.LIST, means, default=(), value=value, **rest)
+
+
+def option(name: str, kind: Kind, means: str, **rest: object) -> Option:
+    return Option(name, kind, means, **rest)  # type: ignore[arg-type]

@@ -1,0 +1,417 @@
+"""Options by theme, one row each: name in Python, meaning, default, spellings on the command line.
+
+`options` says which verb takes which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from npuscope.option_kinds import (
+    Argument,
+    Effect,
+    Group,
+    Kind,
+    Mark,
+    Option,
+    file,
+    flag,
+    list_,
+    option,
+    real,
+    text,
+    whole,
+)
+
+# A row is a row.
+# fmt: off
+DATA_TYPES = ("float32", "int8", "uint8")
+LEVELS = (0, 1, 2, 3)
+CPUS = ("cortex-m55", "cortex-m33")
+TOOLCHAINS = ("zig", "gcc")
+BOARDS = ("emulated", "stm32n6570-dk")
+DEFAULT_ADDRESS = "0x71000000,0x71800000"
+MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
+TIMED: dict[str, Any] = {"mark": Mark.TIMING}
+
+# Groups that verbs share.
+
+SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
+    "KEY=VALUE", flags=("--set",), mark=Mark.BOTH)
+GENERATION = text("generation",
+    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)")
+MACHINE = (
+    text("machine", "the machine, see `machines`", default="stm32n6", **MAPPED),
+    file("machine_file", "a machine of your own (TOML)", **MAPPED),
+    replace(GENERATION, mark=Mark.MAPPING),
+    option("epoch_controller", Kind.SWITCH,
+        "epochs are started by the NPU's own controller (default) or by the CPU",
+        vendor=("--enable-epoch-controller",), **MAPPED),
+    text("art_profile",
+        "pools, machine and compiler options of a profile in the vendor's neural_art.json",
+        "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
+    real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
+    real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
+    file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
+    SET,
+)
+LEVEL = whole("optimization", "0 to 3 (by generation)", "LEVEL", flags=("-O", "--optimization"),
+    choices=LEVELS, **MAPPED)
+# Without the level: for verbs that look at a model and compile nothing.
+LOOKED_AT = Group("machine", MACHINE, shared=True)
+OF_PROGRAMS = (
+    option("compiled_from", Kind.FILE, "the model of a compiled program", shell=False, **MAPPED),
+    flag("ec_single_epoch", "a blob for every epoch, not one for many", shell=False, **MAPPED),
+)
+TARGET = Group("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
+IO_TYPES = tuple(
+    text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
+    for side in ("input", "output")
+)
+SHAPE = list_("shapes", "pin an input whose size the file leaves open", "NAME=1,224,224,3",
+    flags=("--shape",), **MAPPED)
+READING = Group("model", (*IO_TYPES, SHAPE), shared=True)
+BUILT_IN = Group("model", IO_TYPES, shared=True)  # nothing is left open there
+
+JSON = file("json", "print the result as JSON and nothing else, or write it to FILE", const="-",
+    python=False)
+QUIET = flag("quiet", "the answer in one line", flags=("-q", "--quiet"), python=False)
+VERBOSE = flag("verbose", "details and tracebacks", flags=("-v", "--verbose"), python=False)
+OUTPUT = Group("output", (JSON, QUIET, VERBOSE), shared=True)
+NO_COLOR = flag("no_color", "not needed: there are no colours", python=False, effect=Effect.NONE)
+
+
+def vendor_output(log: str) -> Group:
+    """As on every verb, but -v is the verbosity of the vendor's tool."""
+    verbosity = whole("verbosity", "0 the answer, 1 the usual, 2 everything", "", default=1,
+        flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
+    kept = file("log", f"a log ({log})", const=log, python=False)
+    debug = flag("debug", "the inner log on stderr", python=False)
+    verbose = replace(VERBOSE, flags=())
+    return Group("output", (JSON, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
+
+
+HTML = file("html", "write a report for a browser: one file that loads nothing")
+SARIF = file("sarif", "the findings as SARIF 2.1.0, to FILE")
+JUNIT = file("junit", "rules and findings as JUnit XML, to FILE")
+FINDINGS = Group("files", (SARIF, JUNIT))
+SOURCE_HELP = (
+    "a model (.tflite, QDQ .onnx), or what a compiler made: folder, network.c, c_info.json"
+)
+RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:FILE of a board"
+SOURCE = Argument("source", "SOURCE", SOURCE_HELP)
+SINGLE = flag("ec_single_epoch",
+    "one blob an epoch: what the epoch controller adds shows up by epoch", **MAPPED)
+COMPILED_FROM = file("model", "the model that a compiled program was made from", "M")
+
+# The vendor compiler's options on `compile`. Those that change nothing, with their values' number.
+NEUTRAL = {
+    "--all-buffers-info": 0,
+    "--cache-maintenance": 0,
+    "--continue-on-errors": 0,
+    "--generate-stai": 0,
+    "--load-cdesc": 1,
+    "--mvei": 0,
+    "--native-float": 0,
+    "--Oalt-sched": 0,
+    "--Oauto-sched": 0,
+    "--Ocache-opt": 0,
+    "--Os": 0,
+    "--Oshuffle-dma": 0,
+    "--json-quant-file": 1,
+    "--out-dir-prefix": 1,
+    "--save-mpool-file": 1,
+}
+# Those that change a build in a way that is not known well enough to follow.
+NOT_MODELLED = {
+    "--Oauto": "the level that the vendor's compiler would choose is not known",
+    "--force-8bits-scale-offset": "its effect on scales is not known",
+}
+
+
+def _neutral(flag: str, values: int) -> Option:
+    name = flag.lstrip("-").replace("-", "_")
+    kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
+    means = "accepted, changes nothing"
+    default = None if values else False
+    return Option(name, kind, means, default, value, (flag,), python=False, effect=Effect.NONE)
+
+
+VENDOR = Group(
+    "the vendor's options",
+    (
+        text("target", "stm32n6", python=False),
+        text("name", "network's name in C", default="network", flags=("-n", "--name"),
+            vendor=("--network-name",)),
+        file("csv_file", "name of the epoch table (network.csv)", "F"),
+        file("output_info_file", "name of c_info.json", "F"),
+        replace(SINGLE, means="a blob for every epoch, not one for many"),
+        whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **MAPPED),
+        flag("enable_virtual_mem_pools", "accepted: always so", python=False, effect=Effect.NONE),
+        *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
+        *(
+            Option(flag.lstrip("-").replace("-", "_"), Kind.FLAG, f"refused: {reason}", False, "",
+                (flag,), python=False, effect=Effect.REFUSED)
+            for flag, reason in NOT_MODELLED.items()
+        ),
+    ),
+    about="under the names its tools use",
+)
+
+ESTIMATE = (
+    HTML,
+    file("model", "the model of a compiled program, for --set with mapping keys", "M"),
+    flag(
+        "sensitivity",
+        "which timing keys save most time when they are 10 % better",
+        python=False,  # npuscope.sensitivity(...)
+    ),
+)
+PROFILE = (
+    whole("batch", "samples of every counter, whose means are told (default 1; log: all)"),
+    flag("full", "every field of every epoch instead of one line", python=False),
+    text("epochs", "only these, e.g. 3,7-12", "LIST", python=False),
+    file("csv", "write a table with a row an epoch"),
+    HTML,
+    file("trace", "write a timeline for ui.perfetto.dev"),
+    file("chrome", "write it as Chrome trace events (JSON)"),
+    file("save", "keep the profile, to report or export it later"),
+)
+DEVICE = (
+    text("connect",
+        "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
+        default="simulated"),
+    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
+    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
+        flags=("-c", "--cfile"), python=False),
+    flag("vendor_plan",
+        "count in the passes of the vendor's profiler (a warm-up and three), not the fewest"),
+    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
+    SINGLE,
+    file("log", "keep every counter of every inference, for --connect log:FILE"),
+)
+FIX = (
+    list_("only", "rules or fixes, applied whatever they cost", "NAME,..."),
+    flag("cut",
+        "end the network where the NPU's work ends; what the application does then is listed"),
+    flag("drop_softmax", "end it before a last Softmax"),
+    flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
+    flag("everything", "every edit there is, these three too, if it helps", flags=("--all",)),
+)
+INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
+SEEDS = whole("seeds", "random inputs to try (1)", default=1)
+DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
+GATE = (
+    *(
+        list_(name, f"the {name} that a figure may be: total_ms=20, SW=0, internal_ram_bytes=2MiB, "
+            "findings.error=0", "KEY=VALUE", flags=(flag,))
+        for name, flag in (("most", "--max"), ("least", "--min"))
+    ),
+    file("baseline", "JSON of estimate, profile or gate, or any source: nothing gets worse"),
+    text("tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)),
+    file("summary", "append a Markdown table to FILE"),
+    flag("with_findings", "findings too, without a file for them", shell=False),
+    flag("github", "errors as annotations on stdout, the table in the summary of the GitHub job",
+        python=False),
+)
+COMPARE = (
+    *(
+        list_(f"{side}_options",
+            f"an option of {side.upper()} alone: generation=2.2, set.clocks.npu_mhz=800",
+            "KEY=VALUE", flags=(f"--{side}",))
+        for side in ("a", "b")
+    ),
+    text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
+        "SHARE"),
+)
+PACKAGE = (
+    file("input", "the same, or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),
+        python=False),
+    file("directory", "where the files go; other files there stay (build)", "DIR", default="build",
+        flags=("-o", "--output")),
+    text("name", "of the files, and of the network on the board (that of network.c)", "NAME",
+        default="", flags=("-n", "--name")),
+    text(
+        "cpu",
+        "processor of the board; cortex-m33 for the emulated one",
+        "",
+        default="cortex-m55",
+        choices=CPUS,
+    ),
+    text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
+        default="zig", choices=TOOLCHAINS),
+    flag("split", "parameters in a file of their own"),
+    flag("no_secure", "for the non-secure world: internal pools lie at 0x24000000 and above"),
+    flag("gen_c_file", "the image as a C array too: NAME_img_rel.c and .h"),
+    flag("parse_only", "read and check, build nothing", python=False),
+    flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
+    text("options", "all of these as one PackageOptions", "RECORD", shell=False),
+    file("pack_dir", "not needed: npuscope brings the runtime, the kernels and the compiler", "DIR",
+        python=False, effect=Effect.NONE),
+)
+RUN = (
+    file("input", "the same", flags=("-i", "--input"), python=False),
+    text(
+        "board",
+        "where to run; stm32n6570-dk prints the commands for a real board",
+        "",
+        default="emulated",
+        choices=BOARDS,
+        python=False,
+    ),
+    text("address", f"places in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
+        default=DEFAULT_ADDRESS),
+    text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
+        "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
+    text("generation", "whose control times count (by the image)", default=""),
+    real("mcu_mhz", "clock of the processor (800)", "MHZ"),
+    real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
+    whole("batch", "inferences; times are their mean (1)", default=1),
+    option("inputs", Kind.LIST, "arrays to run on (random)", shell=False),
+    file("cube_ide_dir", "not needed: the emulated board needs no debugger", "DIR", python=False,
+        effect=Effect.NONE),
+)
+CORE_MACHINE = (
+    text("machine", "the machine (cloudai100)", default="cloudai100"),
+    file("machine_file", "a machine of your own (TOML)"),
+)
+CORE_COMPILE = (
+    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model"),
+        required=True),
+    file(
+        "directory",
+        "folder for programqpc.bin",
+        "DIR",
+        flags=("-aic-binary-dir", "--binary-dir", "-o"),
+        required=True,
+    ),
+)
+CORE_STATS = (
+    whole("stats_level",
+        "what is collected: 40 (default) threads, 50 ports, 70 ops, 100 counters by op", "LEVEL",
+        default=40, flags=("-stats-level", "--stats-level")),
+    whole("stats_batchsize", "inferences in one run of the network (1)", default=1,
+        flags=("-stats-batchsize", "--stats-batchsize")),
+    flag("ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")),
+    text("pmu_recipe", "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
+        flags=("-aic-pmu-recipe", "--pmu-recipe")),
+    text("pmu_events", "counters by number, up to 8, such as 3F,70,200", "HEX,...",
+        flags=("-aic-pmu-events", "--pmu-events")),
+    flag("perf_warnings", "what makes the program slower than it need be",
+        flags=("-aic-perf-warnings", "--perf-warnings"), python=False),
+    flag("perf_metrics", "traffic, VTCM, barriers and MACs by core", flags=("-aic-perf-metrics",
+        "--perf-metrics"), python=False),
+)
+CORE_TARGET = (
+    whole("cores", "cores of a device (all that have work)", flags=("-aic-num-cores",
+        "--aic-num-cores", "--cores")),
+    whole("devices", "devices that share the network (1)", default=1),
+    *CORE_MACHINE,
+    replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
+        mark=Mark.NONE),
+    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
+)
+PROFILING_TYPES = ("stats", "trace", "raw_device_stats")
+CORE_RUN = (
+    file("test_data", "the folder that the compiler wrote, with programqpc.bin", "DIR",
+        flags=("--test-data", "-t"), required=True),
+    whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
+)
+CORE_PROFILING = (
+    text(
+        "aic_profiling_type",
+        "raw_device_stats saves buffers for `opstats`; stats and trace what the host saw",
+        "",
+        choices=PROFILING_TYPES,
+    ),
+    file("aic_profiling_out_dir", "where to; the folder must exist (the current one)", "DIR",
+        default="."),
+    whole("aic_profiling_num_samples", "inferences saved (1)", default=1),
+    whole("aic_profiling_start_iter", "from which on (0)", default=0),
+    real("aic_profiling_start_delay", "milliseconds of the run before the first (0)", "MS",
+        default=0.0),
+    text("want",
+        "views that the buffers must allow: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
+        "LIST", default=""),
+)
+CORE_SIMULATION = (
+    whole("seed", "of clocks and spreads (0)", default=0),
+    flag("stats_overhead", "storing records takes time (it does not)"),
+    text("devices", "numbers of the devices, such as 0,1 (from 0 on)", "LIST", flags=("--devices",
+        "-d")),
+    *CORE_MACHINE,
+    replace(SET, means="what-if: replace one value of the machine, e.g. ddr.effective_gb_per_s=100",
+        mark=Mark.NONE),
+)
+OPSTATS = (
+    file("qpc", "programqpc.bin that was run", flags=("-q", "--qpc")),
+    file("input_dir", "folder with the stats buffers", "DIR", flags=("-i", "--input-dir"),
+        required=True),
+    file(
+        "output_dir", "folder for the results (.)", "DIR", default=".", flags=("-o", "--output-dir")
+    ),
+    replace(QUIET, flags=()),
+    VERBOSE,
+)
+OPSTATS_RESULTS = (
+    flag("summary", "tables as text"),
+    flag("trace", "timeline as Chrome trace JSON"),
+    flag("perfetto", "timeline in Perfetto's format"),
+    HTML,
+    replace(JSON, means="tables as JSON and nothing else, or written to FILE"),
+)
+
+
+def _boolean(name: str, means: str) -> Option:
+    return option(name, Kind.BOOLEAN, means, default=True, value="true|false")
+
+
+OPSTATS_TRACE = (
+    file("host_trace", "what the host did (JSON), beside the devices"),
+    text("select_cores", "cores to show, such as 0,5,1 (all)", "LIST", flags=("-c",
+        "--select-cores")),
+    text("select_devices", "devices to show, such as 0,1 (all)", "LIST", flags=("-d",
+        "--select-devices")),
+    _boolean("merge_mq_traces", "devices of one inference in one file (true)"),
+    _boolean("merge_thread_groups", "one row for each thread group, not for each thread (true)"),
+    text(
+        "flow_events",
+        "arrows for dependencies between ops (none)",
+        "",
+        default="none",
+        choices=("none", "full"),
+    ),
+    flag("show_barrier_events", "barriers on rows of their own"),
+)
+OPSTATS_SOURCES = (
+    flag("ignore_uuid", "decode buffers of another program all the same"),
+    text("adapter", "read files of another source: qaic-text, qaic-trace, qaic-desc, onnxruntime, "
+        "etdump (found by itself where there is no stats buffer)"),
+    file("raw_layout", "your own description of foreign raw buffers"),
+    file("descriptors", "protobuf descriptor set for foreign containers"),
+)
+SWEEP_RUNS = (
+    file("store", "the store (default: SPEC.jsonl beside SPEC.toml)", "STORE", flags=("-o",
+        "--output")),
+    whole("jobs", "processes (default: the cores)"),
+    real("timeout", "a run that takes longer than S seconds fails", "S"),
+    flag("retry_failed", "do failed runs of the store again"),
+    flag("yes", "do more than 10,000 runs"),
+    text("watch", "called with a Tally after every run", "FUNCTION", shell=False),
+    text("options", "all of these as one SweepOptions", "RECORD", shell=False),
+)
+SWEEP_CLUSTER = (
+    text("scheduler", "tcp://HOST:PORT or tls://HOST:PORT of a scheduler", "ADDRESS"),
+    whole("local_cluster", "a cluster of N workers on this computer"),
+    file("tls_ca", "certificate authority of tls://"),
+    file("tls_cert", "our certificate for tls://"),
+    file("tls_key", "the key of our certificate"),
+    flag("dashboard", "dask's pages about --local-cluster, on loopback"),
+)
+SWEEP_REPORT = (
+    file("html", "tables and plots as one offline HTML file"),
+    file("csv", "one line a run"),
+    file("parquet", "the same with types (needs pyarrow)"),
+)
+SWEEP_USAGE = "npuscope sweep [options] SPEC.toml\n       npuscope sweep report [options] STORE"

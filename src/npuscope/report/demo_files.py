@@ -1,0 +1,32 @@
+"""The reports of the demo, in a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from npuscope.advice.explain import Explanation
+from npuscope.program import serialize
+from npuscope.program.model import Program
+from npuscope.report.html.data import profile_page
+from npuscope.report.json_report import profile_json
+from npuscope.report.profile_trace import trace_of_profile
+from npuscope.report.text_explain import explain_text
+from npuscope.report.text_profile import profile_text
+from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.whole_file import fresh, write_whole
+
+NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
+
+
+def write_demo(folder: Path, program: Program, found: Explanation) -> None:
+    serialize.save(program, folder / "program")
+    text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
+    write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
+    result = profile_json(found.profile, found.findings)
+    dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
+    page = profile_page(found.profile, found.findings, found.build, found.verdict)
+    write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
+    with fresh(folder / "report.perfetto-trace") as file:
+        write_perfetto(trace_of_profile(found.profile, program), file)

@@ -1,0 +1,82 @@
+"""How values show themselves: one line in a shell, a small table in a notebook, a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npuscope.errors import UsageError
+from npuscope.text import html_text, safe_terminal
+
+if TYPE_CHECKING:
+    import pandas
+
+Rows = list[dict[str, Any]]
+_MOST_ROWS = 20
+
+
+def counted(number: int, what: str) -> str:
+    """1 epoch, 2 epochs."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+class Shown:
+    """What a noun or a result tells of itself: `told` is one line, `table` its rows by column."""
+
+    __slots__ = ()
+
+    def told(self) -> str:
+        raise NotImplementedError
+
+    def table(self) -> Rows:
+        return []
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {safe_terminal(self.told())}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{type(self).__name__}: {self.told()}", self.table())
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The table for pandas, which the extra `notebook` brings."""
+        return data_frame(self.table())
+
+
+class ShownTuple(tuple[Any, ...], Shown):
+    """Several values of one kind, shown as one table."""
+
+    __slots__ = ()
+    __repr__ = Shown.__repr__
+
+
+def html_table(caption: str, rows: Sequence[dict[str, Any]]) -> str:
+    """The first rows; whatever names hold is text there."""
+    columns = list(rows[0]) if rows else []
+    head = "".join(f"<th>{html_text(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{_cells(row.values())}</tr>" for row in rows[:_MOST_ROWS])
+    more = len(rows) - _MOST_ROWS
+    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<p>{html_text(caption)}</p>{table}{rest}"
+
+
+def _cells(values: Iterable[object]) -> str:
+    return "".join(f"<td>{html_text(_cell(value))}</td>" for value in values)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def data_frame(rows: Sequence[dict[str, Any]]) -> pandas.DataFrame:
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise UsageError(
+            "data frames need pandas", hint="pip install 'npuscope[notebook]'"
+        ) from None
+    return pandas.DataFrame(list(rows))

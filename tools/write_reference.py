@@ -1,0 +1,151 @@
+"""Write what the pages say from the sources: tables of options in docs/cli.md, and docs/api.md.
+
+python tools/write_reference.py          # a test fails while they are out of date
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from npuscope import __all__ as NAMES  # noqa: E402
+from npuscope import api, option_rows, options  # noqa: E402
+from npuscope.graph.model import Graph  # noqa: E402
+from npuscope.machine.model import Machine  # noqa: E402
+from npuscope.option_kinds import Group, Kind, Option  # noqa: E402
+from npuscope.profile.model import Profile  # noqa: E402
+from npuscope.program.model import Program  # noqa: E402
+from npuscope.rules.finding import Finding  # noqa: E402
+
+CLI = ROOT / "docs" / "cli.md"
+API = ROOT / "docs" / "api.md"
+NOUNS = (Graph, Machine, Program, Profile, Finding)
+_BLOCK = re.compile(r"(<!-- options: ([a-z ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
+_API_HEAD = """# The Python functions
+
+`import npuscope` gives every verb of the [command line](cli.md) as a function with the same name
+and options, and the five nouns. This page is made from their docstrings by
+`tools/write_reference.py`.
+
+```python
+import npuscope
+
+profile = npuscope.estimate("model.tflite", generation="4.0", npu_mhz=800)
+print(profile.total_ms, npuscope.explain("model.tflite").changes)
+profile.save("run.json")  # npuscope.load("run.json") reads it again
+profile.to_dataframe()  # with pip install 'npuscope[notebook]'
+```
+
+An option that does not exist, or that a verb does not use, is an error with a suggestion. Nouns and
+results are one line in a shell and a small table in a notebook. Options that many functions share
+are listed [once](#options-of-functions-that-take-a-model).
+"""
+
+
+def cli_page(text: str) -> str:
+    """The page with its tables made again; whatever stands between them stays."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{_table(found[2])}{found[3]}", text)
+
+
+def _table(name: str) -> str:
+    if name == "of all verbs":
+        groups: Iterable[Group] = (option_rows.TARGET, option_rows.READING)
+        rows = [_row(option, option.mark.value) for group in groups for option in group.options]
+        head = "| option | default | means | changes |\n|---|---|---|---|\n"
+    else:
+        own = [group for group in options.VERBS[name].groups if not group.shared]
+        rows = [_row(option) for group in own for option in group.options]
+        head = "| option | default | means |\n|---|---|---|\n"
+    return head + "".join(row for row in rows if row)
+
+
+def _row(option: Option, *more: str) -> str:
+    if not option.shell:
+        return ""
+    flags = [f"`{_spelt(flag, option)}`" for flag in option.spellings]
+    if option.kind is Kind.SWITCH:
+        flags.insert(1, f"`{option.spellings[0].replace('--', '--no-', 1)}`")
+    default = "" if option.default in (None, "", False, ()) else f"`{_word(option.default)}`"
+    if option.choices:
+        known = ", ".join(f"`{choice}`" for choice in option.choices)
+        more = (f"{_cell(option.means)}: {known}", *more)
+    else:
+        more = (_cell(option.means), *more)
+    return f"| {', '.join(flags)} | {default} | {' | '.join(more)} |\n"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _spelt(flag: str, option: Option) -> str:
+    if not option.value:
+        return flag
+    value = option.value.replace("|", "\\|")
+    return f"{flag} [{value}]" if option.const is not None else f"{flag} {value}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def api_page() -> str:
+    parts = [_API_HEAD, "\n## Nouns\n"]
+    parts += [_noun(noun) for noun in NOUNS]
+    parts.append("\n## Functions\n")
+    nouns = {noun.__name__ for noun in NOUNS}
+    functions = [n for n in NAMES if n not in nouns and callable(getattr(api, n, None))]
+    parts += [_function(name) for name in functions]
+    parts.append("\n## Options of functions that take a model\n\n")
+    parts.append("| keyword | means | changes |\n|---|---|---|\n")
+    shared = (*option_rows.TARGET.options, *option_rows.READING.options)
+    parts += [f"| `{o.name}` | {_cell(o.means)} | {o.mark.value} |\n" for o in shared]
+    return "".join(parts)
+
+
+def _noun(noun: type) -> str:
+    return f"\n### {noun.__name__}\n\n{_prose(inspect.getdoc(noun) or '')}\n"
+
+
+def _function(name: str) -> str:
+    function = getattr(api, name)
+    text, _, example = (inspect.getdoc(function) or "").partition(">>> ")
+    code = f"\n```python\n{example.strip()}\n```\n" if example else ""
+    return f"\n### {name}\n\n{_prose(text.strip())}\n{code}{_keywords(name)}"
+
+
+def _prose(text: str) -> str:
+    return text.replace("<", "&lt;")
+
+
+def _keywords(name: str) -> str:
+    """Its own options; those of many functions stand at the end of the page."""
+    try:
+        row = options.verb_of(name)
+    except KeyError:
+        return ""
+    own = [o for group in row.groups if not group.shared for o in group.options if o.python]
+    shared = any(group in (option_rows.TARGET, option_rows.LOOKED_AT) for group in row.groups)
+    lines = [f"| `{o.name}` | {_cell(o.means)} |\n" for o in own]
+    if shared:
+        lines.append(
+            "| | and [those of functions that take a model]"
+            "(#options-of-functions-that-take-a-model) |\n"
+        )
+    return "\n| keyword | means |\n|---|---|\n" + "".join(lines) if lines else ""
+
+
+def main() -> None:
+    CLI.write_text(cli_page(CLI.read_text(encoding="utf-8")), encoding="utf-8")
+    API.write_text(api_page(), encoding="utf-8")
+    print(f"{CLI.relative_to(ROOT)} and {API.relative_to(ROOT)} are up to date")
+
+
+if __name__ == "__main__":
+    main()
