@@ -23,7 +23,7 @@ from pathlib import Path
 
 from npuscope import api
 from npuscope.board.emulated.firmware import CPU
-from npuscope.loadable.options import PackageOptions
+from npuscope.loadable.codes import PackageOptions
 
 NPUSCOPE = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
 # The loops end with this process, also when it is killed: their input closes.

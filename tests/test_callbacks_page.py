@@ -11,7 +11,7 @@ from npuscope.api import build
 from npuscope.board import runtime
 from npuscope.demo import demo_graph
 from npuscope.program.model import EpochKind
-from npuscope.sim import debug_services
+from npuscope.sim import debug_unit as debug_services
 from processes import LIMIT_S
 
 PAGE = (Path(__file__).parents[1] / "docs" / "callbacks.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ DOORS = {
     "child.py": {"subprocess.Popen", "subprocess.run", "sys.executable"},  # Python
     "loadable/toolchain.py": {"subprocess.run"},  # a cross compiler
     "cli/doctor.py": {"sys.executable"},  # nothing: it prints the path
-    "advice/sweep/cluster_client.py": {"LocalCluster"},  # Pythons, within child.safe_spawning
+    "advice/sweep/cluster.py": {"LocalCluster"},  # Pythons, within child.safe_spawning
 }
 STARTERS = re.compile(
     r"subprocess\.(run|call|check_\w+|get\w*output|Popen)|sys\.(_base_)?executable|"

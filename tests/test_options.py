@@ -17,7 +17,7 @@ from npuscope.building import Options, ReadOptions
 from npuscope.cli.main import build_parser, main
 from npuscope.demo import demo_graph
 from npuscope.errors import UsageError
-from npuscope.loadable import options as loadable_options
+from npuscope.loadable import codes as loadable_options
 from npuscope.option_kinds import Effect, Mark
 from npuscope.options import VERBS, keywords, verb_of
 from npuscope.profile.image_source import DEFAULT_IMAGE

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npuscope.board.simulated import SimulatedBoard
     from npuscope.building import Build, Options, Source
     from npuscope.loadable.build import Package
-    from npuscope.loadable.options import PackageOptions
+    from npuscope.loadable.codes import PackageOptions
     from npuscope.profile.load_and_run import LoadAndRun
 
 __all__ = ["board_serve", "package", "run"]
@@ -54,7 +54,7 @@ def package(
     >>> npuscope.package("net", "build", cpu="cortex-m33").files
     """
     from npuscope.loadable.build import package as run_package
-    from npuscope.loadable.options import PackageOptions
+    from npuscope.loadable.codes import PackageOptions
 
     asked = options or PackageOptions(
         name=name,
@@ -160,7 +160,7 @@ def _powered(
     """What answers, and the networks on it."""
     if emulated:
         with _emulated(sources, options) as found:
-            from npuscope.board.emulated.bridge import Bridge
+            from npuscope.board.emulated.board import Bridge
 
             names = [network.name for network in found.info().networks]
             yield Bridge(found.machine), names
@@ -176,8 +176,8 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
     """All sources packaged and loaded side by side."""
     from npuscope.board.emulated.boot import load, side_by_side
     from npuscope.board.emulated.firmware import CPU
-    from npuscope.loadable.from_program import package_program
-    from npuscope.loadable.options import PackageOptions
+    from npuscope.loadable.build import package_program
+    from npuscope.loadable.codes import PackageOptions
     from npuscope.program.network_c.layout import DIALECT_2, dialect
 
     made = _built(sources, {**options, "relocatable": True})

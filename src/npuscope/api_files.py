@@ -127,7 +127,7 @@ def disasm(
 
     >>> print(npuscope.disasm("network_ecblobs.h", blob="_ec_blob_1").text)
     """
-    from npuscope.program.ec_blob.text import disassemble
+    from npuscope.program.ec_blob.assembly import disassemble
 
     blobs = _chosen(_blobs(str(source)), blob)
     texts = [f"; {safe_terminal(name)}\n{disassemble(one)}" for name, one in blobs.items()]
@@ -206,7 +206,7 @@ def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1"
 
     >>> npuscope.asm("blob.txt", "blob.bin").instructions
     """
-    from npuscope.program.ec_blob.assembler import assemble
+    from npuscope.program.ec_blob.assembly import assemble
     from npuscope.program.ec_blob.binary import write_binary
 
     try:

@@ -204,7 +204,7 @@ def manycore_run(
     """
     from npuscope.manycore.machine import load_core_machine
     from npuscope.manycore.runner import run_program
-    from npuscope.manycore.sim.options import RunOptions
+    from npuscope.manycore.sim.conditions import RunOptions
 
     asked = RunOptions(
         iterations=num_iter,

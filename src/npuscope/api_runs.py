@@ -13,8 +13,7 @@ from npuscope.whole_file import as_file_error, write_whole
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Comparison
     from npuscope.advice.gate import Gate
-    from npuscope.advice.sweep.drive import Sweep, Watch
-    from npuscope.advice.sweep.options import SweepOptions, Tls
+    from npuscope.advice.sweep.drive import Sweep, SweepOptions, Tls, Watch
     from npuscope.advice.sweep.summary import Summary
     from npuscope.building import Options, Source
     from npuscope.graph.model import Graph
@@ -145,8 +144,8 @@ def sweep(
 
     >>> npuscope.sweep("sweep.toml", jobs=2).rows
     """
+    from npuscope.advice.sweep.drive import SweepOptions
     from npuscope.advice.sweep.drive import sweep as run_sweep
-    from npuscope.advice.sweep.options import SweepOptions
 
     asked = options or SweepOptions(
         jobs=jobs,
@@ -165,7 +164,7 @@ def sweep(
 
 
 def _tls(*files: str | Path | None) -> Tls | None:
-    from npuscope.advice.sweep.options import Tls
+    from npuscope.advice.sweep.drive import Tls
 
     if not any(files):
         return None

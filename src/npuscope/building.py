@@ -24,7 +24,7 @@ from npuscope.program.model import Program
 from npuscope.shown import Shown
 
 if TYPE_CHECKING:
-    from npuscope.machine.art_profile import ArtProfile
+    from npuscope.machine.vendor_options import ArtProfile
 
 Source = str | Path | Graph
 
@@ -70,7 +70,7 @@ class Build(Shown):
 def read_graph(source: Source, options: ReadOptions) -> Graph:
     """The graph with the data types at its border that the options ask for."""
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    from npuscope.compiler.passes.io_types import with_io_types
+    from npuscope.compiler.passes.numbers import with_io_types
 
     return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
 
@@ -164,7 +164,7 @@ def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     machine = with_overrides(machine, _overrides(options))
     if not options.get("relocatable", False):
         return machine
-    from npuscope.machine.relocatable import with_relative_pools
+    from npuscope.machine.mpool import with_relative_pools
 
     return with_relative_pools(machine)
 
@@ -185,7 +185,7 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
     named = options.get("machine", DEFAULT_MACHINE)
     machine = named if isinstance(named, Machine) else _load(named, options, profile)
     if profile is not None:
-        from npuscope.machine.art_profile import apply_art_profile
+        from npuscope.machine.vendor_options import apply_art_profile
 
         machine = apply_art_profile(machine, profile)
     mpool = options.get("mpool")
@@ -212,7 +212,7 @@ def _art_profile(options: ReadOptions) -> ArtProfile | None:
     named = options.get("art_profile")
     if named is None:
         return None
-    from npuscope.machine.art_profile import read_art_profile
+    from npuscope.machine.vendor_options import read_art_profile
 
     return read_art_profile(named)
 

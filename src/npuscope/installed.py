@@ -126,7 +126,7 @@ def find(program: Program) -> str:
 
 def cache() -> Cache:
     """Only looked at: a folder that is not there is not made."""
-    from npuscope.loadable.toolchain_cache import cache_path
+    from npuscope.loadable.toolchain import cache_path
 
     folder = cache_path()
     sizes = list(_sizes(folder))

@@ -19,7 +19,7 @@ from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower
 from npuscope.program.model import EpochKind
 from npuscope.program.units import Streng
-from npuscope.sim.debug_services import watch_bursts, watch_clock
+from npuscope.sim.debug_unit import watch_bursts, watch_clock
 from npuscope.sim.epochs import count_epochs
 
 

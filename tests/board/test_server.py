@@ -22,8 +22,7 @@ from npuscope.board.device import Inference, Option, Request, TensorDesc
 from npuscope.board.listeners import SocketStream
 from npuscope.board.server import VirtualBoard
 from npuscope.board.server_exchange import Timing
-from npuscope.board.server_memory import bsd_checksum
-from npuscope.board.server_run import NodeTensors
+from npuscope.board.server_run import NodeTensors, bsd_checksum
 from npuscope.board.wire.constants import Command, Fault, State, TensorFlag
 from npuscope.board.wire.framing import Revision, host_packets, receive_from_device, send_to_device
 from npuscope.board.wire.messages import Ack, Data, Req, Resp, Tensor, decode, encode

@@ -17,7 +17,7 @@ from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.keys import machine_keys
 from npuscope.machine.load import load_machine, packaged
-from npuscope.machine.overrides import leaves
+from npuscope.machine.set_keys import leaves
 from npuscope.manycore import machine as manycore_machine
 from npuscope.manycore.machine import load_core_machine
 

@@ -10,16 +10,16 @@ import pytest
 
 from compiler.nets import MACHINES, Net, compiled, per_tensor, sample, uint8_network
 from npuscope.compiler.passes import PASSES, run_passes
-from npuscope.compiler.passes.absorb_pad import AbsorbPad
-from npuscope.compiler.passes.base import Pass
-from npuscope.compiler.passes.fold_batch_norm import FoldBatchNorm
-from npuscope.compiler.passes.fold_constants import FoldConstants
-from npuscope.compiler.passes.fuse_activation import FuseActivation
-from npuscope.compiler.passes.io_types import with_io_types
-from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossReshape
-from npuscope.compiler.passes.remove_moves import RemoveMoves
-from npuscope.compiler.passes.signed_bytes import SignedBytes
-from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
+from npuscope.compiler.passes.base import FoldConstants, Pass
+from npuscope.compiler.passes.batch_norm import FoldBatchNorm
+from npuscope.compiler.passes.moves import AbsorbPad, RemoveMoves
+from npuscope.compiler.passes.numbers import (
+    QuantizeAcrossReshape,
+    SignedBytes,
+    SymmetricWeights,
+    with_io_types,
+)
+from npuscope.compiler.passes.rewrite import FuseActivation
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant
 from npuscope.ops.elementwise import BinaryAttrs

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.compiler.emit.buffers import BufferTable
-from npuscope.compiler.emit.epoch import EpochBuilder
+from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.lower.context import quant_pair, tensor_value
 from npuscope.compiler.stages import Lowered
 from npuscope.demo import demo_graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
-from npuscope.compiler.lower.split import good_parts
+from npuscope.compiler.lower.pieces import good_parts
 from npuscope.graph.model import Graph
 from npuscope.profile.run import estimate
 from npuscope.profile.validate import validate

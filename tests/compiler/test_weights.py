@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES
-from npuscope.compiler.lower.weights import pack_weights
+from npuscope.compiler.lower.pieces import pack_weights
 from npuscope.compiler.stages import ConvMode, Tiling
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.program.modes import Simd

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
-from npuscope.compiler.lower.clamp import quantized_range
+from npuscope.compiler.lower.context import quantized_range
 from npuscope.compiler.lower.pieces import Kernel, cut, piece_count
-from npuscope.compiler.passes.fold_constants import FoldConstants
+from npuscope.compiler.passes.base import FoldConstants
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.compiler.place import place
 from npuscope.compiler.stages import Value

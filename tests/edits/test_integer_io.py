@@ -9,7 +9,7 @@ import pytest
 from edits.border_case import edited, graph_of, misfit
 from edits.number_case import conv, furthest, input_pair, int8, largest_change, on_cpu
 from models import OnnxWriter, TfliteWriter
-from npuscope.compiler.passes.io_types import with_io_types
+from npuscope.compiler.passes.numbers import with_io_types
 from npuscope.graph.model import DType
 from npuscope.rules.finding import Value
 

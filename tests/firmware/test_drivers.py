@@ -28,7 +28,7 @@ from firmware.random_units import random_net
 from npuscope.demo import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.ec_blob.registers import UNIT_BY_NAME, clock_gate, page_of
-from npuscope.program.ec_blob.unit_others import lift_decun
+from npuscope.program.ec_blob.unit_compute import lift_decun
 from program.network_c.nets import build as compiled
 from program.network_c.nets import kernels, layers, moves
 

@@ -29,7 +29,7 @@ from firmware.validation_host import Server, the_server
 from npuscope.board.device import Option, Request
 from npuscope.board.link import SocketLink
 from npuscope.board.remote import RemoteBoard
-from npuscope.board.server_memory import bsd_checksum
+from npuscope.board.server_run import bsd_checksum
 from npuscope.board.wire.constants import Command, Fault
 from npuscope.board.wire.framing import Revision, host_packets
 from npuscope.board.wire.messages import Ack, Req

@@ -31,12 +31,8 @@ from firmware.validation_board import (
 from npuscope.board.client_exchange import Exchange, RefusedError, Timeouts
 from npuscope.board.device import Option, Request
 from npuscope.board.emulated.board import EmulatedBoard
-from npuscope.board.emulated.memory_map import (
-    EXEC_RAM_ADDRESS,
-    FIRMWARE_ADDRESS,
-    FLASH_ADDRESS,
-)
-from npuscope.board.server_memory import bsd_checksum
+from npuscope.board.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, FLASH_ADDRESS
+from npuscope.board.server_run import bsd_checksum
 from npuscope.board.wire.constants import Command, State, TensorFlag
 from npuscope.board.wire.messages import Ack, Data, Operator, SysInfo, Tensor
 from program.network_c.nets import kernels, layers, moves

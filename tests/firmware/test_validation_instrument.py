@@ -22,8 +22,7 @@ from npuscope.board.runtime import EpochBlock, EpochEvent, Runtime, RuntimeEvent
 from npuscope.board.wire.constants import BlockType
 from npuscope.board.wire.statistics import block_type
 from npuscope.program.ec_blob.registers import clock_gate
-from npuscope.sim.debug_services import watch_epoch_length
-from npuscope.sim.debug_unit import DebugUnit
+from npuscope.sim.debug_unit import DebugUnit, watch_epoch_length
 from program.network_c.nets import build
 
 

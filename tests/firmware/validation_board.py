@@ -14,7 +14,7 @@ from firmware.bare_build import FIRMWARE, TARGET, WARNINGS, built, zig
 from npuscope import api
 from npuscope.board.device import Device, Inference, NodeCounters, random_values
 from npuscope.board.emulated.board import EmulatedBoard, EmulatedSetup
-from npuscope.board.emulated.memory_map import (
+from npuscope.board.emulated.memory import (
     EXEC_RAM_ADDRESS,
     FLASH_ADDRESS,
     MAILBOX_ADDRESS,
@@ -23,7 +23,7 @@ from npuscope.board.emulated.memory_map import (
 from npuscope.board.simulated import SimulatedBoard
 from npuscope.graph.model import Graph
 from npuscope.loadable.build import package
-from npuscope.loadable.options import PackageOptions
+from npuscope.loadable.codes import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.program.model import EpochKind, Program
 

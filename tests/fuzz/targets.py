@@ -45,10 +45,10 @@ from npuscope.files.load import load_model
 from npuscope.loadable import firmware_map
 from npuscope.loadable.layout import Trailer
 from npuscope.machine import load as machine_files
+from npuscope.program.ec_blob.assembly import disassemble
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.header import read_header
 from npuscope.program.ec_blob.instructions import Irq, Label
-from npuscope.program.ec_blob.text import disassemble
 from program.c_info.small import document
 from program.ec_blob.epoch_text import CONVOLUTION, COPY
 from program.ec_blob.test_binary import ALL as CONTAINERS

@@ -34,11 +34,10 @@ from manycore.test_adapters_device import (
 from npuscope.errors import FileError
 from npuscope.manycore import machine as machines
 from npuscope.manycore.buffer import write_buffer
-from npuscope.manycore.buffer_format import ROW
+from npuscope.manycore.buffer_format import ROW, Stats
 from npuscope.manycore.container import with_program_id, write_program
 from npuscope.manycore.networkdesc import NetworkDesc, encode_networkdesc
 from npuscope.manycore.qpc import read_qpc, write_qpc
-from npuscope.manycore.stats import Stats
 
 MACHINE = Path(machines.__file__).parent / "cloudai100.toml"
 STEM = "aic-profiling-program-0-activation-0-inf-3-QAicGraph"

@@ -10,7 +10,7 @@ from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.machine.model import Machine
-from npuscope.machine.relocatable import with_relative_pools
+from npuscope.machine.mpool import with_relative_pools
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import GeluAttrs
 from npuscope.ops.layers import MatMulAttrs

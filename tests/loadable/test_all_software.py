@@ -24,9 +24,8 @@ from firmware.bare import (
 )
 from loadable.software_nets import all_software, low_machine, software_program
 from npuscope.loadable.build import Package, package
-from npuscope.loadable.options import PackageOptions
-from npuscope.program.code_files import code_files
-from npuscope.program.images import pool_images
+from npuscope.loadable.codes import PackageOptions
+from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.model import Program
 from npuscope.program.serialize import save
 from npuscope.sim.memory import to_stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npuscope.loadable.options import PackageOptions
+from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.sources import firmware_folder
 from npuscope.loadable.toolchain import find_toolchain, own_flags
 

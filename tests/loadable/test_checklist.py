@@ -12,8 +12,7 @@ from npuscope import api
 from npuscope.demo import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.checklist import make_checklist
-from npuscope.loadable.checklist_memories import memories
-from npuscope.loadable.traffic import Agent, Span, Traffic
+from npuscope.loadable.checklist_memories import Agent, Span, Traffic, memories
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.serialize import save
 from npuscope.report.checklist_text import answer, checklist_text

@@ -13,7 +13,7 @@ from loadable import samples
 from loadable.samples import Pool, Sample, build, image, resealed, with_word
 from npuscope.errors import FileError
 from npuscope.loadable.image import Image, Seal, read_image, read_image_file
-from npuscope.loadable.image_blobs import find_blobs
+from npuscope.loadable.image_model import find_blobs
 from npuscope.loadable.layout import ENTRY_POINTS, Context, Header, PoolDescriptor, Trailer
 
 WHOLE = image()

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from npuscope.errors import InternalError, TargetError
-from npuscope.loadable.codes import Cpu
+from npuscope.loadable.codes import CPUS, Cpu
 from npuscope.loadable.codes import Toolchain as ToolchainCode
 from npuscope.loadable.layout import Flags, Header, Trailer
 from npuscope.loadable.link import (
@@ -19,10 +19,8 @@ from npuscope.loadable.link import (
     entry_functions,
     linker_script,
 )
-from npuscope.loadable.options import CPUS
-from npuscope.loadable.pack import pack_image, xip_obstacle
+from npuscope.loadable.pack import pack_image, places_to_rebase, xip_obstacle
 from npuscope.loadable.pack_elf import Linked, Relocation
-from npuscope.loadable.pack_relocations import places_to_rebase
 from npuscope.loadable.toolchain import Toolchain
 
 FLASH, RAM, PARAM_0, PARAM_1 = 0x20000000, 0x40000000, 0x80000000, 0x90000000

@@ -27,9 +27,9 @@ from npuscope import api
 from npuscope.demo import demo_graph
 from npuscope.errors import FileError, NpuscopeError, TargetError
 from npuscope.loadable.build import package
+from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.image import read_image, read_image_file
 from npuscope.loadable.image_model import Seal
-from npuscope.loadable.options import PackageOptions
 
 pytest.importorskip("ziglang")
 pytest.importorskip("elftools")

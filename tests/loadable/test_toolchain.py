@@ -11,13 +11,19 @@ import pytest
 
 from npuscope.errors import FileError, InternalError, TargetError, UsageError
 from npuscope.loadable import toolchain as module
+from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.link import linker_script
-from npuscope.loadable.options import PackageOptions
 from npuscope.loadable.pack_elf import read_elf
 from npuscope.loadable.sources import ImageSource, firmware_folder, image_sources, own_headers
-from npuscope.loadable.toolchain import compile_own, find_toolchain, own_flags
-from npuscope.loadable.toolchain_cache import cache_folder, cached, digest
-from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.loadable.toolchain import (
+    cache_folder,
+    cached,
+    compile_own,
+    digest,
+    find_toolchain,
+    own_flags,
+    runtime_library,
+)
 from npuscope.whole_file import work_folder
 
 CPUS = ("cortex-m33", "cortex-m55")

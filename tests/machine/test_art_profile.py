@@ -11,9 +11,13 @@ import pytest
 
 from npuscope import api
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.art_profile import apply_art_profile, read_art_profile
 from npuscope.machine.load import load_machine
-from npuscope.machine.vendor_options import VendorOptions, parse_options
+from npuscope.machine.vendor_options import (
+    VendorOptions,
+    apply_art_profile,
+    parse_options,
+    read_art_profile,
+)
 
 MACHINE = load_machine()
 USUAL = (

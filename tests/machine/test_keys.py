@@ -8,13 +8,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from npuscope.machine.key_notes import key_notes
-from npuscope.machine.keys import Key, machine_keys, with_value
+from npuscope.machine.keys import Key, key_notes, machine_keys, with_value
 from npuscope.machine.load import load_machine, packaged, read_table
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
-from npuscope.machine.overrides import leaves
-from npuscope.machine.set_keys import Change, changes_of, with_overrides
+from npuscope.machine.set_keys import Change, changes_of, leaves, with_overrides
 
 MACHINE = load_machine()
 KEYS = machine_keys(MACHINE)

@@ -11,8 +11,7 @@ import pytest
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import MemoryPool
-from npuscope.machine.mpool import apply_mpool, read_mpool, read_mpool_file
-from npuscope.machine.mpool_writer import mpool_text
+from npuscope.machine.mpool import apply_mpool, mpool_text, read_mpool, read_mpool_file
 
 MACHINE = load_machine()
 

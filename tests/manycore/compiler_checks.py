@@ -8,9 +8,9 @@ from itertools import combinations
 from npuscope.graph.model import Graph
 from npuscope.manycore.compiler.boxes import Box, common, elements
 from npuscope.manycore.compiler.draft import Draft, Role
+from npuscope.manycore.compiler.emit import find_waits
 from npuscope.manycore.compiler.kinds import Group
 from npuscope.manycore.compiler.vtcm import Placement
-from npuscope.manycore.compiler.waits import find_waits
 from npuscope.manycore.program import CoreOp, CoreProgram, DevicePart, Space
 
 

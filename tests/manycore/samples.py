@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.layout import (
     CoreOpInfo,
     Dependency,
@@ -33,7 +34,6 @@ from npuscope.manycore.program import (
     Transfer,
 )
 from npuscope.manycore.records import ASYNCHRONOUS, SECTIONS, UTIMER_HZ, Needs, SectionId
-from npuscope.manycore.stats import Stats
 
 UUID = "00112233445566778899aabbccddeeff"
 CORE_HZ = 1_200_000_000

@@ -12,18 +12,18 @@ import pytest
 from manycore import samples
 from npuscope.board.wire.protobuf import varint
 from npuscope.errors import FileError, UsageError
-from npuscope.manycore.adapters.descriptors import decode_by, read_schema
+from npuscope.manycore.adapters.model import Companions
+from npuscope.manycore.adapters.qaic_desc import decode_by, read_schema
 from npuscope.manycore.adapters.registry import find_adapter, read_sheet
-from npuscope.manycore.adapters.source import Companions
 from npuscope.manycore.adapters.tables import sheet_tables, sheet_text
 from npuscope.manycore.buffer import write_buffer
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.container import with_program_id, write_program
 from npuscope.manycore.layout_json import layout_json
 from npuscope.manycore.networkdesc import NetworkDesc, encode_networkdesc
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.qpc import write_qpc
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.stats import Stats
 from npuscope.profile.model import Provenance
 
 RAW_NAME = "aic-profiling-program-0-activation-0-inf-213-QAicGraph-aiccyclecounts.bin"

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from manycore.adapter_samples import ETDUMP_RUNS, etdump, trace_text, written
 from npuscope.errors import FileError
-from npuscope.manycore.adapters.host_runs import HostEvent, own_times
 from npuscope.manycore.adapters.model import Sheet
+from npuscope.manycore.adapters.onnxruntime import HostEvent, own_times
 from npuscope.manycore.adapters.registry import find_adapter, read_sheet
 from npuscope.manycore.adapters.tables import sheet_trace
 from npuscope.profile.model import Provenance

@@ -9,8 +9,8 @@ import pytest
 
 from manycore.adapter_samples import newer_events, older_events, trace_text, written
 from npuscope.errors import FileError
-from npuscope.manycore.adapters import json_events
-from npuscope.manycore.adapters.json_events import EventReader
+from npuscope.manycore.adapters import columns as json_events
+from npuscope.manycore.adapters.columns import EventReader
 from npuscope.manycore.adapters.model import OpRow, Sheet
 from npuscope.manycore.adapters.registry import find_adapter, read_sheet
 from npuscope.manycore.adapters.tables import sheet_tables, sheet_trace

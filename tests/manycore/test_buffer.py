@@ -13,10 +13,9 @@ import pytest
 from manycore import samples
 from npuscope.errors import FileError, InternalError
 from npuscope.manycore.buffer import read_buffer, write_buffer
-from npuscope.manycore.buffer_format import ROW, collected
+from npuscope.manycore.buffer_format import ROW, Stats, collected
 from npuscope.manycore.layout import Layout, Pmu
 from npuscope.manycore.records import LEVELS, SECTIONS, SectionId
-from npuscope.manycore.stats import Stats
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

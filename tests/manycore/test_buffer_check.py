@@ -10,8 +10,8 @@ import pytest
 
 from manycore import samples
 from npuscope.manycore.buffer import read_buffer, write_buffer
+from npuscope.manycore.buffer_format import Records, Stats
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.stats import Records, Stats
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

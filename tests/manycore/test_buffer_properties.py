@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from manycore import samples
 from npuscope.errors import FileError
 from npuscope.manycore.buffer import read_buffer, write_buffer
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.stats import Stats
 
 LAYOUT = samples.layout()
 STATS = samples.stats(LAYOUT)

@@ -9,10 +9,10 @@ import pytest
 
 from manycore import samples
 from npuscope.manycore.buffer import read_buffer, write_buffer
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.buffer_sums import sums
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.stats import Stats
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

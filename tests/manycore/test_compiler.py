@@ -190,7 +190,7 @@ def test_cores_without_work_are_left_out_unless_asked_for() -> None:
 @pytest.mark.parametrize("level", [0, 40, 50, 70, 100])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_the_last_op_writes_the_whole_stats_buffer(level: int, devices: int) -> None:
-    from npuscope.manycore.sim.options import RunOptions
+    from npuscope.manycore.sim.conditions import RunOptions
     from npuscope.manycore.sim.run import simulate
 
     program = _compile(

@@ -9,9 +9,8 @@ import pytest
 
 from manycore.nets import convolutions, encoder, graph_of, zoo
 from npuscope.graph.model import Graph, Op
-from npuscope.manycore.compiler.boxes import Box, common, cut, elements, full
+from npuscope.manycore.compiler.boxes import Box, common, cut, elements, full, reach
 from npuscope.manycore.compiler.needs import needs, split_axes
-from npuscope.manycore.compiler.needs_windows import reach
 from npuscope.manycore.compiler.simplify import simplified
 from npuscope.ops.run import run, trace
 

@@ -19,7 +19,7 @@ from npuscope.manycore.container import (
     with_program_id,
     write_program,
 )
-from npuscope.manycore.container_constants import read_constants_desc
+from npuscope.manycore.container_prog import read_constants_desc
 from npuscope.manycore.layout import Dependency
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.qpc import read_qpc, write_qpc

@@ -16,13 +16,12 @@ import pytest
 from manycore import samples
 from npuscope.errors import FileError
 from npuscope.manycore.buffer import read_buffer, write_buffer
-from npuscope.manycore.buffer_format import ROW
+from npuscope.manycore.buffer_format import ROW, Stats
 from npuscope.manycore.buffer_sums import sums
 from npuscope.manycore.container import read_program, write_program
 from npuscope.manycore.networkdesc import decode_networkdesc
 from npuscope.manycore.qpc import read_qpc, write_qpc
 from npuscope.manycore.records import SECTIONS, SectionId
-from npuscope.manycore.stats import Stats
 
 PROGRAM = samples.program(samples.layout(devices=2))
 CONTAINER = write_program(PROGRAM)

@@ -9,15 +9,15 @@ import pytest
 
 from manycore.samples import RECIPE, layout, program, stats, with_rows
 from npuscope.errors import FileError
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.layout import Pmu
 from npuscope.manycore.machine import load_core_machine
 from npuscope.manycore.opstats.index import op_index
 from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.records import LEVELS, SATURATED, SECTIONS, SectionId
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.sim.conditions import RunOptions
 from npuscope.manycore.sim.run import simulate
-from npuscope.manycore.stats import Stats
 
 
 def row(tables: CoreTables, details: str) -> OpRow:

@@ -17,6 +17,7 @@ import pytest
 
 from manycore.samples import FIRST_TICK, UTC_NS, layout, program, stats, with_rows
 from npuscope.errors import FileError, UsageError
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.layout import Dependency
 from npuscope.manycore.machine import load_core_machine
 from npuscope.manycore.opstats.host_trace import of_inferences, read_host_trace
@@ -24,9 +25,8 @@ from npuscope.manycore.opstats.model import Opstats
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.sim.conditions import RunOptions
 from npuscope.manycore.sim.run import simulate
-from npuscope.manycore.stats import Stats
 from npuscope.report.trace.chrome import write_chrome
 
 Event = dict[str, Any]

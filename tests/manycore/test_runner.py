@@ -16,9 +16,8 @@ from npuscope.manycore.buffer import read_buffer
 from npuscope.manycore.container import read_layout, write_program
 from npuscope.manycore.layout import Pmu
 from npuscope.manycore.runner import ProfilingType, load_program, run_lines, run_program
-from npuscope.manycore.runner_files import HOST_SCHEMA, safe_name
-from npuscope.manycore.runner_views import absent_notes, check_views
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.runner_files import HOST_SCHEMA, absent_notes, check_views, safe_name
+from npuscope.manycore.sim.conditions import RunOptions
 
 PREFIX = "aic-profiling-program-0-activation-0"
 

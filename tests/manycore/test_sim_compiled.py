@@ -14,7 +14,7 @@ from npuscope.manycore.layout import Pmu
 from npuscope.manycore.machine import load_core_machine
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.sim.conditions import RunOptions
 from npuscope.manycore.sim.run import simulate
 
 NETWORKS = {"encoder": encoder, "convolutions": convolutions, "integer": integer_net}

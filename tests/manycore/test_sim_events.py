@@ -10,12 +10,12 @@ import pytest
 from manycore.samples import DMA, HMX, HVX
 from manycore.sim_programs import KB, Writer, program_of
 from npuscope.errors import TargetError
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.machine import CoreMachine, load_core_machine
 from npuscope.manycore.program import CoreProgram, Space, Transfer
 from npuscope.manycore.records import ASYNCHRONOUS, UTIMER_HZ, SectionId
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.sim.conditions import RunOptions
 from npuscope.manycore.sim.run import simulate
-from npuscope.manycore.stats import Stats
 
 
 @pytest.fixture(scope="module")

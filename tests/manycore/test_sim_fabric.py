@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from npuscope.manycore.sim.fabric import Fabric, Flow
+from npuscope.manycore.sim.costs import Fabric, Flow
 
 
 def ends(capacity: tuple[float, ...], flows: list[tuple[float, float, float, tuple[int, ...]]]):

@@ -9,7 +9,7 @@ from manycore.sim_programs import Writer, program_of
 from npuscope.manycore.machine import load_core_machine
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.sim.options import RunOptions, RunResult
+from npuscope.manycore.sim.conditions import RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
 
 MACHINE = load_core_machine()

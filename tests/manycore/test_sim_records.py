@@ -11,13 +11,13 @@ from manycore.samples import DMA, HMX, HVX, RECIPE, layout, program
 from manycore.sim_programs import KB, Writer, at_level, program_of
 from npuscope.errors import UsageError
 from npuscope.manycore.buffer import read_buffer, write_buffer
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.layout import Pmu
 from npuscope.manycore.machine import load_core_machine
 from npuscope.manycore.program import CoreProgram, Space, Transfer
 from npuscope.manycore.records import LEVELS, SECTIONS, UTIMER_HZ, SectionId
-from npuscope.manycore.sim.options import RunOptions, RunResult
+from npuscope.manycore.sim.conditions import RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
-from npuscope.manycore.stats import Stats
 
 MACHINE = load_core_machine()
 

@@ -11,6 +11,7 @@ import pytest
 
 from manycore.nets import EncoderShape, encoder, graph_of, wide_product
 from npuscope.graph.model import Graph
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.compiler.options import CompileOptions
 from npuscope.manycore.compiler.pipeline import compile_graph
 from npuscope.manycore.machine import load_core_machine
@@ -18,9 +19,8 @@ from npuscope.manycore.opstats.model import OpRow
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.records import UTIMER_HZ, SectionId
-from npuscope.manycore.sim.options import RunOptions
+from npuscope.manycore.sim.conditions import RunOptions
 from npuscope.manycore.sim.run import simulate
-from npuscope.manycore.stats import Stats
 
 # Cycles of the core's clock a KB of output.
 CALIBRATED = {

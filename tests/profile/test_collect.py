@@ -15,7 +15,7 @@ from npuscope.demo import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profile.collect import collect
 from npuscope.profile.model import Provenance
-from npuscope.profile.plan import CounterPlan, Metric, Pass, counter_plan
+from npuscope.profile.passes import CounterPlan, Metric, Pass, counter_plan
 from npuscope.profile.run import profile
 from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json

@@ -13,7 +13,7 @@ from npuscope.demo import demo_graph
 from npuscope.errors import TargetError
 from npuscope.files.load import load_model
 from npuscope.machine.load import load_machine
-from npuscope.profile.memory import fit, memory_use
+from npuscope.profile.facts import fit, memory_use
 from npuscope.profile.run import estimate
 from npuscope.program.model import Buffer, Program
 

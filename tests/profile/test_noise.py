@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuscope.graph.model import DType, Tensor
-from npuscope.profile.noise import noise
+from npuscope.profile.agreement import noise
 
 
 @pytest.mark.parametrize("dtype", DType)

@@ -9,7 +9,7 @@ import pytest
 from npuscope.api import build
 from npuscope.board.device import Option
 from npuscope.demo import demo_graph
-from npuscope.profile.plan import Metric, counter_plan, engines_fit
+from npuscope.profile.passes import Metric, counter_plan, engines_fit
 from npuscope.program.units import Streng
 
 

@@ -16,8 +16,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
 from npuscope.profile.facts import program_hash
-from npuscope.profile.retime import Retimer, retimer
-from npuscope.profile.run import estimate
+from npuscope.profile.run import Retimer, estimate, retimer
 from npuscope.program.c_info.from_program import c_info_of
 from npuscope.program.c_info.to_program import program_from_c_info
 

@@ -16,7 +16,7 @@ from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.profile.agreement import Tally
 from npuscope.profile.validate import LAYER_LIMIT, validate
 from npuscope.sim.arithmetic import arith
-from npuscope.sim.arithmetic.rounding import floor_shift
+from npuscope.sim.arithmetic.streams import floor_shift
 
 MACHINE = load_machine()
 DEMO = demo_graph()

@@ -20,8 +20,7 @@ from npuscope.program.model import (
     Refused,
 )
 from npuscope.program.modes import ArithOp, PoolOp, Simd
-from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, Port, Ref, Streng
-from npuscope.program.units import Pool as PoolUnit
+from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Port, Ref, Streng
 
 _FRAME = {"fwidth": 4, "fheight": 4, "batch_depth": 8, "batch_offset": 8}
 QUANT = Quant((0.1,), (-3,))

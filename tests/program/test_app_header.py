@@ -9,8 +9,7 @@ import pytest
 from compiler.nets import Net, compiled
 from npuscope.demo import demo_graph
 from npuscope.graph.model import DType, Graph, Quant, Tensor
-from npuscope.program.app_header import app_config_text
-from npuscope.program.app_heads import guess_heads
+from npuscope.program.app_config import app_config_text, guess_heads
 from program.network_c.nets import HOSTILE, compile_c, renamed
 
 

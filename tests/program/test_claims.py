@@ -14,8 +14,7 @@ from npuscope.program.claims import compute_cycles, max_cycles, operations, with
 from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Epoch, EpochKind, Group, Pool
 from npuscope.program.modes import ArithOp, PoolOp, Simd
-from npuscope.program.units import Activ, Arith, Convacc, Link, Port, Ref, Streng
-from npuscope.program.units import Pool as PoolUnit
+from npuscope.program.units import Activ, Arith, Convacc, Link, PoolUnit, Port, Ref, Streng
 from program.sample import copy_group, reader, sample, writer
 
 ARTEFACTS = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()

@@ -9,7 +9,7 @@ import pytest
 from compiler.nets import compiled
 from npuscope.demo import demo_graph
 from npuscope.errors import TargetError
-from npuscope.program.images import hex_text, pool_images
+from npuscope.program.code_files import hex_text, pool_images
 
 
 @pytest.fixture(scope="module")

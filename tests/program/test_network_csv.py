@@ -16,7 +16,7 @@ from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.program.model import EpochKind, Pool, Program
 from npuscope.program.network_csv import NetworkCsv, network_csv_text, read_network_csv
-from npuscope.program.network_csv.layout import PoolUse
+from npuscope.program.network_csv.reader import PoolUse
 from npuscope.program.units import Streng
 from program.c_info.small import ARTEFACTS
 from program.sample import sample

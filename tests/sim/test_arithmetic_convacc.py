@@ -9,7 +9,7 @@ from npuscope.errors import TargetError
 from npuscope.program.modes import Simd
 from npuscope.program.units import Convacc, Ref, Streng
 from npuscope.sim.arithmetic import convacc
-from npuscope.sim.arithmetic.rounding import floor_shift
+from npuscope.sim.arithmetic.streams import floor_shift
 from sim.bench import (
     Bench,
     bytes_of,

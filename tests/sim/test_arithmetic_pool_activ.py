@@ -7,9 +7,9 @@ import pytest
 
 from npuscope.errors import TargetError
 from npuscope.program.modes import ActivOp, PoolOp
-from npuscope.program.units import Activ, Decun, Pool
-from npuscope.sim.arithmetic import pool
-from npuscope.sim.arithmetic.rounding import half_even_shift
+from npuscope.program.units import Activ, Decun, PoolUnit
+from npuscope.sim.arithmetic import others as pool
+from npuscope.sim.arithmetic.streams import half_even_shift
 from sim.bench import Bench, clip, feature_reader, half_away, link, writer
 
 POOL = (link("STRENG0", "POOL0"), link("POOL0", "STRENG1"))
@@ -26,7 +26,7 @@ def run_pool(x, out, nbits=8, **settings):
     bench = Bench()
     source = bench.buffer("x", (1, *x.shape))
     target = bench.buffer("y", (1, *out, channels), nbits)
-    unit = Pool(
+    unit = PoolUnit(
         id=0,
         inputX=width,
         inputY=height,

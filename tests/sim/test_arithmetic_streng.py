@@ -9,7 +9,7 @@ from npuscope.errors import TargetError
 from npuscope.program.geometry import frame_start, reach
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Link, Port, Ref, Streng
-from npuscope.sim.arithmetic.switch import Contexts, Inbox
+from npuscope.sim.arithmetic.streams import Contexts, Inbox
 from sim.bench import Bench, feature_reader, link, writer
 
 COPY = (link("STRENG0", "STRENG1"),)

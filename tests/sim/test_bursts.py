@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from npuscope.program.units import Ref, Streng
-from npuscope.sim.bursts import Bursts, count_bursts, engine_runs, lines_touched
+from npuscope.sim.counters import Bursts, count_bursts, engine_runs, lines_touched
 
 GEOMETRIES = 150
 

@@ -13,9 +13,9 @@ from npuscope.machine.model import Control
 from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
-from npuscope.sim.control import control_works, controller_phases, cpu_phases
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
+from npuscope.sim.software import control_works, controller_phases, cpu_phases
 from sim.bench import Bench, feature_reader, link, writer
 
 CONTROL = Control(

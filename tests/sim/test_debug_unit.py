@@ -12,8 +12,16 @@ from npuscope.sim.counters import (
     EngineActivity,
     EpochCounters,
 )
-from npuscope.sim.debug_services import (
+from npuscope.sim.debug_unit import (
+    Activity,
+    CounterConfig,
+    DebugUnit,
+    Event,
+    Signal,
     bits,
+    bus_signal,
+    cache_rows,
+    core_activity,
     watch,
     watch_all_bursts,
     watch_bursts,
@@ -21,16 +29,6 @@ from npuscope.sim.debug_services import (
     watch_engines,
     watch_envelopes,
     watch_epoch_length,
-)
-from npuscope.sim.debug_unit import (
-    Activity,
-    CounterConfig,
-    DebugUnit,
-    Event,
-    Signal,
-    bus_signal,
-    cache_rows,
-    core_activity,
 )
 
 COUNTED = EpochCounters(

@@ -16,8 +16,7 @@ from npuscope.ops.layers import ConvAttrs
 from npuscope.profile.run import profile
 from npuscope.program.links import Wiring
 from npuscope.program.units import Convacc, Ref, Streng
-from npuscope.sim.bursts import count_bursts, engine_runs
-from npuscope.sim.counters import Bound
+from npuscope.sim.counters import Bound, count_bursts, engine_runs
 
 PIXELS, INPUTS, OUTPUTS = 49, 256, 18
 PUBLISHED_CORE_CYCLES = 13_300

@@ -16,9 +16,9 @@ from npuscope.machine.model import Path
 from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
-from npuscope.sim.banks import Banks
 from npuscope.sim.counters import Bound
 from npuscope.sim.group_work import group_work
+from npuscope.sim.memory import Banks
 from npuscope.sim.timing import group_span, speeds_of
 from sim.bench import link
 

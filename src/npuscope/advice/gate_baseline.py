@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.advice.compare.model import Side
-from npuscope.advice.compare.result_file import GATE_SCHEMA, read_result, result_schema
-from npuscope.advice.compare.sides import open_side
+from npuscope.advice.compare.sides import GATE_SCHEMA, open_side, read_result, result_schema
 from npuscope.advice.gate_figures import Figures, figures
 from npuscope.building import Options, Source
 from npuscope.errors import FileError

@@ -11,8 +11,7 @@ from npuscope.machine.load import plain_overrides
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Change, changes_of, with_overrides
 from npuscope.profile.model import Profile
-from npuscope.profile.retime import retimer
-from npuscope.profile.run import estimate
+from npuscope.profile.run import estimate, retimer
 from npuscope.shown import Shown
 
 

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from npuscope.board.device import NodeCounters, Option
 from npuscope.board.runtime import EpochBlock, EpochEvent
-from npuscope.sim.debug_services import (
+from npuscope.sim.debug_unit import (
+    COUNTERS,
+    DebugUnit,
     bits,
+    cache_rows,
     watch_all_bursts,
     watch_clock,
     watch_engines,
     watch_envelopes,
 )
-from npuscope.sim.debug_unit import COUNTERS, DebugUnit, cache_rows
 
 _ALL_ENGINES = (1 << 10) - 1
 _FIRST_ENGINE = 1  # counter 0 is the NPU clock

@@ -6,18 +6,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from npuscope.board.client_describe import capability_names, device_line, network_of
-from npuscope.board.client_exchange import Exchange, RefusedError, Timeouts
-from npuscope.board.client_run import (
+from npuscope.board.client import (
+    capability_names,
     compare_memory,
+    device_line,
     input_bytes,
     memory_checksum,
+    network_of,
     receive_nodes,
     receive_output,
     send_inputs,
     start_run,
     total_phases,
 )
+from npuscope.board.client_exchange import Exchange, RefusedError, Timeouts
 from npuscope.board.descriptor import Descriptor
 from npuscope.board.device import (
     Clocks,

@@ -18,8 +18,7 @@ from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
-from npuscope.sim.bursts import BEAT, BLOCK, Bursts
-from npuscope.sim.counters import EpochCounters
+from npuscope.sim.counters import BEAT, BLOCK, Bursts, EpochCounters
 from npuscope.sim.debug_unit import Activity, DebugUnit, core_activity, fetch_activity
 from npuscope.sim.epochs import count_epochs
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from npuscope.board import server_memory, server_run
+from npuscope.board import server_run
+from npuscope.board import server_run as server_memory
 from npuscope.board.device import Device, NetworkDesc
 from npuscope.board.server_exchange import (
     Exchange,
@@ -18,7 +19,7 @@ from npuscope.board.server_exchange import (
     Stream,
     Timing,
 )
-from npuscope.board.server_memory import BoardMemory
+from npuscope.board.server_run import BoardMemory
 from npuscope.board.wire.constants import Command, Fault, State
 from npuscope.board.wire.describe import (
     model_message,

@@ -35,7 +35,7 @@ def _count(found: Disassembly) -> str:
 
 
 def _as_json(found: Disassembly) -> dict[str, Any]:
-    from npuscope.program.ec_blob.listing import binary_json
+    from npuscope.program.ec_blob.assembly import binary_json
 
     return {
         "schema": "npuscope/disasm/1",

@@ -10,7 +10,7 @@ from npuscope.cli.options import add_options, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.cli.vendor_output import logged
 from npuscope.errors import UsageError
-from npuscope.loadable.options import PackageOptions
+from npuscope.loadable.codes import PackageOptions
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

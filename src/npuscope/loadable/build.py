@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,23 +14,81 @@ from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError, TargetError
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import Network, read_network
-from npuscope.loadable.build_text import c_files
+from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.foreign_source import check_preprocessed
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
 from npuscope.loadable.link import image_c, link, linker_script
-from npuscope.loadable.options import PackageOptions
 from npuscope.loadable.pack import Packed, pack_image, xip_obstacle
 from npuscope.loadable.pack_elf import read_elf
-from npuscope.loadable.pack_pools import PoolPlan, plan_pools
+from npuscope.loadable.pack_pools import RELOCATABLE_HINT, PoolPlan, plan_pools
 from npuscope.loadable.sources import firmware_folder, image_sources
-from npuscope.loadable.toolchain import Outcome, Toolchain, compile_own, find_toolchain, own_flags
-from npuscope.loadable.toolchain_library import runtime_library
+from npuscope.loadable.toolchain import (
+    Outcome,
+    Toolchain,
+    compile_own,
+    find_toolchain,
+    own_flags,
+    runtime_library,
+)
+from npuscope.machine.model import Machine
+from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
+from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
+from npuscope.program.serialize import save
 from npuscope.program.units import Arith
 from npuscope.shown import Shown
+from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
+
+# An image as C arrays, for a debugger or a firmware that has no file to load from.
+
+_BYTES_A_LINE = 16
+_ALIGNMENT = 32
+
+
+def c_files(name: str, image: bytes, params: bytes | None) -> dict[str, bytes]:
+    """NAME_img_rel.c and NAME_img_rel.h."""
+    stem = c_identifier(name)
+    arrays = {f"{stem}_img_rel": image}
+    if params is not None:
+        arrays[f"{stem}_img_rel_params"] = params
+    header = f"{name}_img_rel.h"
+    return {
+        header: _header(stem, arrays).encode(),
+        f"{name}_img_rel.c": _source(header, arrays).encode(),
+    }
+
+
+def _header(stem: str, arrays: dict[str, bytes]) -> str:
+    guard = f"{stem.upper()}_IMG_REL_H"
+    lines = [
+        f"{array}\n"
+        for name, data in arrays.items()
+        for array in (
+            f"#define {name.upper()}_SIZE ({len(data)})",
+            f"extern const unsigned char {name}[{name.upper()}_SIZE];",
+        )
+    ]
+    return f"#ifndef {guard}\n#define {guard}\n\n{''.join(lines)}\n#endif\n"
+
+
+def _source(header: str, arrays: dict[str, bytes]) -> str:
+    parts = [f'#include "{header}"\n']
+    for name, data in arrays.items():
+        size = f"{name.upper()}_SIZE"
+        parts.append(
+            f"const unsigned char __attribute__((aligned({_ALIGNMENT}))) {name}[{size}] = {{"
+        )
+        parts.append(",\n".join(_line(data, at) for at in range(0, len(data), _BYTES_A_LINE)))
+        parts.append("};\n")
+    return "\n".join(parts)
+
+
+def _line(data: bytes, at: int) -> str:
+    return "  " + ",".join(f"{byte:#04x}" for byte in data[at : at + _BYTES_A_LINE])
+
 
 _LOG = logging.getLogger(__name__)
 # The NPU's registers as code that is not secure sees them.
@@ -196,3 +255,21 @@ def _files(name: str, packed: Packed, options: PackageOptions) -> dict[str, byte
     if options.c_file:
         files |= c_files(name, packed.image, packed.params)
     return files
+
+
+# A Program straight to an image, without a build folder of the user's.
+
+_NAME = "network"
+
+
+def package_program(program: Program, machine: Machine, options: PackageOptions) -> Package:
+    """The image of a program that was compiled with relative external pools."""
+    notes, files = code_files(program, machine, _NAME)
+    if not files:
+        raise TargetError(notes[0], hint=f"nothing to package: {RELOCATABLE_HINT}")
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        save(program, folder)
+        for file, content in (files | pool_images(program)).items():
+            data = content.encode() if isinstance(content, str) else content
+            (folder / file).write_bytes(data)
+        return package(folder, options)

@@ -11,8 +11,8 @@ from npuscope.errors import FileError, UsageError
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.loadable.sources import firmware_folder, own_headers
+from npuscope.program.address_map import pool_symbol
 from npuscope.program.model import Pool, Program
-from npuscope.program.relative import pool_symbol
 from npuscope.program.serialize import JSON_NAME, load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal

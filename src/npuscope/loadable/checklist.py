@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
-from npuscope.loadable.checklist_memories import Memory, memories
-from npuscope.loadable.traffic import Agent, Traffic
+from npuscope.loadable.checklist_memories import Agent, Memory, Traffic, memories
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import dialect

@@ -1,8 +1,14 @@
-"""The numbers an image uses for segments, processors, tool-chains and pools, by name."""
+"""What an image names by number (segments, processors, tool-chains, pools), and what a user may
+choose about it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
+
+from npuscope.errors import UsageError
+
+# The numbers an image uses for segments, processors, tool-chains and pools, by name.
 
 WORD_BYTES = 4
 ALIGN_BYTES = 8
@@ -91,3 +97,52 @@ def aligned(size: int, step: int = ALIGN_BYTES) -> int:
 def name_of(names: type[IntEnum], value: int) -> str:
     """A member's name; a number that has none is shown as it is."""
     return names(value).name if value in names.__members__.values() else f"{value:#x}"
+
+
+# What a user may choose about an image.
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """A processor as the image's header and the two compilers call it."""
+
+    name: str
+    part: Cpu
+    zig: str
+    gcc: tuple[str, ...]
+
+
+# The vector unit is on by default in neither compiler's sense of "cortex-m55": it is named.
+CPUS = {
+    target.name: target
+    for target in (
+        CpuTarget("cortex-m55", Cpu.CORTEX_M55, "cortex_m55+mve_fp", ("-mcpu=cortex-m55",)),
+        CpuTarget(
+            "cortex-m33",
+            Cpu.CORTEX_M33,
+            "cortex_m33+fp_armv8d16sp",
+            ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16"),
+        ),
+    )
+}
+TOOLCHAINS = ("zig", "gcc")
+DEFAULT_CPU = "cortex-m55"
+DEFAULT_TOOLCHAIN = "zig"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageOptions:
+    """`name` is what the files are called, network.c's own name if empty."""
+
+    name: str = ""
+    cpu: str = DEFAULT_CPU
+    toolchain: str = DEFAULT_TOOLCHAIN
+    split: bool = False
+    secure: bool = True
+    c_file: bool = False
+
+    @property
+    def target(self) -> CpuTarget:
+        if self.cpu not in CPUS:
+            raise UsageError(f"unknown CPU '{self.cpu}'", hint=f"known: {', '.join(CPUS)}")
+        return CPUS[self.cpu]

@@ -10,7 +10,7 @@ from typing import Any
 from npuscope.bounded_file import FIRMWARE_MAP, parse_json, parse_toml, read_text
 from npuscope.errors import FileError
 from npuscope.loadable.codes import Cpu
-from npuscope.machine.foreign import Node
+from npuscope.machine.foreign_json import Node
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
 from npuscope.text import safe_terminal
 

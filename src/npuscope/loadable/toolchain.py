@@ -4,21 +4,92 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, read_bytes
-from npuscope.errors import InternalError, TargetError, UsageError
+from npuscope.errors import FileError, InternalError, TargetError, UsageError
 from npuscope.loadable import codes
-from npuscope.loadable.options import TOOLCHAINS, CpuTarget, PackageOptions
+from npuscope.loadable.codes import TOOLCHAINS, CpuTarget, PackageOptions
 from npuscope.loadable.sources import ImageSource, all_headers, firmware_folder, include_folders
-from npuscope.loadable.toolchain_cache import cache_folder, cached, digest
 from npuscope.text import safe_terminal
+from npuscope.whole_file import work_folder
+
+# A private folder for what compilers leave behind: nobody else can plant an object there.
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_DIGITS = 16
+_HINT = "remove it, or name another folder with XDG_CACHE_HOME"
+
+
+def cache_path() -> Path:
+    """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, there or not."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+
+
+def cache_folder() -> Path:
+    """The cache, made for this user alone."""
+    folder = cache_path()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _refuse_shared(folder)
+    except OSError as error:
+        raise FileError(f"cannot be used as cache: {error.strerror}", where=str(folder)) from None
+    return folder
+
+
+def _refuse_shared(folder: Path) -> None:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileError("is not a folder of its own", where=str(folder), hint=_HINT)
+    if not hasattr(os, "getuid"):
+        return  # rights are not kept in these bits there
+    if status.st_uid != os.getuid():
+        raise FileError("belongs to another user", where=str(folder), hint=_HINT)
+    if status.st_mode & _OTHERS:
+        raise FileError(
+            "others may write to it, and would decide what is linked into images",
+            where=str(folder),
+            hint=f"chmod 700 {folder}",
+        )
+
+
+def digest(*parts: bytes | str) -> str:
+    """One name for all of the parts; their borders count."""
+    total = sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()
+
+
+def cached(folder: Path, key: str, ending: str, make: Callable[[Path], None]) -> Path:
+    """What `make` wrote for this key, now or earlier.
+
+    Its name carries its digest: a file that a crash or a full disk has torn is made again.
+    """
+    for path in folder.glob(f"{key}.*{ending}"):
+        if path.name == _named(key, path, ending):
+            return path
+        path.unlink(missing_ok=True)
+    with work_folder(folder) as work:
+        made = work / f"made{ending}"
+        make(made)
+        return made.replace(folder / _named(key, made, ending))
+
+
+def _named(key: str, made: Path, ending: str) -> str:
+    return f"{key}.{sha256(read_bytes(made, OWN)).hexdigest()[:_DIGITS]}{ending}"
+
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
 TIMEOUT_S = 300.0
@@ -205,3 +276,48 @@ def _compile_to(
     outcome = toolchain.compile(source.path, target, [*flags, *source.flags])
     if outcome.code:
         raise InternalError(f"{source.path.name} does not compile: {outcome.first_error}")
+
+
+# The compiler's own helpers (64-bit division, doubles in software), position independent.
+
+# Each function in a section of its own, so that only what is called gets into an image; and
+# position independent, as a literal with an absolute address would forbid to run in place.
+_BUILD = (
+    "-target",
+    "thumb-freestanding-eabihf",
+    "-OReleaseSmall",
+    "-fPIC",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-unwind-tables",
+    "-fstrip",
+    "-fsingle-threaded",
+)
+
+
+def runtime_library(toolchain: Toolchain) -> Path:
+    return _of_zig(toolchain) if toolchain.name == "zig" else _of_gcc(toolchain)
+
+
+def _of_zig(toolchain: Toolchain) -> Path:
+    """Built once from zig's sources; `zig ld.lld` brings none by itself."""
+    key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
+    name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
+    return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
+
+
+def _build_of_zig(toolchain: Toolchain, made: Path) -> None:
+    source = zig_folder() / "lib" / "compiler_rt.zig"
+    machine = f"-mcpu={toolchain.target.zig}"
+    command = [toolchain.compiler[0], "build-lib", str(source), machine, *_BUILD]
+    outcome = toolchain.run([*command, f"-femit-bin={made}"])
+    if outcome.code or not made.is_file():
+        raise TargetError(f"zig's helper library cannot be built: {outcome.first_error}")
+
+
+def _of_gcc(toolchain: Toolchain) -> Path:
+    outcome = toolchain.run([*toolchain.compiler, "-print-libgcc-file-name"])
+    library = Path(outcome.text.strip())
+    if outcome.code or not library.is_file():
+        raise TargetError("arm-none-eabi-gcc has no libgcc for this CPU")
+    return library

@@ -10,9 +10,8 @@ from typing import Any
 
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.check import find_fault
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.machine.schema import SchemaError, build
+from npuscope.machine.schema import SchemaError, build, find_fault
 from npuscope.machine.set_keys import with_overrides
 
 DEFAULT_MACHINE = "stm32n6"

@@ -6,8 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npuscope.machine.foreign import Node
-from npuscope.machine.lenient_json import read_json
+from npuscope.machine.foreign_json import Node, read_json
 from npuscope.machine.model import Machine
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,8 @@ import orjson
 
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
-from npuscope.machine.check import find_fault
 from npuscope.machine.model import Machine
-from npuscope.machine.schema import SchemaError, build
+from npuscope.machine.schema import SchemaError, build, find_fault
 
 SCHEMA = "npuscope/machine/1"
 _HEAD_BYTES = 256

@@ -1,19 +1,21 @@
-"""Values of plain tables (TOML) checked and made into the frozen records of machine.model.
-
-The record's annotations are the schema: a key that is missing, unknown or of another type is
-an error that names its path in the file.
-"""
+"""Values of plain tables checked and made into records, and what the types of a machine do not say."""
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from npuscope.machine.marks import Range
+from npuscope.machine.model import Clocks, Machine
+
+# Values of plain tables (TOML) checked and made into the frozen records of machine.model.
+#
+# The record's annotations are the schema: a key that is missing, unknown or of another type is
+# an error that names its path in the file.
 
 T = TypeVar("T")
 _LARGEST = sys.float_info.max
@@ -156,3 +158,72 @@ def _list(value: object, path: str) -> list[object]:
     if not isinstance(value, list):
         raise SchemaError(path, f"expected a list, found {show(value)}")
     return value
+
+
+# What the fields of a machine do not say each for itself: names that others ask for.
+
+_UNITS = ("CONVACC", "POOL", "ACTIV", "ARITH", "STRENG", "DECUN", "RECBUF")
+_TILES = ("plain1x1", "deep1x1", "dense8x8", "dense16x8", "row")
+
+
+def find_fault(machine: Machine) -> Fault | None:
+    """The first fault of a machine description, or None."""
+    return next(_faults(machine), None)
+
+
+def _faults(machine: Machine) -> Iterator[Fault]:
+    yield from _required(machine)
+    yield from _convolves(machine)
+    yield from _ranges(machine)
+    yield from _pools(machine)
+    yield from _names(machine)
+
+
+def _ranges(machine: Machine) -> Iterator[Fault]:
+    """Sizes of pools go by the name that they have in the TOML."""
+    for fault in range_faults(machine):
+        in_pool = fault.path.startswith("pools.")
+        path = fault.path.replace(".size_bytes", ".size_kib") if in_pool else fault.path
+        yield Fault(path, fault.message)
+
+
+def _convolves(machine: Machine) -> Iterator[Fault]:
+    """Lowering chooses how many of them a layer takes."""
+    if not machine.units["CONVACC"]:
+        yield Fault("units.CONVACC", "must be above 0, found 0")
+
+
+def _required(machine: Machine) -> Iterator[Fault]:
+    """Entries of open tables that the compiler and the simulator ask for by name."""
+    tables: dict[str, tuple[Container[str], tuple[str, ...]]] = {
+        "units": (machine.units, _UNITS),
+        "convacc.tiles": (machine.convacc.tiles, _TILES),
+        "software": (machine.software, ("default",)),
+    }
+    for place, (table, names) in tables.items():
+        for name in names:
+            if name not in table:
+                yield Fault(f"{place}.{name}", "this key is missing")
+
+
+def _pools(machine: Machine) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for pool in machine.pools:
+        place = f"pools.{pool.name}"
+        if pool.name in seen:
+            yield Fault(place, "two pools have this name")
+        seen.add(pool.name)
+
+
+def _names(machine: Machine) -> Iterator[Fault]:
+    clocks = tuple(field.name for field in fields(Clocks))
+    for name, path in machine.paths.items():
+        yield from _known(f"paths.{name}.clock", path.clock, clocks)
+    yield from _known("cache.path", machine.cache.path, tuple(machine.paths))
+    for pool in machine.pools:
+        yield from _known(f"pools.{pool.name}.path", pool.path, tuple(machine.paths))
+
+
+def _known(path: str, name: str, known: tuple[str, ...]) -> Iterator[Fault]:
+    if name not in known:
+        yield Fault(path, f"'{name}' is unknown; known: {', '.join(known)}")

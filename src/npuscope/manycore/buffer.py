@@ -14,16 +14,17 @@ from npuscope.manycore.buffer_format import (
     MINOR,
     ROW,
     Header,
+    Records,
+    Stats,
     aligned,
     collected,
     fault,
+    op_index,
     read_header,
     read_rows,
 )
-from npuscope.manycore.buffer_ops import op_index
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.records import LEVELS, SECTIONS, SectionId
-from npuscope.manycore.stats import Records, Stats
 
 _KNOWN = {int(key): key for key in SectionId}
 

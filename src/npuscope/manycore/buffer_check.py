@@ -10,9 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from npuscope.manycore.buffer_ops import OpIndex
+from npuscope.manycore.buffer_format import OpIndex, Records
 from npuscope.manycore.records import PMU_COUNTERS, SectionId
-from npuscope.manycore.stats import Records
 
 CHUNK = 1 << 14
 # Ticks, cycles and bytes above this are no measurements (15 years of the timer), and sums of

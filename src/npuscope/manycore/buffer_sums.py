@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.manycore.buffer_check import CHUNK, chunks
-from npuscope.manycore.buffer_ops import OpIndex, op_index
+from npuscope.manycore.buffer_format import OpIndex, Records, Stats, op_index
 from npuscope.manycore.records import SectionId
-from npuscope.manycore.stats import Records, Stats
 
 _SMALL_TABLE = 1 << 16
 

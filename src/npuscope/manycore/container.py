@@ -13,12 +13,15 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.errors import FileError, InternalError
-from npuscope.manycore.container_constants import constants_desc, pack_constants
 from npuscope.manycore.container_desc import networkdesc_of
-from npuscope.manycore.container_prog import program_json, program_of
+from npuscope.manycore.container_prog import (
+    constants_desc,
+    pack_constants,
+    program_json,
+    program_of,
+)
 from npuscope.manycore.layout import Dependency, Layout
-from npuscope.manycore.layout_json import layout_from_json, layout_json
-from npuscope.manycore.layout_json_read import Edge, with_edges
+from npuscope.manycore.layout_json import Edge, layout_from_json, layout_json, with_edges
 from npuscope.manycore.networkdesc import encode_networkdesc
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.qpc import (

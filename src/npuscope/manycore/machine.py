@@ -11,8 +11,8 @@ from typing import Any
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.machine.marks import Rate
-from npuscope.machine.overrides import apply_overrides
 from npuscope.machine.schema import SchemaError, build, range_faults
+from npuscope.machine.set_keys import apply_overrides
 from npuscope.manycore.layout import Engine, Thread, ThreadGroup
 from npuscope.manycore.machine_parts import (
     Clocks,

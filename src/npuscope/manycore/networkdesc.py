@@ -1,17 +1,53 @@
 """networkdesc.bin: the public descriptor of a network in a program container (protobuf, version 9).
 
 The messages and field numbers are those of the open runtime's schema. Fields that it knows and
-that no report needs (shapes by name, CRC entries, layouts of tiles) are skipped when reading.
-"""
+that no report needs (shapes by name, CRC entries, layouts of tiles) are skipped when reading."""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from npuscope.board.wire.protobuf import Field, Kind, decode
+from npuscope.board.wire.protobuf import Field, Kind, Message, decode, varint
 from npuscope.errors import DeviceError, FileError
-from npuscope.manycore.networkdesc_wire import encode
+
+# Writing proto3: values that are zero are left out, numbers of a list are packed into one run.
+
+_NUMBERS = (Kind.UINT32, Kind.UINT64, Kind.INT32)
+_VARINT, _BYTES, _FIXED32 = 0, 2, 5  # wire types
+
+
+def encode(message: Message) -> bytes:
+    """The message's bytes, as generated code of the schema would write them."""
+    return b"".join(_field(field, getattr(message, field.name)) for field in message.FIELDS)
+
+
+def _field(field: Field, value: Any) -> bytes:
+    if not field.repeated:
+        # A nested message that is there is written even if nothing is in it.
+        there = value is not None if field.kind is Kind.MESSAGE else bool(value)
+        return _item(field, value) if there else b""
+    if field.kind in _NUMBERS:
+        return _run(field, b"".join(map(varint, value))) if value else b""
+    return b"".join(_item(field, item) for item in value)
+
+
+def _item(field: Field, value: Any) -> bytes:
+    if field.kind in _NUMBERS:
+        return varint(field.number << 3 | _VARINT) + varint(value)
+    if field.kind is Kind.FLOAT:
+        return varint(field.number << 3 | _FIXED32) + struct.pack("<f", value)
+    return _run(field, encode(value) if field.kind is Kind.MESSAGE else _text(value))
+
+
+def _run(field: Field, body: bytes) -> bytes:
+    return varint(field.number << 3 | _BYTES) + varint(len(body)) + body
+
+
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "replace")
+
 
 MAJOR = 9
 MINOR = 0

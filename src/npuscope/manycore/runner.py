@@ -12,9 +12,14 @@ from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.manycore.machine import CoreMachine, load_core_machine
 from npuscope.manycore.program import CoreProgram
-from npuscope.manycore.runner_files import buffer_files, check_folder, host_files
-from npuscope.manycore.runner_views import absent_notes, check_views
-from npuscope.manycore.sim.options import Iteration, RunOptions, RunResult
+from npuscope.manycore.runner_files import (
+    absent_notes,
+    buffer_files,
+    check_folder,
+    check_views,
+    host_files,
+)
+from npuscope.manycore.sim.conditions import Iteration, RunOptions, RunResult
 from npuscope.manycore.sim.run import simulate
 from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_files

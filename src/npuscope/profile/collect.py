@@ -25,8 +25,7 @@ from npuscope.profile.model import (
     Spread,
     TensorInfo,
 )
-from npuscope.profile.passes import Inputs, Measured, run_passes
-from npuscope.profile.plan import CounterPlan
+from npuscope.profile.passes import CounterPlan, Inputs, Measured, run_passes
 from npuscope.profile.run import profile as simulate
 from npuscope.profile.run import time_shares
 from npuscope.profile.said import Said

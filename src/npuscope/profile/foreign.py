@@ -13,7 +13,7 @@ import numpy as np
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.ops.run import trace
-from npuscope.profile.bridge import Array, Values
+from npuscope.profile.agreement import Array, Values
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.sim.memory import Memory, element_type, from_stored, to_stored
 from npuscope.sim.run import execute, written

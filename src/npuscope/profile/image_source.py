@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from npuscope.board.emulated.boot import Mode, Placed
-from npuscope.board.emulated.memory_map import FLASH_BYTES
+from npuscope.board.emulated.memory import FLASH_BYTES
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.loadable.build import package
+from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.layout import Header
-from npuscope.loadable.options import PackageOptions
 from npuscope.option_rows import DEFAULT_ADDRESS
 from npuscope.text import safe_terminal
 

@@ -30,7 +30,7 @@ from npuscope.profile.agreement import Tally
 from npuscope.profile.clock_check import clock_warnings
 from npuscope.profile.collect import collect
 from npuscope.profile.model import Profile
-from npuscope.profile.plan import CounterPlan, Pass, counter_plan
+from npuscope.profile.passes import CounterPlan, Pass, counter_plan
 from npuscope.profile.recorded import Recorded
 from npuscope.profile.replay import LogDevice
 from npuscope.profile.validate import output_step
@@ -124,8 +124,8 @@ def _emulated(program: Program, machine: Machine) -> Device:
     """The program packaged for the board's processor, loaded and served by its firmware."""
     from npuscope.board.emulated.boot import Placed, load
     from npuscope.board.emulated.firmware import CPU
-    from npuscope.loadable.from_program import package_program
-    from npuscope.loadable.options import PackageOptions
+    from npuscope.loadable.build import package_program
+    from npuscope.loadable.codes import PackageOptions
 
     made = package_program(program, machine, PackageOptions(cpu=CPU))
     image = next(iter(made.files.values()))

@@ -1,8 +1,7 @@
 """Outside runtimes that check our reference executor, where they are installed (extra
 `reference`): LiteRT's reference kernels for .tflite, onnxruntime without optimisation for .onnx.
 
-They run in a process of their own: on some files LiteRT aborts, which must not take us along.
-"""
+They run in a process of their own: on some files LiteRT aborts, which must not take us along."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.errors import FileError
-from npuscope.profile.profiler_events import NodeRun, nodes_of
-from npuscope.profile.profiler_rules import (
+from npuscope.profile.profiler_events import (
     PROFILER_RULES,
     BlockTitle,
     BusLine,
@@ -16,12 +15,22 @@ from npuscope.profile.profiler_rules import (
     EngineLine,
     Event,
     InferenceLine,
+    NodeRun,
+    nodes_of,
 )
-from npuscope.profile.validate_report import ValidateReport, validate_part
-from npuscope.profile.validate_rules import VALIDATE_RULES
-from npuscope.program.generate_report.draft import Draft, number, read_into, whole
-from npuscope.program.generate_report.lines import Entry, Line, left_over, read_lines, unread
-from npuscope.program.generate_report.rules import GENERATE_RULES
+from npuscope.profile.validate_report import VALIDATE_RULES, ValidateReport, validate_part
+from npuscope.program.generate_report.lines import (
+    Draft,
+    Entry,
+    Line,
+    left_over,
+    number,
+    read_into,
+    read_lines,
+    unread,
+    whole,
+)
+from npuscope.program.generate_report.reader import GENERATE_RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from itertools import zip_longest
 from npuscope.board.device import NOTHING, Clocks, Inference, NodeCounters, Option
 from npuscope.board.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import FileError
-from npuscope.profile.profiler_events import NodeRun
+from npuscope.profile.profiler_events import Event, InferenceLine, NodeRun
 from npuscope.profile.profiler_log import ProfilerLog
-from npuscope.profile.profiler_rules import Event, InferenceLine
 from npuscope.text import safe_terminal
 
 Quad = tuple[int, int, int, int]

@@ -21,8 +21,7 @@ from npuscope.board.device import (
 from npuscope.errors import DeviceError, FileError
 from npuscope.profile.profiler_log import ProfilerLog, read_profiler_log
 from npuscope.profile.recorded import Recorded, recorded_inferences
-from npuscope.program.generate_report.draft import number, whole
-from npuscope.program.generate_report.lines import Entry
+from npuscope.program.generate_report.lines import Entry, number, whole
 from npuscope.text import safe_terminal
 
 _TENSOR = re.compile(

@@ -12,10 +12,8 @@ from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
-from npuscope.profile.agreement import Agreement, Tally
-from npuscope.profile.bridge import Bridge, OwnBridge
+from npuscope.profile.agreement import Agreement, Bridge, OwnBridge, Tally, noise
 from npuscope.profile.foreign import foreign_bridge
-from npuscope.profile.noise import noise
 from npuscope.profile.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
 from npuscope.shown import Rows, Shown, counted

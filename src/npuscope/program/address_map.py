@@ -1,12 +1,30 @@
-"""From physical addresses, as foreign files hold them, to buffers of a Program."""
+"""From physical addresses, as foreign files hold them, to buffers of a Program; and pools that have
+no address until an image is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from npuscope.errors import FileError
-from npuscope.program.model import Buffer, Pool
+from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.units import Ref
+from npuscope.text import c_identifier
+
+# Pools whose address is set when an image is loaded, and the symbols that stand for them.
+
+_PREFIX = "_mem_pool_"
+
+
+def pool_symbol(pool: Pool, network: str) -> str:
+    """The C name of a relative pool's first byte."""
+    return f"{_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
+
+
+def relative_pools(program: Program) -> tuple[Pool, ...]:
+    return tuple(pool for pool in program.pools if pool.relative)
+
+
+# From physical addresses, as foreign files hold them, to buffers of a Program.
 
 
 class AddressMap:

@@ -1,4 +1,5 @@
-"""The attributes of a software call, as the record of its op."""
+"""Software calls: the names of their operators here and in the vendor's files, and their attributes
+as the record of the op."""
 
 from __future__ import annotations
 
@@ -12,6 +13,28 @@ from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs
 from npuscope.ops.table import OPS
 from npuscope.program.model import Call
+
+# Names of operators: ours, and those under which the vendor's files list the same kernels.
+
+_LISTED_AS = {
+    "Quantize": "QuantizeLinear",
+    "Dequantize": "DequantizeLinear",
+    "Mean": "GlobalAveragePool",
+    "Conv2D": "Conv",
+    "FullyConnected": "Gemm",
+}
+_KERNELS = {listed: kernel for kernel, listed in _LISTED_AS.items()}
+
+
+def listed_name(kernel: str) -> str:
+    return _LISTED_AS.get(kernel, kernel)
+
+
+def kernel_name(listed: str) -> str:
+    return _KERNELS.get(listed, listed)
+
+
+# The attributes of a software call, as the record of its op.
 
 
 def attributes(call: Call) -> Attrs:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Claims, Epoch, Pool, Program
-from npuscope.program.units import Activ, Arith, Convacc, Streng
-from npuscope.program.units import Pool as PoolUnit
+from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng
 
 DEEP_PACK = 3
 

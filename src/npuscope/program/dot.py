@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from npuscope.program.model import Epoch, EpochKind, Group, Program
 from npuscope.program.modes import ActivOp, ArithOp, PoolOp
-from npuscope.program.units import Activ, Arith, Convacc, Pool, Port, Streng, Unit
+from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Port, Streng, Unit
 from npuscope.text import c_identifier, dot_string
 
 Lines = list[str]
@@ -106,7 +106,7 @@ def _detail(unit: Unit) -> str:
         return f": {_word(ArithOp, unit.operation)}"
     if isinstance(unit, Activ):
         return f": {_word(ActivOp, unit.operation)}"
-    if isinstance(unit, Pool):
+    if isinstance(unit, PoolUnit):
         return f": {_word(PoolOp, unit.operation)} {unit.poolWinY}x{unit.poolWinX}"
     if isinstance(unit, Streng):
         return f": {'out' if unit.dir else 'in'} {unit.total_bytes:,} B"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from npuscope.program.model import Group
-from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, Pool, Port, Streng, Unit
+from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Port, Streng, Unit
 
-Processor = Convacc | Arith | Activ | Pool | Decun
+Processor = Convacc | Arith | Activ | PoolUnit | Decun
 
 
 class Wiring:
@@ -83,6 +83,6 @@ class Wiring:
         if isinstance(unit, Convacc):
             return unit.out_elements * self.frames(unit)
         words = self.input_words(unit)
-        if isinstance(unit, Pool):
+        if isinstance(unit, PoolUnit):
             return words * unit.out_elements // (unit.inputX * unit.inputY * unit.batchSize)
         return words

@@ -11,7 +11,7 @@ from pathlib import Path
 from npuscope.bounded_file import BLOBS, POOL_IMAGE, read_bytes, read_head, read_text
 from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
-from npuscope.program.c_info.origins import with_origins
+from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
 from npuscope.program.ec_blob.header import read_header
 from npuscope.program.model import Epoch, Pool, Program

@@ -286,7 +286,7 @@ class Activ:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class PoolUnit:
     """Pooling unit: a window (max, min, average) or the whole frame (G...)."""
 
     unit: ClassVar[str] = "POOL"
@@ -356,9 +356,9 @@ class Decun:
     noHeader: int = 0
 
 
-Unit = Streng | Convacc | Arith | Activ | Pool | Decun
+Unit = Streng | Convacc | Arith | Activ | PoolUnit | Decun
 UNIT_TYPES: dict[str, type[Unit]] = {
-    kind.unit: kind for kind in (Streng, Convacc, Arith, Activ, Pool, Decun)
+    kind.unit: kind for kind in (Streng, Convacc, Arith, Activ, PoolUnit, Decun)
 }
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
-from npuscope.machine.mpool_writer import mpool_text
+from npuscope.machine.mpool import mpool_text
 from npuscope.profile.model import Profile
-from npuscope.program.app_header import app_config_text
+from npuscope.program.app_config import app_config_text
 from npuscope.program.c_info import c_info_json, c_info_of
-from npuscope.program.code_files import Files, code_files
+from npuscope.program.code_files import Files, code_files, pool_images
 from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.writer import generate_report_text
-from npuscope.program.images import pool_images
 from npuscope.program.model import Program
 from npuscope.program.network_csv import network_csv_text
 from npuscope.program.serialize import save

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from npuscope.advice.compare.result_file import GATE_SCHEMA
+from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.figures import source_of
 from npuscope.report.json_compare import row_json

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from npuscope.machine.key_notes import key_notes
-from npuscope.machine.keys import Key, machine_keys
+from npuscope.machine.keys import Key, key_notes, machine_keys
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import Effect
 from npuscope.report.numbers import shorten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.manycore.opstats.counters import event_name
+from npuscope.manycore.opstats.index import event_name
 from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
 from npuscope.text import safe_terminal
 

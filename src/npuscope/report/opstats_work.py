@@ -9,10 +9,10 @@ from pathlib import Path
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
-from npuscope.manycore.adapters.model import Sheet
+from npuscope.manycore.adapters.model import Companions, Sheet, open_source
 from npuscope.manycore.adapters.registry import all_adapters, named_adapter, read_sheet
-from npuscope.manycore.adapters.source import Companions, open_source
 from npuscope.manycore.adapters.tables import sheet_tables, sheet_text, sheet_trace
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.container import read_layout
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.opstats.host_trace import HostTrace, of_inferences, read_host_trace
@@ -29,7 +29,6 @@ from npuscope.manycore.opstats.inputs import (
 from npuscope.manycore.opstats.model import Opstats
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
-from npuscope.manycore.stats import Stats
 from npuscope.report.opstats_files import SUMMARY, output_path, write_text, write_trace
 from npuscope.report.opstats_summary import summary_text
 from npuscope.shown import Shown, counted

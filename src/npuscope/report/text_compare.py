@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor
 
-from npuscope.advice.compare.causes import PLACES
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
+from npuscope.advice.compare.run import PLACES
 from npuscope.report.figures import label, source_of
 from npuscope.report.header import machine_line
 from npuscope.report.numbers import ms, percent, shorten, size

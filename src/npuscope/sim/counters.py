@@ -1,9 +1,131 @@
-"""What the device counts while an epoch runs: cycles by phase, engines, bursts, cache."""
+"""What the device counts while an epoch runs: cycles by phase, engines, cache, bursts by their
+length."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+
+from npuscope.program.geometry import frame_step, frame_walk
+from npuscope.program.units import Streng
+
+# Bus traffic of a stream engine: bursts by length, and the cache lines it touches.
+#
+# A contiguous run of bytes is rounded to 8-byte beats and cut at 64-byte boundaries; whole blocks
+# go as one burst of 8 beats, the rest as 4, 2 and 1. Runs are counted by where they start inside a
+# 64-byte block, so a frame of a million pixels costs no more than one.
+
+BLOCK = 64
+BEAT = 8
+Bursts = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Contiguous runs of one engine: their length, and how many start at each block offset."""
+
+    length: int
+    starts: np.ndarray  # counts by start address modulo 64
+
+    @property
+    def count(self) -> int:
+        return int(self.starts.sum())
+
+
+def engine_runs(engine: Streng, address: int) -> Runs:
+    """All runs of an engine over the epoch, re-reads included."""
+    length, axes = _frame_runs(engine)
+    starts = np.zeros(BLOCK, np.int64)
+    for offset, loops in _frames(engine):
+        starts += _spread(address + offset, [*axes, *loops])
+    return Runs(length, starts)
+
+
+def _frame_runs(engine: Streng) -> tuple[int, list[tuple[int, int]]]:
+    """Length of a contiguous run inside a frame, and the loops over such runs."""
+    (rows, columns, depth), (line_step, pixel_step, element) = frame_walk(engine)
+    pixel = depth * element
+    if pixel_step != pixel and columns > 1:
+        return pixel, [(columns, pixel_step), (rows, line_step)]
+    line = pixel * columns
+    if line_step != line and rows > 1:
+        return line, [(rows, line_step)]
+    return line * rows, []
+
+
+def _frames(engine: Streng) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Where frames start: (offset, loops of (count, step)); the last turn may be cut short."""
+    frames, loop, step = engine.frames, engine.frame_loop_cnt, frame_step(engine)
+    if not loop:
+        return [(0, [(frames, step)])]
+    turns, rest = divmod(frames, loop)
+    whole = [(0, [(loop, step), (turns, engine.loop_offset)])] if turns else []
+    cut = [(turns * engine.loop_offset, [(rest, step)])] if rest else []
+    return whole + cut
+
+
+def _spread(address: int, axes: list[tuple[int, int]]) -> np.ndarray:
+    """Histogram of start addresses modulo 64 over nested loops of (count, step)."""
+    histogram = np.zeros(BLOCK, np.int64)
+    histogram[address % BLOCK] = 1
+    for count, step in axes:
+        if count == 1:
+            continue
+        shifts = np.bincount(np.arange(min(count, BLOCK)) * step % BLOCK, minlength=BLOCK)
+        # Steps repeat modulo 64 after 64 turns at the latest.
+        if count > BLOCK:
+            whole, rest = divmod(count, BLOCK)
+            part = np.bincount(np.arange(rest) * step % BLOCK, minlength=BLOCK)
+            shifts = shifts * whole + part
+        histogram = _circular(histogram, shifts)
+    return histogram
+
+
+_TURNED = (np.arange(BLOCK)[np.newaxis, :] - np.arange(BLOCK)[:, np.newaxis]) % BLOCK
+
+
+def _circular(histogram: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Starts moved by every shift: a convolution modulo 64."""
+    return np.asarray(histogram @ shifts[_TURNED])
+
+
+def count_bursts(runs: Runs) -> Bursts:
+    one, two, four, eight = (int(count) for count in runs.starts @ _bursts_by_start(runs.length))
+    return one, two, four, eight
+
+
+@lru_cache(maxsize=4096)
+def _bursts_by_start(length: int) -> np.ndarray:
+    """Bursts of 1, 2, 4 and 8 beats of one run, for every start in a block."""
+    start = np.arange(BLOCK)
+    end = start + length
+    whole = np.maximum(0, (end - BLOCK) // BLOCK)
+    head = _beats(start, np.minimum(end, BLOCK))
+    tail = _beats(BLOCK * (1 + whole), end)
+    counts = np.zeros((BLOCK, 4), np.int64)
+    counts[:, 3] = whole
+    for beats in (head, tail):
+        for column, size in ((3, 8), (2, 4), (1, 2), (0, 1)):
+            counts[:, column] += beats // size
+            beats = beats % size
+    return counts
+
+
+def _beats(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.where(high > low, -(-high // BEAT) - low // BEAT, 0)
+
+
+def lines_touched(runs: Runs, line_bytes: int) -> int:
+    """Cache lines fetched when nothing is kept between runs."""
+    starts = np.arange(BLOCK)
+    lines = (starts % line_bytes + runs.length - 1) // line_bytes + 1
+    return int((runs.starts * lines).sum())
+
+
+# What the device counts while an epoch runs: cycles by phase, engines, bursts, cache.
 
 
 class Bound(Enum):

@@ -2,8 +2,7 @@
 
 A counter watches one signal and counts the cycles it is low or high, or its edges. Signals are told
 for whole stretches of time (a phase of an epoch), not cycle by cycle: how long each was low and
-high. Links of units other than stream engines are not modelled; they read as idle.
-"""
+high. Links of units other than stream engines are not modelled; they read as idle."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from dataclasses import astuple, dataclass, field, fields
 from enum import Enum, IntEnum
 
 from npuscope.errors import UsageError
-from npuscope.sim.bursts import Bursts
-from npuscope.sim.counters import CacheCounts, EpochCounters
+from npuscope.sim.counters import Bursts, CacheCounts, EpochCounters
 
 COUNTERS = 16
 _LIMIT = 1 << 32
@@ -266,3 +264,68 @@ def cache_rows(counts: CacheCounts) -> tuple[Bursts, Bursts]:
 def _four(values: list[int]) -> Bursts:
     one, two, three, four = values
     return one, two, three, four
+
+
+# What the runtime's services measure: each sets counters up, starts them and names them.
+
+
+def watch(unit: DebugUnit, counter: int, config: CounterConfig) -> int:
+    unit.configure(counter, config)
+    unit.start(counter)
+    return counter
+
+
+def watch_clock(unit: DebugUnit, counter: int = 0) -> int:
+    """The NPU clock: a counter of the signal that is always high."""
+    return watch(unit, counter, CounterConfig(Signal.VDD, wrap=True))
+
+
+def watch_epoch_length(
+    unit: DebugUnit, input_engine: int, output_engine: int, first: int = 0
+) -> int:
+    """From the first envelope of an input engine to the interrupt of an output engine.
+
+    Takes three counters; the one to read is the last.
+    """
+    begin, end = first, first + 1
+    watch(unit, begin, CounterConfig(HENV["i"] + input_engine, Event.RISING))
+    watch(unit, end, CounterConfig(Signal.INTERRUPT + output_engine, Event.RISING))
+    return watch(unit, first + 2, CounterConfig(Signal.VDD, start=begin, stop=end))
+
+
+def watch_engines(
+    unit: DebugUnit, in_mask: int, out_mask: int, first: int = 1
+) -> dict[Engine, int]:
+    """Cycles that stream engines are not stalled, one counter each."""
+    wanted = [(engine, "i") for engine in bits(in_mask)] + [(e, "o") for e in bits(out_mask)]
+    return {
+        (engine, direction): watch(
+            unit, counter, CounterConfig(STALL[direction] + engine, Event.LOW)
+        )
+        for counter, (engine, direction) in enumerate(wanted, first)
+    }
+
+
+def watch_envelopes(unit: DebugUnit, in_mask: int, first: int = 1) -> dict[int, int]:
+    """Cycles inside the envelope (HENV) of input engines."""
+    return {
+        engine: watch(unit, counter, CounterConfig(HENV["i"] + engine))
+        for counter, engine in enumerate(bits(in_mask), first)
+    }
+
+
+def watch_bursts(unit: DebugUnit, busif: int, direction: str, first: int = 0) -> range:
+    """Bursts of 1, 2, 4 and 8 beats on one interface, four counters."""
+    for length in range(4):
+        watch(unit, first + length, CounterConfig(bus_signal(busif, direction, length)))
+    return range(first, first + 4)
+
+
+def watch_all_bursts(unit: DebugUnit) -> dict[tuple[int, str], range]:
+    """Both interfaces, both directions: all 16 counters."""
+    keys = [(busif, direction) for busif in (0, 1) for direction in ("w", "r")]
+    return {key: watch_bursts(unit, *key, first=4 * i) for i, key in enumerate(keys)}
+
+
+def bits(mask: int) -> tuple[int, ...]:
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)

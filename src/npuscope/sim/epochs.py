@@ -7,11 +7,20 @@ from dataclasses import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
-from npuscope.sim.banks import Banks, retimed
-from npuscope.sim.bursts import Bursts, Runs, count_bursts, engine_runs, lines_touched
-from npuscope.sim.control import controller_phases, cpu_phases
-from npuscope.sim.counters import Bound, BusTraffic, CacheCounts, EngineActivity, EpochCounters
+from npuscope.sim.counters import (
+    Bound,
+    Bursts,
+    BusTraffic,
+    CacheCounts,
+    EngineActivity,
+    EpochCounters,
+    Runs,
+    count_bursts,
+    engine_runs,
+    lines_touched,
+)
 from npuscope.sim.group_work import EngineWork
+from npuscope.sim.memory import Banks, retimed
 from npuscope.sim.program_work import (
     ClaimedWork,
     EpochWork,
@@ -20,6 +29,7 @@ from npuscope.sim.program_work import (
     SoftwareWork,
     program_work,
 )
+from npuscope.sim.software import controller_phases, cpu_phases
 from npuscope.sim.timing import Span, Speeds, group_span, speeds_of
 
 _NO_BURSTS: Bursts = (0, 0, 0, 0)

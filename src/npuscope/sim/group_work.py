@@ -12,8 +12,8 @@ from npuscope.program.links import Wiring
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
-from npuscope.sim.banks import Banks
 from npuscope.sim.counters import Bound
+from npuscope.sim.memory import Banks
 
 _SHORT_BYTES = 2  # an access that fills only a part of a beat
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import prod
 
 from npuscope.machine.model import Machine
-from npuscope.program.copies import copies_of
+from npuscope.program.geometry import copies_of
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
 from npuscope.program.units import Streng
-from npuscope.sim.banks import Bank, Banks
-from npuscope.sim.control import ControlWork, control_works
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
+from npuscope.sim.memory import Bank, Banks
+from npuscope.sim.software import ControlWork, control_works
 
 
 @dataclass(frozen=True, slots=True)

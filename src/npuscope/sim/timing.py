@@ -18,7 +18,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from npuscope.machine.model import Machine, StreamLimits, Timing
-from npuscope.sim.banks import Bank
 from npuscope.sim.counters import Bound
 from npuscope.sim.group_work import (
     ChainWork,
@@ -29,6 +28,7 @@ from npuscope.sim.group_work import (
     PipeWork,
     VectorWork,
 )
+from npuscope.sim.memory import Bank
 
 
 class Span(NamedTuple):

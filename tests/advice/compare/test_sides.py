@@ -13,8 +13,7 @@ from advice.compared import network
 from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.advice.compare.model import Comparison
-from npuscope.advice.compare.result_file import profile_from_result, result_schema
-from npuscope.advice.compare.sides import is_log, open_side
+from npuscope.advice.compare.sides import is_log, open_side, profile_from_result, result_schema
 from npuscope.building import Options
 from npuscope.cli.main import main
 from npuscope.errors import FileError

@@ -12,8 +12,7 @@ import pytest
 from advice.sweep.samples import runs_of, small_sweep
 from npuscope.advice.sweep import cluster
 from npuscope.advice.sweep.cluster import _Cluster
-from npuscope.advice.sweep.key import versions
-from npuscope.advice.sweep.runs import Run
+from npuscope.advice.sweep.runs import Run, versions
 from npuscope.errors import DeviceError, UsageError
 
 pytest.importorskip("distributed")

@@ -20,10 +20,9 @@ from advice.sweep.processes import (
     wait_for,
 )
 from advice.sweep.samples import lines_of, long_sweep, plain, small_sweep
-from npuscope.advice.sweep import cluster_client
-from npuscope.advice.sweep.cluster_client import is_loopback
-from npuscope.advice.sweep.drive import sweep
-from npuscope.advice.sweep.options import SweepOptions, Tls
+from npuscope.advice.sweep import cluster as cluster_client
+from npuscope.advice.sweep.cluster import is_loopback
+from npuscope.advice.sweep.drive import SweepOptions, Tls, sweep
 from npuscope.errors import DeviceError, FileError, UsageError
 
 distributed = pytest.importorskip("distributed")

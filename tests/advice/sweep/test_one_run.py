@@ -11,9 +11,8 @@ import pytest
 from advice.sweep.samples import runs_of, small_sweep, spec_file
 from npuscope import api
 from npuscope.advice.sweep import one_run
-from npuscope.advice.sweep.key import versions
 from npuscope.advice.sweep.one_run import run_json
-from npuscope.advice.sweep.runs import Run
+from npuscope.advice.sweep.runs import Run, versions
 from npuscope.version import __version__
 
 

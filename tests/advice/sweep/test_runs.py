@@ -10,7 +10,7 @@ import pytest
 
 from advice.sweep.samples import NO_EXTERNAL, runs_of, small_sweep, spec_file, two_models
 from models import mobilenet_like, to_onnx
-from npuscope.advice.sweep import key
+from npuscope.advice.sweep import runs as key
 from npuscope.advice.sweep.one_run import run_json
 from npuscope.building import machine_for
 from npuscope.machine.load import load_machine

@@ -13,20 +13,19 @@ import pytest
 
 from compiler.nets import MACHINES, Net, random_network, sample
 from npuscope.board.device import Request
-from npuscope.board.emulated import mailbox
+from npuscope.board.emulated import boot as mailbox
 from npuscope.board.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
 from npuscope.board.emulated.boot import Loaded, Placed, entries_of, files_of, load, start
 from npuscope.board.emulated.firmware import validation_firmware
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.graph.model import Activation, Graph
-from npuscope.loadable.from_program import package_program
-from npuscope.loadable.image import read_image
+from npuscope.loadable.build import package_program
+from npuscope.loadable.codes import PackageOptions
+from npuscope.loadable.image import context_place, read_image
 from npuscope.loadable.image_model import Image
-from npuscope.loadable.image_pools import context_place
 from npuscope.loadable.layout import Header, Trailer
-from npuscope.loadable.options import PackageOptions
 from npuscope.machine.model import Machine
-from npuscope.machine.relocatable import with_relative_pools
+from npuscope.machine.mpool import with_relative_pools
 from npuscope.ops.images import BlockAttrs
 from npuscope.program.model import Program
 from npuscope.sim.run import execute

@@ -17,7 +17,7 @@ from board.emulated.programs import FIRMWARE, Bench, program
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.binary import write_binary
 from npuscope.program.ec_blob.header import blob_name, write_header
-from npuscope.program.ec_blob.relocatable import binary_of
+from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Program
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.sim.memory import element_type, from_stored, to_stored

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.board.emulated.computer import Computer
-from npuscope.board.emulated.elf import Firmware, read_firmware
+from npuscope.board.emulated.firmware import Firmware, read_firmware
 from npuscope.board.emulated.memory import BoardMemory
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine

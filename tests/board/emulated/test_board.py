@@ -17,8 +17,8 @@ from board.emulated.programs import program
 from npuscope import child
 from npuscope.board.client_exchange import Timeouts
 from npuscope.board.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
-from npuscope.board.emulated.faults import FaultError
-from npuscope.board.emulated.memory_map import EXEC_RAM_ADDRESS
+from npuscope.board.emulated.cpu import FaultError
+from npuscope.board.emulated.memory import EXEC_RAM_ADDRESS
 from npuscope.board.link import Link
 from npuscope.errors import DeviceError
 from processes import LIMIT_S, started

@@ -18,9 +18,10 @@ from board.emulated.loads import (
 from firmware.bare_build import M33
 from firmware.sample_image import Board, build_sample, expected
 from npuscope.board.device import Request
-from npuscope.board.emulated import boot, mailbox
+from npuscope.board.emulated import boot
+from npuscope.board.emulated import boot as mailbox
 from npuscope.board.emulated.boot import Mode, Placed, entries_of, files_of, load, side_by_side
-from npuscope.board.emulated.memory_map import (
+from npuscope.board.emulated.memory import (
     EXEC_RAM_ADDRESS,
     FIRMWARE_ADDRESS,
     NETWORK_RAM_ADDRESS,

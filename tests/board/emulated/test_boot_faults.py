@@ -20,18 +20,14 @@ from board.emulated.loads import (
     with_context,
     with_header,
 )
-from npuscope.board.emulated import mailbox
+from npuscope.board.emulated import boot as mailbox
 from npuscope.board.emulated.board import EmulatedBoard
 from npuscope.board.emulated.boot import Placed, load, side_by_side
-from npuscope.board.emulated.faults import FaultError
-from npuscope.board.emulated.memory_map import (
-    EXEC_RAM_ADDRESS,
-    FIRMWARE_ADDRESS,
-    MAILBOX_ADDRESS,
-)
+from npuscope.board.emulated.cpu import FaultError
+from npuscope.board.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, MAILBOX_ADDRESS
 from npuscope.errors import DeviceError, FileError
 from npuscope.loadable.codes import Cpu
-from npuscope.loadable.image_pools import context_place
+from npuscope.loadable.image import context_place
 from npuscope.loadable.layout import version_word
 
 INVALID, MEMORY, NOT_SUPPORTED, PARAM_ADDR = -1, -2, -3, -7

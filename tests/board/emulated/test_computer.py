@@ -6,8 +6,7 @@ import pytest
 
 from board.emulated.programs import Bench, program
 from npuscope.board.emulated.clock import CYCLES_PER_INSTRUCTION
-from npuscope.board.emulated.cpu import Cpu, Stop
-from npuscope.board.emulated.faults import FaultError
+from npuscope.board.emulated.cpu import Cpu, FaultError, Stop
 from npuscope.board.emulated.memory import BoardMemory
 from npuscope.errors import TargetError
 

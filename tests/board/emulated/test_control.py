@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from board.emulated.programs import program
-from npuscope.board.emulated.control import Decoder, encode
-from npuscope.board.emulated.elf import read_firmware
+from npuscope.board.emulated.firmware import read_firmware
+from npuscope.board.emulated.process import Decoder, encode
 from npuscope.errors import DeviceError, FileError
 
 MESSAGES = [({"do": "write", "address": 5}, b"\n{}\n"), ({"do": "state"}, b""), ({}, b"\0" * 9)]

@@ -13,14 +13,15 @@ from board.emulated.guideline import Example, Row
 from board.emulated.loads import Net33, packaged, sample
 from board.emulated.programs import FIRMWARE
 from npuscope.board.runtime import EpochBlock, EpochEvent, Runtime
-from npuscope.sim.debug_services import (
+from npuscope.sim.debug_unit import (
+    DebugUnit,
     bits,
+    cache_rows,
     watch_all_bursts,
     watch_clock,
     watch_engines,
     watch_epoch_length,
 )
-from npuscope.sim.debug_unit import DebugUnit, cache_rows
 from npuscope.sim.run import execute
 
 FIRST_ENGINE, LENGTH = 1, 13

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from board.emulated.programs import FIRMWARE
-from npuscope.board.emulated import memory_map
+from npuscope.board.emulated import memory as memory_map
 from npuscope.board.emulated.memory import BoardMemory, UnitMemory
 from npuscope.machine.load import load_machine
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npuscope.board.emulated import npu_interrupts as intctrl
+from npuscope.board.emulated import npu_debug as intctrl
 from npuscope.board.emulated.memory import BoardMemory
 from npuscope.board.emulated.npu import Npu
-from npuscope.board.emulated.npu_debug import CacheRegisters, DebugRegisters
-from npuscope.board.emulated.npu_interrupts import InterruptController
-from npuscope.board.emulated.npu_time import Timeline
+from npuscope.board.emulated.npu_debug import CacheRegisters, DebugRegisters, InterruptController
+from npuscope.board.emulated.npu_groups import Timeline
 from npuscope.errors import DeviceError
 from npuscope.machine.load import load_machine
 from npuscope.program.ec_blob.registers import UNIT_BY_NAME, page_of

@@ -13,7 +13,7 @@ from npuscope.demo import demo_graph
 from npuscope.graph.model import Graph, Quant
 from npuscope.machine.load import load_machine
 from npuscope.program.c_info import c_info_json, c_info_of, program_from_c_info, read_c_info
-from npuscope.program.c_info.power import memory_power_mw
+from npuscope.program.c_info.from_epochs import memory_power_mw
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
 from program.c_info.small import ARTEFACTS, written
 from program.sample import sample

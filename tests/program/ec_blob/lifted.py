@@ -13,7 +13,7 @@ from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.ec_blob.lower import lower
 from npuscope.program.model import Epoch, Program
 from npuscope.program.modes import AfiltMode, Bcast
-from npuscope.program.units import NO_CROP, Arith, Convacc, Pool, Ref, Streng, Unit
+from npuscope.program.units import NO_CROP, Arith, Convacc, PoolUnit, Ref, Streng, Unit
 
 
 def blob_indices(program: Program) -> list[int]:
@@ -56,7 +56,7 @@ def held(program: Program, unit: Unit) -> dict[str, Any]:
             return found | _held_convolution(unit)
         case Arith():
             return found | _held_arithmetic(program, unit)
-        case Pool():
+        case PoolUnit():
             found["bottomCrop"] = unit.bottomCrop or unit.inputY - 1
             found["rightCrop"] = unit.rightCrop or unit.inputX - 1
     return _with_bytes(program, found)

@@ -6,7 +6,7 @@ import pytest
 
 from npuscope.errors import FileError, TargetError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.ec_blob.assembler import assemble
+from npuscope.program.ec_blob.assembly import assemble, disassemble
 from npuscope.program.ec_blob.binary import (
     CONTAINERS,
     EcBinary,
@@ -17,7 +17,6 @@ from npuscope.program.ec_blob.binary import (
 )
 from npuscope.program.ec_blob.instructions import Irq, Label, Write
 from npuscope.program.ec_blob.lift import lift
-from npuscope.program.ec_blob.text import disassemble
 from npuscope.program.model import Pool
 from program.ec_blob.epoch_text import CONVOLUTION, COPY
 

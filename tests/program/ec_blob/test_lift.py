@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.ec_blob.assembler import assemble
+from npuscope.program.ec_blob.assembly import assemble
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.modes import ArithOp, Bcast

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.bindings import Image
+from npuscope.program.ec_blob.register_file import Image
 from npuscope.program.ec_blob.registers import (
     PAGE_BY_NAME,
     UNIT_BY_NAME,

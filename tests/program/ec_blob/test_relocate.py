@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.binary import EcBinary, Relocation
+from npuscope.program.ec_blob.binary import EcBinary, Relocation, relocated
 from npuscope.program.ec_blob.instructions import Burst, Irq, Label, Write
-from npuscope.program.ec_blob.relocate import relocated
 
 CODE = (Label(1), Write(5, 2, 0x100), Burst(6, 2, (0xFFFFFFF0, 7), True), Irq(0))
 BINARY = EcBinary(CODE, 0xECBF0050, (Relocation("in", (2,)), Relocation("out", (4,))))

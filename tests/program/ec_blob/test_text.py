@@ -6,7 +6,7 @@ import pytest
 
 from compiler.nets import compiled, random_network
 from npuscope.errors import FileError
-from npuscope.program.ec_blob.assembler import assemble
+from npuscope.program.ec_blob.assembly import assemble, disassemble
 from npuscope.program.ec_blob.binary import EcBinary, Patch, Relocation
 from npuscope.program.ec_blob.instructions import (
     Burst,
@@ -17,7 +17,6 @@ from npuscope.program.ec_blob.instructions import (
     WriteField,
 )
 from npuscope.program.ec_blob.lower import lower
-from npuscope.program.ec_blob.text import disassemble
 from program.ec_blob.lifted import blob_indices
 from program.ec_blob.test_instructions import made
 

@@ -12,13 +12,12 @@ from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo import demo_graph
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
-from npuscope.program.code_files import blob_arrays, without_blobs
-from npuscope.program.images import pool_images
+from npuscope.program.code_files import blob_arrays, pool_images, without_blobs
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.network_c.writer import network_c_text
-from npuscope.program.units import Pool, Streng, Unit
+from npuscope.program.units import PoolUnit, Streng, Unit
 from npuscope.sim.run import execute
 
 
@@ -121,7 +120,7 @@ def test_places_that_no_table_names_become_buffers(tmp_path: Path) -> None:
 def test_pools_crop_nothing() -> None:
     """The driver always crops; 0 would keep one row and one column."""
     program = compiled(demo_graph(), "4.0")
-    pools = [u for e in program.executed for u in e.units if isinstance(u, Pool)]
+    pools = [u for e in program.executed for u in e.units if isinstance(u, PoolUnit)]
     assert pools
     assert all((u.bottomCrop, u.rightCrop) == (u.inputY - 1, u.inputX - 1) for u in pools)
 

@@ -13,15 +13,10 @@ import pytest
 from compiler.nets import MACHINES
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
-from npuscope.machine.mpool import read_mpool
-from npuscope.machine.mpool_writer import mpool_text
-from npuscope.machine.relocatable import with_relative_pools
-from npuscope.program.code_files import blob_arrays, code_files
-from npuscope.program.ec_blob.binary import read_binary
-from npuscope.program.ec_blob.lower import lower
-from npuscope.program.ec_blob.relocatable import binary_of
-from npuscope.program.ec_blob.relocate import relocated
-from npuscope.program.images import pool_images
+from npuscope.machine.mpool import mpool_text, read_mpool, with_relative_pools
+from npuscope.program.code_files import blob_arrays, code_files, pool_images
+from npuscope.program.ec_blob.binary import read_binary, relocated
+from npuscope.program.ec_blob.lower import binary_of, lower
 from npuscope.program.model import Program
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.sources import read_program

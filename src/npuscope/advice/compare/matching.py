@@ -1,17 +1,49 @@
 """Which epochs of two runs belong together: those that share a source op, directly or not.
 
 Epoch numbers mean nothing across builds. An epoch may cover several source ops and a source op
-several epochs, so a row is a connected component: the finest partition that both sides keep.
-"""
+several epochs, so a row is a connected component: the finest partition that both sides keep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 
-from npuscope.advice.compare.anchors import places
-from npuscope.advice.compare.model import Row
+from npuscope.advice.compare.model import Move, Row, Side
 from npuscope.advice.reasons import plain
 from npuscope.profile.model import EpochProfile
+from npuscope.program.model import Epoch, EpochKind, Refused
+
+# How two builds of one model are matched that share no names: by the work, in order.
+#
+# Some compilers number the ops of their own graph and forget the model's names. What they state of
+# an epoch's operations is the same for the same layers, so these epochs are anchors; what lies
+# between two anchors belongs together.
+
+_Work = tuple[str, str]
+
+
+def places(
+    a: Sequence[EpochProfile], b: Sequence[EpochProfile]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """The place of every epoch of both sides, by its index; the same place is the same row."""
+    matcher = SequenceMatcher(None, list(map(_work, a)), list(map(_work, b)), autojunk=False)
+    x: dict[int, str] = {}
+    y: dict[int, str] = {}
+    for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
+        between = f"{a_from} {b_from}"
+        for step, epoch in enumerate(a[a_from:a_to]):
+            x[epoch.index] = f"{between} {step}" if tag == "equal" else between
+        for step, epoch in enumerate(b[b_from:b_to]):
+            y[epoch.index] = f"{between} {step}" if tag == "equal" else between
+    return x, y
+
+
+def _work(epoch: EpochProfile) -> _Work:
+    """Operations where they are stated, else the last operator: the one that gives the result."""
+    if epoch.claims.ops:
+        return epoch.kind.value, str(epoch.claims.ops)
+    return epoch.kind.value, "".join(epoch.operators[-1:])
+
 
 _Key = tuple[str, ...]
 _Member = tuple[int, EpochProfile]  # side, epoch
@@ -97,3 +129,47 @@ def _row(members: list[_Member]) -> Row:
             spelled.setdefault(plain(name), name)
     operators = dict.fromkeys(name for epoch in (*a, *b) for name in epoch.operators)
     return Row(tuple(spelled.values()), tuple(operators), a, b)
+
+
+# Source ops that run elsewhere: on the NPU, through a library call, on the CPU.
+
+# An op in several epochs counts as where the least of it is accelerated.
+_RANK = {EpochKind.HW: 0, EpochKind.HYBRID: 1, EpochKind.SW: 2, EpochKind.EMPTY: 0}
+
+
+def moves_between(a: Side, b: Side) -> tuple[Move, ...]:
+    """Ops that both sides have, in the order of A."""
+    x, y = _places(a), _places(b)
+    reasons = _reasons(a) | _reasons(b)
+    names = {plain(name): name for name in _names(a)}
+    found = []
+    for key, kind in x.items():
+        if key in y and y[key] is not kind:
+            why = reasons.get(key)
+            rule, reason = (why.rule, why.reason) if why else ("", "")
+            found.append(Move(names[key], kind, y[key], rule, reason))
+    return tuple(found)
+
+
+def moves_of(row: Row, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+    names = {plain(name) for name in row.ops}
+    return tuple(move for move in moves if plain(move.op) in names)
+
+
+def _names(side: Side) -> list[str]:
+    return [name for epoch in side.profile.epochs for name in epoch.origin]
+
+
+def _places(side: Side) -> dict[str, EpochKind]:
+    found: dict[str, EpochKind] = {}
+    for epoch in side.profile.epochs:
+        for name in map(plain, epoch.origin):
+            known = found.get(name, EpochKind.HW)
+            found[name] = max(known, epoch.kind, key=_RANK.__getitem__)
+    return found
+
+
+def _reasons(side: Side) -> dict[str, Refused]:
+    """Why ops are off the NPU, where the lowering noted it."""
+    epochs: tuple[Epoch, ...] = side.program.executed if side.program else ()
+    return {plain(name): epoch.trail[0] for epoch in epochs if epoch.trail for name in epoch.origin}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.sweep.key import canonical, versions
+from npuscope.advice.sweep.runs import canonical, versions
 from npuscope.building import Build, Options, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError

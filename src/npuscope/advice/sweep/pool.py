@@ -15,9 +15,8 @@ import time
 from collections.abc import Sequence
 
 from npuscope import child
-from npuscope.advice.sweep.answers import Keep, answer_of, deadly_row, overdue_row
 from npuscope.advice.sweep.runs import Run
-from npuscope.advice.sweep.waiting import Waiting
+from npuscope.advice.sweep.waiting import Keep, Waiting, answer_of, deadly_row, overdue_row
 
 _MODULE = "npuscope.advice.sweep.worker"
 # Workers share the cores; threads inside them would only stand in each other's way.

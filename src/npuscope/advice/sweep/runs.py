@@ -5,18 +5,38 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.sweep.key import canonical, run_key, versions
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import model_bytes
 from npuscope.machine.saved import machine_text
+from npuscope.version import __version__
+
+# What makes two runs the same: the model's bytes, the machine, the options, the version.
+
+
+def run_key(model_sha256: str, machine_text: str, asked: Mapping[str, Any]) -> str:
+    """The fingerprint of a run. Names of files and of choices do not count."""
+    parts = (model_sha256, machine_text, canonical(asked), __version__)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def versions() -> dict[str, str]:
+    """What driver and workers must have in common."""
+    major, minor, _ = platform.python_version_tuple()
+    return {"npuscope": __version__, "python": f"{major}.{minor}"}
+
 
 ROW_SCHEMA = "npuscope/sweep-run/1"
 # Options as the command line calls them, and the keys of a sweep file that mean the same.

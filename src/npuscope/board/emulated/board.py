@@ -10,9 +10,9 @@ from npuscope.board.client_exchange import Timeouts
 from npuscope.board.device import DeviceInfo, Inference, Request
 from npuscope.board.emulated.child import DEFAULT_MEMORY_BYTES, DEFAULT_WALL_S
 from npuscope.board.emulated.computer import DEFAULT_BUDGET
-from npuscope.board.emulated.control import Fields
-from npuscope.board.emulated.process import NAME, ChildProcess, error_of
+from npuscope.board.emulated.process import NAME, ChildProcess, Fields, error_of
 from npuscope.board.remote import RemoteBoard
+from npuscope.board.server_exchange import Stream
 from npuscope.errors import DeviceError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 
@@ -242,3 +242,41 @@ class EmulatedBoard:
         """Ends the board's process too."""
         self._remote.close()
         self.machine.close()
+
+
+# The emulated board's serial line, passed on to whoever is connected outside.
+
+_BRIDGE_CHUNK = 4096
+_BRIDGE_LOOK_S = 0.05
+
+
+class Bridge:
+    """Bytes both ways, unchanged: the firmware itself answers.
+
+    The client lives in the host's time. While the board works, its bytes are held back; while the
+    board waits, the client's silence passes for the board too, in steps. So the moments at which
+    the board finds its bytes are those of the conversation, whatever the host does besides.
+    """
+
+    def __init__(self, machine: EmulatedMachine) -> None:
+        self._machine = machine
+
+    def serve(self, stream: Stream) -> None:
+        """Until the client is gone, which the stream tells."""
+        asked = b""
+        while True:
+            waits = self._machine.go_on(_BRIDGE_LOOK_S, to_wait=True)
+            fault = self._machine.fault()
+            if fault is not None:
+                raise fault
+            self._answer(stream)
+            asked = asked or stream.read(_BRIDGE_CHUNK, _BRIDGE_LOOK_S if waits else 0.0)
+            if waits and asked:
+                self._machine.say(asked)
+                asked = b""
+            elif waits:
+                self._machine.go_on(_BRIDGE_LOOK_S)
+
+    def _answer(self, stream: Stream) -> None:
+        while said := self._machine.heard(_BRIDGE_CHUNK):
+            stream.write(said)

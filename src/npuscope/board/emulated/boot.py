@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntFlag
+from dataclasses import astuple, dataclass, field
+from enum import IntEnum, IntFlag
+from typing import TypeVar
 
 from npuscope.board.client_exchange import Timeouts
-from npuscope.board.emulated import mailbox
 from npuscope.board.emulated.board import (
     TIMEOUTS,
     EmulatedBoard,
@@ -16,7 +17,7 @@ from npuscope.board.emulated.board import (
     EmulatedSetup,
 )
 from npuscope.board.emulated.firmware import validation_firmware
-from npuscope.board.emulated.memory_map import (
+from npuscope.board.emulated.memory import (
     EXEC_RAM_ADDRESS,
     EXEC_RAM_BYTES,
     EXTERNAL_RAM_ADDRESS,
@@ -33,6 +34,106 @@ from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image, Seal
 from npuscope.loadable.inspectors import cpu_name
 from npuscope.machine.model import Clocks
+
+# The words in memory by which the host tells the board's firmware what to load.
+#
+# Mirrors firmware/board/emulated/mailbox.h.
+
+MOST_ENTRIES = 4
+_MAGIC = 0x584F424D
+_VERSION = 1
+_HEAD = struct.Struct("<8I")
+_ENTRY = struct.Struct("<9I")
+_RESULT = struct.Struct("<iI88s")
+_FAULT = struct.Struct("<4I")
+_RESULTS_AT = _HEAD.size + MOST_ENTRIES * _ENTRY.size
+BYTES = _RESULTS_AT + MOST_ENTRIES * _RESULT.size + _FAULT.size
+_STATE_AT = 7 * 4
+_Word = TypeVar("_Word", bound=IntEnum)
+
+
+class State(IntEnum):
+    WAITING = 0
+    READY = 1
+    FAULT = 2
+
+
+class Status(IntEnum):
+    EMPTY = 0
+    SERVED = 1
+    REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A network to load, in the order of the words."""
+
+    file: int
+    file_bytes: int
+    params: int
+    params_bytes: int
+    mode: int
+    exec_ram: int
+    exec_ram_bytes: int
+    ext_ram: int
+    ext_ram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the loader said of an entry; `code` as in firmware/loader/README.md."""
+
+    code: int
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClockRates:
+    """In Hz, in the order of the words."""
+
+    mcu: int
+    noc: int
+    npu: int
+    nic: int
+
+
+def pack(entries: tuple[Entry, ...], clocks: ClockRates, requires_trailer: bool = False) -> bytes:
+    if len(entries) > MOST_ENTRIES:
+        raise DeviceError(f"the board takes {MOST_ENTRIES} networks, not {len(entries)}")
+    head = _HEAD.pack(_MAGIC, _VERSION, *astuple(clocks), int(requires_trailer), State.WAITING)
+    rows = b"".join(_ENTRY.pack(*astuple(entry)) for entry in entries)
+    return (head + rows).ljust(BYTES, b"\0")
+
+
+def state_of(data: bytes) -> State:
+    return _known(State, int.from_bytes(data[_STATE_AT : _STATE_AT + 4], "little"))
+
+
+def results_of(data: bytes, count: int) -> tuple[Result, ...]:
+    rows = (_RESULT.unpack_from(data, _RESULTS_AT + i * _RESULT.size) for i in range(count))
+    return tuple(
+        Result(code, _known(Status, status), reason.split(b"\0")[0].decode(errors="replace"))
+        for code, status, reason in rows
+    )
+
+
+def fault_of(data: bytes) -> DeviceError:
+    """What the firmware's own handler noted of an exception."""
+    pc, lr, cfsr, hfsr = _FAULT.unpack_from(data, BYTES - _FAULT.size)
+    return DeviceError(
+        f"the firmware took an exception that it has no use for: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
+        where=f"emulated, pc {pc:#010x}, lr {lr:#010x}",
+    )
+
+
+def _known(kind: type[_Word], value: int) -> _Word:
+    """Code of an image runs beside the firmware and may have written here."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise DeviceError(f"the board's mailbox was overwritten: {value:#x} is no state") from None
+
 
 NETWORK_ADDRESS = 0x71000000
 PARAMS_ADDRESS = 0x71800000
@@ -66,11 +167,11 @@ class Loaded:
     """The board with its networks, and what its loader said of each image."""
 
     board: EmulatedBoard
-    results: tuple[mailbox.Result, ...]
+    results: tuple[Result, ...]
 
     def require_all(self) -> None:
         for number, result in enumerate(self.results):
-            if result.status is not mailbox.Status.SERVED:
+            if result.status is not Status.SERVED:
                 self.board.close()
                 raise DeviceError(
                     f"the board's loader refused image {number + 1}: {result.reason} "
@@ -113,17 +214,17 @@ def load(
 
 def start(
     machine: EmulatedMachine,
-    entries: tuple[mailbox.Entry, ...],
+    entries: tuple[Entry, ...],
     files: Mapping[int, bytes],
     clocks: Clocks,
-) -> tuple[mailbox.Result, ...]:
+) -> tuple[Result, ...]:
     """Reset a board that has these files in its flash, and wait for what its loader says.
 
     Entries are taken as they are: the board's own loader is the one that refuses.
     """
     for address, data in files.items():
         machine.flash(address, data)
-    machine.flash(MAILBOX_ADDRESS, mailbox.pack(entries, _rates(clocks)))
+    machine.flash(MAILBOX_ADDRESS, pack(entries, _rates(clocks)))
     machine.start()
     return _wait(machine, len(entries))
 
@@ -137,9 +238,9 @@ def _overrides(clocks: Clocks) -> dict[str, object]:
     }
 
 
-def _rates(clocks: Clocks) -> mailbox.ClockRates:
+def _rates(clocks: Clocks) -> ClockRates:
     values = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
-    return mailbox.ClockRates(*(round(value * 1e6) for value in values))
+    return ClockRates(*(round(value * 1e6) for value in values))
 
 
 def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
@@ -156,7 +257,7 @@ def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
     return dict(files)
 
 
-def entries_of(images: Sequence[Placed]) -> tuple[mailbox.Entry, ...]:
+def entries_of(images: Sequence[Placed]) -> tuple[Entry, ...]:
     """Each image gets RAM of its own: as much as it asks for, and what is left is shared out."""
     checked = [(placed, _checked(placed)) for placed in images]
     wanted = [_aligned(image.ext_ram_bytes) for _, image in checked]
@@ -191,10 +292,10 @@ def _exec_places(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return places
 
 
-def _entry(placed: Placed, code: tuple[int, int], ext_ram: tuple[int, int]) -> mailbox.Entry:
+def _entry(placed: Placed, code: tuple[int, int], ext_ram: tuple[int, int]) -> Entry:
     apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
     file = (placed.address, len(placed.image))
-    return mailbox.Entry(*file, *apart, int(placed.mode), *code, *ext_ram)
+    return Entry(*file, *apart, int(placed.mode), *code, *ext_ram)
 
 
 def _aligned(size: int) -> int:
@@ -233,16 +334,16 @@ def _in_flash(what: str, address: int, size: int) -> None:
         )
 
 
-def _wait(machine: EmulatedMachine, count: int) -> tuple[mailbox.Result, ...]:
+def _wait(machine: EmulatedMachine, count: int) -> tuple[Result, ...]:
     """Until the firmware has looked at every image."""
     machine.go_on(_READY_S, to_wait=True)
-    data = machine.read(MAILBOX_ADDRESS, mailbox.BYTES)
-    state, fault = mailbox.state_of(data), machine.fault()
+    data = machine.read(MAILBOX_ADDRESS, BYTES)
+    state, fault = state_of(data), machine.fault()
     # What the firmware's own handler noted of a fault tells more.
-    if state is mailbox.State.FAULT:
-        raise mailbox.fault_of(data)
+    if state is State.FAULT:
+        raise fault_of(data)
     if fault is not None:
         raise fault
-    if state is not mailbox.State.READY:
+    if state is not State.READY:
         raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
-    return mailbox.results_of(data, count)
+    return results_of(data, count)

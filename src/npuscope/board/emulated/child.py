@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 
 from npuscope.board.emulated.computer import DEFAULT_BUDGET, Computer
-from npuscope.board.emulated.control import Decoder, Fields, encode
-from npuscope.board.emulated.elf import Firmware, read_firmware
-from npuscope.board.emulated.faults import FaultError
+from npuscope.board.emulated.cpu import FaultError
+from npuscope.board.emulated.firmware import Firmware, read_firmware
 from npuscope.board.emulated.memory import BoardMemory
+from npuscope.board.emulated.process import Decoder, Fields, encode
 from npuscope.errors import DeviceError, NpuscopeError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
 from npuscope.machine.model import Machine

@@ -5,8 +5,7 @@ from __future__ import annotations
 from npuscope.board.emulated.clock import Clock
 from npuscope.board.emulated.cpu import Cpu, Stop
 from npuscope.board.emulated.exceptions import Entries
-from npuscope.board.emulated.memory import BoardMemory
-from npuscope.board.emulated.memory_map import (
+from npuscope.board.emulated.memory import (
     CACHE_ADDRESS,
     DWT_ADDRESS,
     FIRMWARE_ADDRESS,
@@ -17,12 +16,12 @@ from npuscope.board.emulated.memory_map import (
     SYSTEM_ADDRESS,
     UART_ADDRESS,
     UART_INTERRUPT,
+    BoardMemory,
 )
 from npuscope.board.emulated.npu import Npu
-from npuscope.board.emulated.npu_interrupts import LINES
-from npuscope.board.emulated.ports import CachePort, NpuPort, SystemPort, UartPort
+from npuscope.board.emulated.npu_debug import LINES
+from npuscope.board.emulated.ports import CachePort, NpuPort, SystemPort, Uart, UartPort
 from npuscope.board.emulated.system import FIRST_EXTERNAL, SVC, CycleCounter, SystemRegisters
-from npuscope.board.emulated.uart import Uart
 from npuscope.machine.model import Machine
 
 SLICE_INSTRUCTIONS = 2_000_000

@@ -2,8 +2,7 @@
 
 The emulator knows the core's registers and instructions only; exceptions, the system registers
 and every device are ours. A device is called while an instruction is under way, so nothing stops
-at once: a device asks for an early end of the slice instead.
-"""
+at once: a device asks for an early end of the slice instead."""
 
 from __future__ import annotations
 
@@ -12,9 +11,20 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
-from npuscope.board.emulated.faults import FaultError
 from npuscope.board.emulated.memory import BoardMemory
-from npuscope.errors import NpuscopeError, TargetError
+from npuscope.errors import DeviceError, NpuscopeError, TargetError
+
+# What ends a program on the emulated board.
+
+
+class FaultError(DeviceError):
+    """The firmware did what no processor can do; the board stands still until it is reset."""
+
+    def __init__(self, message: str, pc: int = 0, lr: int = 0, address: int | None = None) -> None:
+        place = f"pc {pc:#010x}, lr {lr:#010x}"
+        super().__init__(message, where=place if address is None else f"{place}, at {address:#x}")
+        self.pc, self.lr, self.address = pc, lr, address
+
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
 _NOWHERE = 0xFFFFFFFE

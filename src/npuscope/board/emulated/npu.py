@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npuscope.board.emulated.memory import BoardMemory, UnitMemory
-from npuscope.board.emulated.npu_debug import CacheRegisters, DebugRegisters
-from npuscope.board.emulated.npu_groups import Groups, Work
-from npuscope.board.emulated.npu_interrupts import CONTROLLER_BIT, INTREG, InterruptController
-from npuscope.board.emulated.npu_time import SETTLE_CYCLES, Timeline
+from npuscope.board.emulated.npu_debug import (
+    CONTROLLER_BIT,
+    INTREG,
+    CacheRegisters,
+    DebugRegisters,
+    InterruptController,
+)
+from npuscope.board.emulated.npu_groups import SETTLE_CYCLES, Groups, Timeline, Work
 from npuscope.board.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
 from npuscope.machine.model import Machine

@@ -1,15 +1,22 @@
-"""Buffers of a program in the making: activations that cross epochs, parameters, scratch."""
+"""Buffers of a program in the making, how their frames lie in memory, and one epoch's units,
+engines and links."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import Lowered, Value
+from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
-from npuscope.program.model import Buffer
+from npuscope.machine.model import Machine
+from npuscope.program.model import Buffer, Group
+from npuscope.program.units import Link, Port, Ref, Streng, Unit
+
+# Buffers of a program in the making: activations that cross epochs, parameters, scratch.
 
 Array = np.ndarray
 
@@ -104,3 +111,163 @@ class BufferTable:
 
 def _living(buffer: Buffer, life: tuple[int, int]) -> Buffer:
     return replace(buffer, first=life[0], last=life[1])
+
+
+# Stream-engine geometry: how a value's frames lie in memory.
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The fields of a raster engine that visits frames of a value."""
+
+    fwidth: int
+    fheight: int
+    batch_depth: int
+    batch_offset: int
+    line_offset: int
+    frame_offset: int
+    frame_loop_cnt: int
+    loop_offset: int
+    frame_tot_cnt: int
+    offset_start: int = 0
+
+    def fields(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def channel_frames(
+    value: Value,
+    depth: int,
+    *,
+    first: int = 0,
+    step: int | None = None,
+    loop: int = 0,
+    total: int | None = None,
+) -> Walk:
+    """Frames of `depth` channels over the whole map.
+
+    Frame i starts at channel first + i * step; with `loop` the walk starts over after that
+    many frames, so the same channels are read again for the next tile.
+    """
+    height, width, channels = value.shape
+    element = value.nbits // 8
+    step = depth if step is None else step
+    batch = value.stored_batch
+    return Walk(
+        width,
+        height,
+        depth,
+        batch * element,
+        0,
+        _channel_offset(value, value.first + step) - _channel_offset(value, value.first),
+        loop,
+        0,
+        channels // depth if total is None else total,
+        _channel_offset(value, value.first + first),
+    )
+
+
+def _channel_offset(value: Value, channel: int) -> int:
+    """Bytes from channel 0 to `channel`, where channels are stored in blocks of `batch`."""
+    height, width, _ = value.shape
+    batch, element = value.stored_batch, value.nbits // 8
+    block, inside = divmod(channel, batch)
+    return (block * height * width * batch + inside) * element
+
+
+# One epoch's units, engines and switch links from its stages.
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a stream comes from; of every `drop + 1` frames only the last is passed on."""
+
+    port: Port
+    drop: int = 0
+
+
+@dataclass(slots=True)
+class EpochBuilder:
+    """Collects the units of one epoch. Input engines count up, output engines down."""
+
+    machine: Machine
+    buffers: BufferTable
+    number: int
+    units: list[Unit] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    sources: dict[str, Source] = field(default_factory=dict)  # value name -> its stream
+    used: Counter[str] = field(default_factory=Counter)
+
+    def take(self, unit: str) -> int:
+        """The next free unit of a type."""
+        number = self.used[unit]
+        if number >= self.machine.units[unit]:
+            raise TargetError(
+                f"the epoch needs more {unit} units than the machine has ({number})",
+                where=f"epoch {self.number}",
+                hint=f"the lowering counts on more of them: give it a larger units.{unit}",
+            )
+        self.used[unit] += 1
+        return number
+
+    def add(self, unit: Unit) -> Port:
+        self.units.append(unit)
+        return Port(unit.unit, unit.id)
+
+    def connect(self, source: Source, destination: Port) -> None:
+        if source.drop:
+            link = Link(source.port, destination, False, source.drop, True, 1)
+        else:
+            link = Link(source.port, destination)
+        self.links.append(link)
+
+    def engine_in(self, buffer: Buffer, walk: Walk, **fields: int) -> Source:
+        """A raster engine from memory."""
+        return self._reader(buffer, {**walk.fields(), **fields})
+
+    def raw_engine_in(self, buffer: Buffer, **fields: int) -> Source:
+        """An engine that reads a buffer from end to end, frame after frame."""
+        return self._reader(
+            buffer, {"raw": 1, "continuous": 1, "offset_end": buffer.size_bytes, **fields}
+        )
+
+    def _reader(self, buffer: Buffer, fields: dict[str, int]) -> Source:
+        # Constants come from external memory: cacheable, and not allocated, as they are read once.
+        cacheable = int(buffer.is_param)
+        engine = Streng(
+            id=self._input_id(), dir=0, addr_base=Ref(buffer.name), cacheable=cacheable, **fields
+        )
+        return Source(self.add(engine))
+
+    def engine_out(self, source: Source, buffer: Buffer, walk: Walk, nbits: int) -> None:
+        engine = Streng(
+            id=self._output_id(),
+            dir=1,
+            addr_base=Ref(buffer.name),
+            nbits_in=nbits,
+            nbits_out=nbits,
+            **walk.fields(),
+        )
+        self.connect(source, self.add(engine))
+
+    def read(self, value: Value, walk: Walk, **fields: int) -> Source:
+        """Stream a value from memory."""
+        return self.engine_in(self.buffers.activation(value, self.number), walk, **fields)
+
+    def group(self) -> Group:
+        return Group(tuple(self.units), tuple(self.links))
+
+    @property
+    def next_output(self) -> int:
+        """Number of the engine that the next `engine_out` will take."""
+        return self.machine.units["STRENG"] - self.used["out"] - 1
+
+    def _input_id(self) -> int:
+        self.take("STRENG")
+        self.used["in"] += 1
+        return self.used["in"] - 1
+
+    def _output_id(self) -> int:
+        self.take("STRENG")
+        self.used["out"] += 1
+        return self.machine.units["STRENG"] - self.used["out"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from npuscope.compiler.emit.engines import Walk, channel_frames
-from npuscope.compiler.emit.epoch import EpochBuilder, Source
-from npuscope.compiler.lower.weights import DEEP_PACK
+from npuscope.compiler.emit.buffers import EpochBuilder, Source, Walk, channel_frames
+from npuscope.compiler.lower.pieces import DEEP_PACK
 from npuscope.compiler.stages import ConvMode, ConvStage, Value
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import NO_CROP, Convacc, Port

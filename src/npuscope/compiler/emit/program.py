@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count, groupby
 
-from npuscope.compiler.emit.buffers import BufferTable
-from npuscope.compiler.emit.epoch import EpochBuilder
+from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.emit.stages import emit_stage, store
 from npuscope.compiler.schedule import StageGroup, root
 from npuscope.compiler.stages import CallStage, CopyStage, Lowered, Stage

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.compiler.emit.buffers import EpochBuilder, Source, Walk, channel_frames
 from npuscope.compiler.emit.convolution import emit_conv
-from npuscope.compiler.emit.engines import Walk, channel_frames
-from npuscope.compiler.emit.epoch import EpochBuilder, Source
 from npuscope.compiler.stages import (
     ActivStage,
     ArithStage,
@@ -21,7 +20,7 @@ from npuscope.compiler.stages import (
 )
 from npuscope.errors import InternalError
 from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
-from npuscope.program.units import Activ, Arith, Pool, Port, Ref
+from npuscope.program.units import Activ, Arith, PoolUnit, Port, Ref
 
 
 def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
@@ -223,7 +222,7 @@ def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> Source:
     whole = stage.kind is PoolKind.GLOBAL_AVERAGE
     top, left, bottom, right = stage.pads
     port = builder.add(
-        Pool(
+        PoolUnit(
             id=builder.take("POOL"),
             operation=int(_POOL_OPS[stage.kind]),
             inputX=width,

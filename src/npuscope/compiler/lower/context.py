@@ -1,17 +1,21 @@
-"""What all lowerings share: the graph, the machine, and the stages made so far."""
+"""What all lowerings share: the graph, the machine, the stages made so far, and the single stages
+that many need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import inf, prod
 
 import numpy as np
 
+from npuscope.compiler.numbers import Affine, requantize_value
 from npuscope.compiler.stages import ArithStage, Lowered, Stage, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
+
+# What all lowerings share: the graph, the machine, and the stages made so far.
 
 ZERO = np.zeros(1, np.int64)
 SIGN_OFFSET = 128  # between a byte read as unsigned and as signed
@@ -129,3 +133,110 @@ def require_batch_one(tensor: Tensor, op: Op) -> None:
             where=op.name,
             hint="export the model with batch 1, or pin it: --shape NAME=1,...",
         )
+
+
+# One ARITH stage that multiplies and adds, from its numbers.
+
+Clip = tuple[int, int] | None
+
+
+def affine_stage(
+    name: str,
+    operator: str,
+    source: Value,
+    output: Value,
+    numbers: Affine,
+    origin: tuple[str, ...],
+    clip: Clip = None,
+) -> ArithStage:
+    return ArithStage(
+        name,
+        operator,
+        (source,),
+        output,
+        origin,
+        a=numbers.a,
+        c=numbers.c,
+        shift=numbers.shift,
+        ax_shift=numbers.ax_shift,
+        c_shift=numbers.c_shift,
+        clip=clip,
+    )
+
+
+# Fused activations as a clamp of the quantized output.
+
+_RANGES = {
+    Activation.NONE: (-inf, inf),
+    Activation.RELU: (0.0, inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+
+
+def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None:
+    """The clamp in quantized steps; None when the byte's own range does the same."""
+    return quantized_range(_RANGES[activation], output)
+
+
+def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
+    scale, zero = quant_pair(output)
+    lowest, highest = (-128, 127) if output.signed else (0, 255)
+    # limits may be infinite, or lie beyond the byte on either side
+    steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
+    low, high = int(steps[0]), int(steps[1])
+    return None if (low, high) == (lowest, highest) else (low, high)
+
+
+# One tensor to another scale or sign, on one or two ARITH stages.
+
+
+def rescale(
+    context: Context,
+    name: str,
+    source: Value,
+    output: Value,
+    origin: tuple[str, ...],
+    clip: Clip = None,
+) -> Value:
+    """Emit what turns `source` into `output`; the unit saturates to signed bytes, so an
+    unsigned result is made signed first and its top bit turned after."""
+    if output.signed:
+        return context.emit(_affine(name, source, output, origin, clip))
+    signed = as_signed(output).named(f"{output.name}.signed", tensor="")
+    if quant_pair(source) != quant_pair(signed) or not source.signed:
+        low_high = clip and (clip[0] - SIGN_OFFSET, clip[1] - SIGN_OFFSET)
+        context.emit(_affine(name, source, signed, origin, low_high))
+    else:
+        signed = source
+    return context.flip_sign(signed, output, origin)
+
+
+def moved(context: Context, op: Op, value: Value) -> Value:
+    """The result of an op that only moves values, brought to its output's own scale."""
+    target = context.graph.output_tensor(op)
+    if target.quant is None or value.quant is None or value.is_float:
+        return value
+    output = tensor_value(target).named(f"{target.name}.rescaled", shape=value.shape, tensor="")
+    if _signed_pair(value) == _signed_pair(output):
+        return value
+    return rescale(context, f"{op.name}.rescale", value, output, op.origin)
+
+
+def _signed_pair(value: Value) -> tuple[float, int]:
+    """Scale and zero point as if the bytes were signed."""
+    return quant_pair(value if value.signed else as_signed(value))
+
+
+def as_signed(value: Value) -> Value:
+    """The same real numbers as signed bytes: the zero point is 128 lower."""
+    assert value.quant is not None
+    zero = value.quant.zero_point - SIGN_OFFSET
+    return value.named(value.name, signed=True, quant=replace(value.quant, zero_points=(zero,)))
+
+
+def _affine(
+    name: str, source: Value, output: Value, origin: tuple[str, ...], clip: Clip
+) -> ArithStage:
+    numbers = requantize_value(quant_pair(source), quant_pair(output))
+    return affine_stage(name, "Add", source, output, numbers, origin, clip)

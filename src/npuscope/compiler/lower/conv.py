@@ -7,16 +7,19 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.clamp import clamp_range
-from npuscope.compiler.lower.concat import window
-from npuscope.compiler.lower.context import Context, quant_pair, require_batch_one
-from npuscope.compiler.lower.pieces import Kernel, Piece, cut, piece_count, tightened
-from npuscope.compiler.lower.pool import pool_follows
-from npuscope.compiler.lower.requantize import Sums, requantize_sums
-from npuscope.compiler.lower.shape import channel_first_copy
-from npuscope.compiler.lower.software_piece import SoftwarePiece, emit_software_piece
-from npuscope.compiler.lower.split import good_parts
-from npuscope.compiler.lower.weights import pack_weights
+from npuscope.compiler.lower.context import Context, clamp_range, quant_pair, require_batch_one
+from npuscope.compiler.lower.moves import channel_first_copy, window
+from npuscope.compiler.lower.pieces import (
+    Kernel,
+    Piece,
+    cut,
+    good_parts,
+    pack_weights,
+    piece_count,
+    tightened,
+)
+from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
+from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import (
     Scaling,
     conv_shift,

@@ -1,20 +1,32 @@
-"""Add, Sub, Clip and requantisation on one ARITH unit."""
+"""Add, Sub, Clip, Mul and requantisation on ARITH units; functions of one tensor on ACTIV units."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import ceil, log2
 from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.clamp import clamp_range, quantized_range
-from npuscope.compiler.lower.context import SIGN_OFFSET, Context, quant_pair
-from npuscope.compiler.lower.rescale import rescale
-from npuscope.compiler.numbers import int16, norm, offset32, residual_add
-from npuscope.compiler.stages import ArithStage, Value
-from npuscope.graph.model import Activation, Op, Tensor
+from npuscope.compiler.function_table import fit_function
+from npuscope.compiler.lower.context import (
+    SIGN_OFFSET,
+    ZERO,
+    Context,
+    clamp_range,
+    quant_pair,
+    quantized_range,
+    rescale,
+)
+from npuscope.compiler.numbers import INT16_MAX, int16, int32, norm, offset32, residual_add
+from npuscope.compiler.stages import ActivStage, ArithStage, Value
+from npuscope.graph.model import Activation, Graph, Op, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
+from npuscope.ops.run import run
+
+# Add, Sub, Clip and requantisation on one ARITH unit.
 
 
 def lower_add(context: Context, op: Op) -> None:
@@ -136,3 +148,169 @@ def _sign_change(source: Value, output: Value) -> bool:
     (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
     shifted = zero - SIGN_OFFSET == out_zero
     return not source.signed and output.signed and scale == out_scale and shifted
+
+
+# Mul of two quantized tensors on ARITH units.
+#
+# With zero points the product has four terms: x*y - zx*y - zy*x + zx*zy. The raw product fits 16
+# bits; two more stages take the mixed terms off, the last one rescales.
+
+_ONE = np.array([1])
+
+
+def lower_mul(context: Context, op: Op) -> None:
+    if any(context.graph.tensor(name).is_constant for name in op.inputs):
+        lower_with_constant(context, op)
+    else:
+        _product(context, op)
+
+
+def _product(context: Context, op: Op) -> None:
+    x, y = (context.operand(name, op.origin) for name in op.inputs)
+    if x.elements < y.elements:
+        x, y = y, x  # the broadcast operand goes into port Y
+    output = context.new_value(context.graph.output_tensor(op))
+    (x_scale, x_zero), (y_scale, y_zero) = quant_pair(x), quant_pair(y)
+    raw = x.named(f"{op.outputs[0]}.product", nbits=16, signed=True, quant=None, tensor="")
+    sums = context.emit(_multiply(op, x, y, raw))
+    if x_zero:
+        part = raw.named(f"{op.outputs[0]}.product_sub")
+        sums = context.emit(_take_off(op, sums, y, part, x_zero))
+    ratio = x_scale * y_scale / quant_pair(output)[0]
+    last = _rescale(op, sums, x, output, ratio, x_zero, y_zero)
+    context.define(op.outputs[0], context.emit(last))
+
+
+def _multiply(op: Op, x: Value, y: Value, raw: Value) -> ArithStage:
+    return ArithStage(
+        f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0
+    )
+
+
+def _take_off(op: Op, product: Value, y: Value, out: Value, x_zero: int) -> ArithStage:
+    """product - zx * y"""
+    return ArithStage(
+        f"{op.name}.sub1", "Sub", (product, y), out, op.origin, a=_ONE, b=-x_zero, c=ZERO, shift=0
+    )
+
+
+def _rescale(
+    op: Op, sums: Value, x: Value, output: Value, ratio: float, x_zero: int, y_zero: int
+) -> ArithStage:
+    """ratio * (sums - zy * (x - zx)) + zero point; one operand where zy is 0."""
+    zero = quant_pair(output)[1]
+    clip = clamp_range(cast(BinaryAttrs, op.attrs).activation, output)
+    n_sums = norm(ratio)
+    if y_zero == 0:
+        return ArithStage(
+            f"{op.name}.sub2",
+            "Add",
+            (sums,),
+            output,
+            op.origin,
+            a=int16(ratio * 2.0**n_sums).reshape(1),
+            c=int32(zero * 2.0**n_sums).reshape(1),
+            shift=n_sums,
+            clip=clip,
+        )
+    n_x = norm(abs(y_zero) * ratio)
+    shift = min(n_sums, n_x)
+    offset = (zero + ratio * y_zero * x_zero) * 2.0**shift
+    c_shift = max(0, ceil(log2((abs(offset) + 1) / INT16_MAX)))
+    return ArithStage(
+        f"{op.name}.sub2",
+        "Sub",
+        (sums, x),
+        output,
+        op.origin,
+        a=int16(ratio * 2.0**n_sums).reshape(1),
+        b=int(int16(-y_zero * ratio * 2.0**n_x)),
+        c=int16(offset / 2.0**c_shift).reshape(1),
+        shift=shift,
+        ax_shift=n_sums - shift,
+        by_shift=n_x - shift,
+        c_shift=c_shift,
+        clip=clip,
+    )
+
+
+# Functions of one tensor on the ACTIV unit: sigmoid, tanh, hard and leaky kinds and the like.
+
+Array = np.ndarray
+
+
+def lower_function(context: Context, op: Op) -> None:
+    """One byte in, one byte out: a table made by the reference kernel itself."""
+    source = context.operand(op.inputs[0], op.origin)
+    output = context.new_value(context.graph.output_tensor(op)).named(
+        op.outputs[0], shape=source.shape
+    )
+    table = fit_function(all_outputs(context.graph, op))
+    stage = ActivStage(op.name, op.kind, (source,), output, op.origin, table=table)
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return replace(tensor, shape=shape, source_shape=None)
+
+
+def all_outputs(graph: Graph, op: Op) -> Array:
+    """What the op makes of every byte, -128 first."""
+    source, target = graph.first_input(op), graph.output_tensor(op)
+    shape = (*(1 for _ in source.shape[1:]), 256)
+    others = [graph.tensor(name) for name in op.inputs[1:] if name]
+    tensors = [resized(source, shape), resized(target, shape), *others]
+    alone = Graph(op.name, tensors, [op], (source.name,), (target.name,), graph.numerics)
+    values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
+    return run(alone, {source.name: values})[target.name].reshape(-1)
+
+
+# PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages.
+#
+# slope * x below zero and x above it is slope * x + (1 - slope) * max(x, 0).
+
+
+def lower_prelu(context: Context, op: Op) -> None:
+    slopes = real_constant(context.graph.tensor(op.inputs[1]))
+    if len(slopes) == 1:
+        lower_function(context, op)
+        return
+    source = context.signed(context.value(op.inputs[0]), op.origin)
+    above = source.named(f"{op.outputs[0]}.above", tensor="", batch=0, pitch=0, first=0)
+    context.emit(
+        ArithStage(
+            f"{op.name}.above",
+            "Max",
+            (source,),
+            above,
+            op.origin,
+            maximum=True,
+            a=ZERO,
+            c=np.array([quant_pair(source)[1]]),
+            shift=0,
+        )
+    )
+    output = context.new_value(context.graph.output_tensor(op))
+    context.define(op.outputs[0], context.emit(_joined(op, source, above, output, slopes)))
+
+
+def _joined(op: Op, source: Value, above: Value, output: Value, slopes: np.ndarray) -> ArithStage:
+    """A[c] * x + B[c] * max(x, zero) + C."""
+    (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
+    ratio = scale / out_scale
+    a, b = ratio * slopes, ratio * (1 - slopes)
+    n = norm(max(np.abs(a).max(), np.abs(b).max()))
+    offset = (out_zero - ratio * zero) * 2.0**n
+    c_shift = max(0, ceil(log2((abs(offset) + 1) / INT16_MAX)))
+    return ArithStage(
+        op.name,
+        "PRelu",
+        (source, above),
+        output,
+        op.origin,
+        a=int16(a * 2.0**n),
+        b=int16(b * 2.0**n),
+        c=int16(offset / 2.0**c_shift).reshape(1),
+        c_shift=c_shift,
+        shift=n,
+    )

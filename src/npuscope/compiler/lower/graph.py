@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuscope.compiler.lower.activation import lower_function
-from npuscope.compiler.lower.concat import lower_concat, lower_slice
 from npuscope.compiler.lower.context import Context, tensor_value
 from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
 from npuscope.compiler.lower.elementwise import (
     lower_add,
     lower_batch_norm,
     lower_clip,
+    lower_function,
+    lower_mul,
+    lower_prelu,
     lower_quantize,
 )
-from npuscope.compiler.lower.multiply import lower_mul
-from npuscope.compiler.lower.pad import lower_pad
+from npuscope.compiler.lower.moves import (
+    lower_concat,
+    lower_pad,
+    lower_resize,
+    lower_slice,
+    lower_transpose,
+    lower_view,
+)
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
-from npuscope.compiler.lower.prelu import lower_prelu
-from npuscope.compiler.lower.resize import lower_resize
-from npuscope.compiler.lower.shape import lower_transpose, lower_view
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op

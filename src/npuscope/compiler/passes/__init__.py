@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from npuscope.compiler.passes.absorb_pad import AbsorbPad
-from npuscope.compiler.passes.base import Pass
-from npuscope.compiler.passes.clamp_extremes import ClampExtremes
-from npuscope.compiler.passes.decompose_pool import DecomposePool
-from npuscope.compiler.passes.expand_transposed_conv import ExpandTransposedConv
-from npuscope.compiler.passes.fold_batch_norm import FoldBatchNorm
-from npuscope.compiler.passes.fold_constants import FoldConstants
-from npuscope.compiler.passes.fuse_activation import FuseActivation
-from npuscope.compiler.passes.quantize_across_reshape import QuantizeAcrossReshape
-from npuscope.compiler.passes.refuse_float import refuse_float_network
-from npuscope.compiler.passes.remove_moves import RemoveMoves
-from npuscope.compiler.passes.signed_bytes import SignedBytes
-from npuscope.compiler.passes.split_batch_norm import SplitBatchNorm
-from npuscope.compiler.passes.split_to_slices import SplitToSlices
-from npuscope.compiler.passes.symmetric_weights import SymmetricWeights
+from npuscope.compiler.passes.base import FoldConstants, Pass, refuse_float_network
+from npuscope.compiler.passes.batch_norm import FoldBatchNorm, SplitBatchNorm
+from npuscope.compiler.passes.moves import AbsorbPad, RemoveMoves, SplitToSlices
+from npuscope.compiler.passes.numbers import QuantizeAcrossReshape, SignedBytes, SymmetricWeights
+from npuscope.compiler.passes.rewrite import (
+    ClampExtremes,
+    DecomposePool,
+    ExpandTransposedConv,
+    FuseActivation,
+)
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 

@@ -1,12 +1,19 @@
-"""What a pass is, and the edits passes share."""
+"""What a pass is and the edits passes share; constants computed once; networks that have nothing
+for this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from npuscope.graph.model import Graph, Op
+from npuscope.errors import ModelError
+from npuscope.graph.limits import Computed
+from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.run import run
+
+# What a pass is, and the edits passes share.
 
 
 class Pass(Protocol):
@@ -87,3 +94,71 @@ class Edits:
         for name in set(op.inputs):
             del self._readers[name][place]
         return place
+
+
+# Compute once what does not depend on the input.
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstants:
+    name: str = "fold-constants"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        given = sum(t.size_bytes for t in graph.tensors.values() if t.is_constant)
+        computed, left = Computed(given), list[Op]()
+        for op in graph.ops:  # in order, so that a chain folds from its beginning
+            if _is_constant(graph, op):
+                _fold(graph, op, computed)
+            else:
+                left.append(op)
+        changed = len(left) < len(graph.ops)
+        graph.ops = left
+        return changed
+
+
+def _is_constant(graph: Graph, op: Op) -> bool:
+    inputs = [graph.tensor(name) for name in op.inputs if name]
+    return bool(inputs) and all(tensor.is_constant for tensor in inputs)
+
+
+def _fold(graph: Graph, op: Op, computed: Computed) -> None:
+    for name in op.outputs:
+        _check(graph.tensor(name), op, computed)
+    names = [name for name in op.inputs if name] + list(op.outputs)
+    tensors = [graph.tensor(name) for name in names]
+    alone = Graph(op.name, tensors, [op], (), op.outputs, graph.numerics)
+    results = run(alone, {})
+    for name in op.outputs:
+        graph.tensors[name] = replace(graph.tensor(name), data=results[name])
+
+
+def _check(tensor: Tensor, op: Op, computed: Computed) -> None:
+    try:
+        computed.check(tensor.shape, tensor.dtype.numpy.itemsize)
+    except ModelError as error:
+        error.where = op.name
+        raise
+    computed.take(tensor.elements * tensor.dtype.numpy.itemsize)
+
+
+# A network without any quantized layer has nothing for this machine.
+
+_LAYERS = ("Conv2D", "FullyConnected", "MatMul")
+
+
+def refuse_float_network(graph: Graph) -> None:
+    """Raise if all layers compute in float32."""
+    layers = [op for op in graph.ops if op.kind in _LAYERS]
+    if not layers or any(not _is_float(graph, op) for op in layers):
+        return
+    raise ModelError(
+        f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
+        "no float unit",
+        where=layers[0].name,
+        hint="quantize it to int8 first: weights symmetric per channel, activations asymmetric "
+        "(TFLite full-integer conversion, or onnxruntime quantize_static with QDQ format)",
+    )
+
+
+def _is_float(graph: Graph, op: Op) -> bool:
+    return graph.first_input(op).dtype is DType.FLOAT32

@@ -6,12 +6,19 @@ from pathlib import Path
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
-from npuscope.manycore.adapters.model import OpRow, PortWait, Sheet, ThreadSpan, Totals
-from npuscope.manycore.adapters.qaic_names import parse_details
-from npuscope.manycore.adapters.source import Companions, Source
+from npuscope.manycore.adapters.lanes import parse_details
+from npuscope.manycore.adapters.model import (
+    Companions,
+    OpRow,
+    PortWait,
+    Sheet,
+    Source,
+    ThreadSpan,
+    Totals,
+)
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.opstats import model as opstats
 from npuscope.manycore.records import UTIMER_HZ
-from npuscope.manycore.stats import Stats
 from npuscope.profile.model import Provenance
 
 MAGIC = b"OSBSTAT1"

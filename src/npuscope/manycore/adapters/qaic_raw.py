@@ -13,15 +13,13 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, RESULT, read_bytes
 from npuscope.errors import FileError
-from npuscope.manycore.adapters.model import Sheet
+from npuscope.manycore.adapters.model import Companions, Sheet, Source
 from npuscope.manycore.adapters.osb import MAGIC, sheet_of_stats
-from npuscope.manycore.adapters.source import Companions, Source
 from npuscope.manycore.buffer_check import checked
-from npuscope.manycore.buffer_ops import op_index
+from npuscope.manycore.buffer_format import Records, Stats, op_index
 from npuscope.manycore.container_json import Node, parse
 from npuscope.manycore.layout_json import layout_from_json
 from npuscope.manycore.records import SECTIONS, SectionId
-from npuscope.manycore.stats import Records, Stats
 from npuscope.profile.model import Provenance
 from npuscope.text import safe_terminal
 

@@ -8,9 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.manycore.adapters.model import OpRow, PortWait, Sheet, ThreadSpan, Totals
-from npuscope.manycore.adapters.qaic_names import parse_details
-from npuscope.manycore.adapters.source import Companions, Source
+from npuscope.manycore.adapters.lanes import parse_details
+from npuscope.manycore.adapters.model import (
+    Companions,
+    OpRow,
+    PortWait,
+    Sheet,
+    Source,
+    ThreadSpan,
+    Totals,
+)
 from npuscope.manycore.records import UTIMER_HZ
 from npuscope.profile.model import Provenance
 from npuscope.text import safe_terminal

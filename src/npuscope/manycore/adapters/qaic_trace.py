@@ -1,33 +1,67 @@
 """The vendor's trace JSON: that of the runtime and that of its opstats tool.
 
 The older one has a process for each core and numbers its threads; the newer one names threads
-after core and engine, and tells a wait in an argument of an event without duration.
-"""
+after core and engine, and tells a wait in an argument of an event without duration."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from npuscope.errors import FileError
-from npuscope.manycore.adapters.columns import Columns, Group, Names, group_rows
-from npuscope.manycore.adapters.json_events import (
+from npuscope.manycore.adapters.columns import (
+    Columns,
     Event,
     EventReader,
+    Group,
+    Names,
     arguments,
+    group_rows,
     number,
     text,
     time_us,
 )
-from npuscope.manycore.adapters.lanes import FlowEnd, TraceLanes, timeline_of
-from npuscope.manycore.adapters.model import WAITS, Sheet
-from npuscope.manycore.adapters.qaic_names import parse_operand
-from npuscope.manycore.adapters.qaic_spans import frequencies, totals_of
-from npuscope.manycore.adapters.source import Companions, Source
+from npuscope.manycore.adapters.lanes import (
+    FlowEnd,
+    ResolvedLanes,
+    TraceLanes,
+    parse_operand,
+    timeline_of,
+)
+from npuscope.manycore.adapters.model import WAITS, Companions, OpRow, Sheet, Source, Totals
+from npuscope.manycore.records import UTIMER_HZ
 from npuscope.profile.model import Provenance
+
+# Spans and clocks that follow from the slices of a vendor trace.
+
+
+def totals_of(columns: Columns, lanes: ResolvedLanes) -> Totals:
+    """From first start to last end of the cores: of their execution rows where there are any."""
+    lane, start = np.asarray(columns.lane), np.asarray(columns.start)
+    ends = start + np.asarray(columns.us)
+    of_core = np.array([row.core is not None for row in lanes.rows])[lane]
+    execution = of_core & (lanes.core[lane] < 0)
+    chosen = execution if execution.any() else of_core
+    us = float(ends[chosen].max() - start[chosen].min())
+    return Totals(us, round(us * UTIMER_HZ / 1e6))
+
+
+def frequencies(ops: Sequence[OpRow]) -> tuple[tuple[int, float], ...]:
+    """Effective clock of each core, MHz: cycles against timer ticks of its ops."""
+    sums: dict[int, tuple[float, float]] = {}
+    for row in ops:
+        if row.pcycles and row.ucycles:
+            cycles, ticks = sums.get(row.core, (0.0, 0.0))
+            sums[row.core] = cycles + row.pcycles, ticks + row.ucycles
+    found = {core: cycles * UTIMER_HZ / 1e6 / ticks for core, (cycles, ticks) in sums.items()}
+    return tuple(sorted(found.items()))
+
 
 _MARKS = (b"opKind", b"opUCycle", b"_Core_", b"HOST_PROC")
 _ORDINAL = re.compile(r"-(?:Inf-)?\d{1,12}$", re.ASCII)

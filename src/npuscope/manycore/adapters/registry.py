@@ -22,8 +22,7 @@ from npuscope.manycore.adapters import (
     qaic_text,
     qaic_trace,
 )
-from npuscope.manycore.adapters.model import Sheet
-from npuscope.manycore.adapters.source import Companions, Source, open_source
+from npuscope.manycore.adapters.model import Companions, Sheet, Source, open_source
 from npuscope.text import safe_terminal
 
 GROUP = "npuscope.opstats_adapters"

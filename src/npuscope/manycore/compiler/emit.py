@@ -3,16 +3,159 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from npuscope.manycore.compiler.boxes import shape_of
-from npuscope.manycore.compiler.draft import Access, Buffer, Draft, Role, Step
-from npuscope.manycore.compiler.kinds import Group
-from npuscope.manycore.compiler.transfers import Transfers
+from npuscope.manycore.compiler.draft import Access, Buffer, Draft, Role, Step, arriving, leaving
+from npuscope.manycore.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
 from npuscope.manycore.compiler.vtcm import Placement
-from npuscope.manycore.compiler.waits import find_waits
 from npuscope.manycore.layout import CoreOpInfo, Dependency, MemorySpace
 from npuscope.manycore.machine import CoreMachine
-from npuscope.manycore.program import CoreOp, DevicePart, Space, Transfer
+from npuscope.manycore.program import CoreOp, DevicePart, MulticastEntry, Space, Transfer
+
+# Transfers of DMA steps once it is known what lies in VTCM and what was spilled.
+
+
+class Transfers:
+    """Transfers of one device, and the multicast table that they fill."""
+
+    def __init__(self, draft: Draft, placement: Placement) -> None:
+        self.draft, self.placement = draft, placement
+        self._entries: dict[int, int] = {}  # mask -> most bytes
+
+    def of(self, step: Step) -> tuple[str, Transfer]:
+        """The kind of op that the step has become, and what it moves."""
+        if step.sends_to is not None:
+            return step.kind, self._to_peer(step)
+        if step.receives_from is not None:
+            return step.kind, self._from_peer(step)
+        source, target = self._space(step.reads), self._space(step.writes)
+        kind = _kind(step.kind, source, target)
+        if kind != MULTICAST:
+            return kind, Transfer(step.out_bytes, source, target)
+        return kind, self._spread(Transfer(step.out_bytes, source, target), step)
+
+    @property
+    def entries(self) -> tuple[MulticastEntry, ...]:
+        return tuple(MulticastEntry(mask, size) for mask, size in self._entries.items())
+
+    def _to_peer(self, step: Step) -> Transfer:
+        assert step.sends_to is not None
+        home, peer = self.draft.device(step.core), step.sends_to.device
+        port = leaving(self.draft.devices, home, peer)
+        space = self._space(step.reads)
+        return Transfer(step.out_bytes, space, Space.PEER, port=port, peer=peer)
+
+    def _from_peer(self, step: Step) -> Transfer:
+        assert step.receives_from is not None
+        home, peer = self.draft.device(step.core), step.receives_from.device
+        port = arriving(self.draft.devices, peer, home)
+        space = self._space(step.writes)
+        made = Transfer(step.out_bytes, Space.PEER, space, port=port, peer=peer)
+        return self._spread(made, step) if space is Space.VTCM else made
+
+    def _spread(self, transfer: Transfer, step: Step) -> Transfer:
+        """To all cores whose buffers are written."""
+        buffers = self.draft.buffers
+        mask = 0
+        for access in step.writes:
+            mask |= 1 << self.draft.local(buffers[access.buffer].core)
+        self._entries[mask] = max(self._entries.get(mask, 0), transfer.bytes)
+        entry = list(self._entries).index(mask)
+        return Transfer(
+            transfer.bytes,
+            transfer.source,
+            transfer.target,
+            mask,
+            entry,
+            transfer.port,
+            transfer.peer,
+        )
+
+    def _space(self, accesses: tuple[Access, ...]) -> Space:
+        """Buffers of one tensor are spilled together, so that the first speaks for all."""
+        inside = bool(accesses) and accesses[0].buffer in self.placement.offsets
+        return Space.VTCM if inside else Space.DDR
+
+
+def _kind(kind: str, source: Space, target: Space) -> str:
+    if kind == MULTICAST and target is Space.VTCM:
+        return MULTICAST
+    if target is Space.VTCM:
+        return COPY_IN
+    return COPY_OUT if source is Space.VTCM else COPY_DDR
+
+
+# What every step waits for: who wrote what it reads, and who used the memory before it.
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """On a step; `data` tells whether values flow."""
+
+    step: int
+    data: bool
+
+
+def find_waits(draft: Draft, placement: Placement) -> dict[int, tuple[Wait, ...]]:
+    """By step. Groups issue in order, so what an earlier op has waited for is not named again."""
+    return _Finder(draft, placement).run()
+
+
+class _Finder:
+    def __init__(self, draft: Draft, placement: Placement) -> None:
+        self.draft, self.placement = draft, placement
+        self.position = {step: i for i, step in enumerate(placement.order)}
+        self.writers: dict[int, list[int]] = {}  # buffer -> steps so far
+        self.users: dict[int, list[int]] = {}
+        self.waited: dict[tuple[int, Group], set[int]] = {}
+
+    def run(self) -> dict[int, tuple[Wait, ...]]:
+        found: dict[int, tuple[Wait, ...]] = {}
+        for number in self.placement.order:
+            found[number] = self._of(number)
+            step = self.draft.steps[number]
+            for access in step.writes:
+                self.writers.setdefault(access.buffer, []).append(number)
+            for buffer in {access.buffer for access in (*step.reads, *step.writes)}:
+                self.users.setdefault(buffer, []).append(number)
+        return found
+
+    def _of(self, number: int) -> tuple[Wait, ...]:
+        step = self.draft.steps[number]
+        data = {w for access in step.reads for w in self.writers.get(access.buffer, ())}
+        data |= set(step.after)
+        places = {
+            user
+            for access in step.writes
+            for old in self.placement.replaces.get(access.buffer, ())
+            for user in self.users.get(old, ())
+        }
+        queue = (step.core, step.group)
+        known = self.waited.setdefault(queue, set())
+        schedule = {w for w in places - data if not self._in_line(w, queue)}
+        waits = [Wait(w, True) for w in self._latest(data) if w not in known]
+        waits += [Wait(w, False) for w in self._latest(schedule) if w not in known]
+        known.update(data, schedule)
+        return tuple(waits)
+
+    def _in_line(self, number: int, queue: tuple[int, Group]) -> bool:
+        """An op of the same group, which ends before the next one is issued."""
+        step = self.draft.steps[number]
+        return (step.core, step.group) == queue and step.group is not Group.DMA
+
+    def _latest(self, steps: set[int]) -> list[int]:
+        """Of ops that one group runs one after the other only the last; transfers overlap."""
+        last: dict[tuple[int, Group], int] = {}
+        kept: list[int] = []
+        for number in sorted(steps, key=self.position.__getitem__):
+            step = self.draft.steps[number]
+            if step.group is Group.DMA:
+                kept.append(number)
+            else:
+                last[step.core, step.group] = number
+        return sorted([*kept, *last.values()], key=self.position.__getitem__)
+
 
 _SHOWN_TARGETS = 2  # of a multicast, in the list of operands
 

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.manycore.compiler.draft import Draft
-from npuscope.manycore.compiler.kinds import END_STATS, device_dtype, size_bytes
+from npuscope.manycore.buffer_format import HEADER, ROW, aligned, present
+from npuscope.manycore.compiler.boxes import full
+from npuscope.manycore.compiler.draft import (
+    INPUT_PORT,
+    INPUT_SEMAPHORE_NUMBER,
+    OUTPUT_PORT,
+    OUTPUT_SEMAPHORE_NUMBER,
+    Access,
+    Context,
+    Draft,
+    Role,
+    Step,
+    ports,
+)
+from npuscope.manycore.compiler.kinds import (
+    COPY_OUT,
+    END_STATS,
+    INPUT_SEMAPHORE,
+    MULTICAST,
+    OUTPUT_SEMAPHORE,
+    SEND,
+    Group,
+    device_dtype,
+    size_bytes,
+)
+from npuscope.manycore.compiler.operands import operand
 from npuscope.manycore.compiler.options import CompileOptions, stats_level
-from npuscope.manycore.compiler.ports import ports
-from npuscope.manycore.compiler.stats_size import stats_bytes
+from npuscope.manycore.compiler.vtcm import Placement
 from npuscope.manycore.layout import (
     CoreOpInfo,
     Dependency,
@@ -22,8 +46,125 @@ from npuscope.manycore.layout import (
 )
 from npuscope.manycore.machine import CoreMachine
 from npuscope.manycore.program import Binding, CoreOp, CoreProgram, DevicePart, Space
-from npuscope.manycore.records import SectionId
+from npuscope.manycore.records import SECTIONS, SectionId
 from npuscope.ops.table import total_macs
+
+# How large a stats buffer gets: the bytes that the last op of every thread group writes.
+
+
+def stats_bytes(
+    counts: Mapping[SectionId, int], level: int, *, has_pmu: bool, ddr_stats: bool
+) -> int:
+    """Header, table of contents and the sections that level and options allow."""
+    kept = present(level, has_pmu=has_pmu, ddr_stats=ddr_stats)
+    size = aligned(HEADER.size + ROW.itemsize * len(kept))
+    return size + sum(aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in kept)
+
+
+# Inputs and outputs: doorbells that cores wait for, semaphores that tell the host to go on.
+
+
+def add_outputs(context: Context) -> None:
+    """Every core writes its parts to DDR once the host has room, then tells the host."""
+    draft = context.draft
+    draft.next_unit()
+    copies: dict[int, list[int]] = {}
+    for name in context.graph.outputs:
+        for core, reads in _parts(context, name).items():
+            wait = None if core in copies else OUTPUT_PORT
+            copies.setdefault(core, []).append(_copy_out(context, name, core, reads, wait))
+    for core, steps in copies.items():
+        step = _semaphore(core, OUTPUT_SEMAPHORE, OUTPUT_SEMAPHORE_NUMBER)
+        draft.add_work(replace(step, after=tuple(steps)))
+
+
+def _parts(context: Context, name: str) -> dict[int, tuple[Access, ...]]:
+    value = context.draft.values.get(name)
+    if value is None:  # an input or constant handed through
+        box = full(context.graph.tensors[name].shape)
+        return operand(context, name, {0: box}, (f"output:{name}",))
+    return {core: (context.whole(buffer),) for core, (_, buffer) in value.pieces.items()}
+
+
+def _copy_out(
+    context: Context, name: str, core: int, reads: tuple[Access, ...], wait: int | None
+) -> int:
+    value = context.draft.values.get(name)
+    box = value.pieces[core][0] if value else full(context.graph.tensors[name].shape)
+    writes = (Access(context.in_ddr(name), context.bytes_of(name, box)),)
+    step = context.move(core, COPY_OUT, (name, box), reads, writes, (f"output:{name}",))
+    return context.draft.add_work(replace(step, port_wait=wait))
+
+
+def mark_inputs(context: Context) -> None:
+    """The first load of an input waits for the doorbell; behind the last the host may go on."""
+    draft = context.draft
+    loads: dict[int, list[int]] = {}
+    last_unit: dict[int, int] = {}
+    for number, unit in enumerate(draft.units):
+        for step in filter(lambda step: _loads_input(context, step), unit.loads):
+            core = draft.steps[step].core
+            loads.setdefault(core, []).append(step)
+            last_unit[core] = number
+    for core, steps in loads.items():
+        draft.steps[steps[0]] = replace(draft.steps[steps[0]], port_wait=INPUT_PORT)
+        told = _semaphore(core, INPUT_SEMAPHORE, INPUT_SEMAPHORE_NUMBER)
+        draft.steps.append(replace(told, after=tuple(steps)))
+        draft.units[last_unit[core]].work.insert(0, len(draft.steps) - 1)
+
+
+def _loads_input(context: Context, step: int) -> bool:
+    written = context.draft.steps[step].writes
+    return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in written)
+
+
+def _semaphore(core: int, kind: str, number: int) -> Step:
+    return Step(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
+
+
+# What makes a program slower than it need be, as sentences.
+
+
+def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> None:
+    draft.warnings += _spills(draft, placement)
+    draft.warnings += _exchanges(draft, machine)
+    draft.warnings += _unknown_rates(draft, machine)
+
+
+def _spills(draft: Draft, placement: Placement) -> list[str]:
+    largest: dict[str, int] = {}
+    for buffer in draft.buffers:
+        largest[buffer.family] = max(largest.get(buffer.family, 0), buffer.bytes)
+    return [
+        f"{family}: {largest[family] / 1024:.0f} KB a core do not fit VTCM and go to DDR"
+        for family in placement.spilled
+    ]
+
+
+def _exchanges(draft: Draft, machine: CoreMachine) -> list[str]:
+    """Activations of which more than a cache full goes from core to core."""
+    sent: dict[str, int] = {}
+    for step in draft.steps:
+        between_cores = step.kind in (MULTICAST, SEND)
+        if between_cores and draft.buffers[step.reads[0].buffer].role is not Role.CONSTANT:
+            sent[step.name] = sent.get(step.name, 0) + step.out_bytes
+    limit = machine.memory.l2_bytes
+    return [
+        f"{name}: {size / 1024:.0f} KB of it go from core to core"
+        for name, size in sent.items()
+        if size > limit
+    ]
+
+
+def _unknown_rates(draft: Draft, machine: CoreMachine) -> list[str]:
+    known = machine.pcycles_per_kb
+    kinds = {step.kind for step in draft.steps if step.group is Group.HVX}
+    return [
+        f"{kind}: nobody published its speed; {machine.rate(kind):g} cycles per KB are assumed"
+        for kind in sorted(kinds)
+        if kind not in known
+    ]
+
 
 _NO_ID = "0" * 32
 _HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from npuscope.manycore.compiler.draft import INPUT_PORT, OUTPUT_PORT
 from npuscope.manycore.compiler.kinds import END_STATS, Group
-from npuscope.manycore.compiler.ports import INPUT_PORT, OUTPUT_PORT
 from npuscope.manycore.program import CoreOp, CoreProgram, DevicePart
 from npuscope.text import safe_terminal
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npuscope.graph.model import Graph, Op
-from npuscope.manycore.compiler.boxes import Box, Shape, full, with_axis
-from npuscope.manycore.compiler.needs_windows import conv_needs, pool_needs
+from npuscope.manycore.compiler.boxes import Box, Shape, conv_needs, full, pool_needs, with_axis
 from npuscope.ops.layers import MatMulAttrs
 from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs

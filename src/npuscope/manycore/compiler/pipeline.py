@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
-from npuscope.manycore.compiler.boundary import add_outputs, mark_inputs
-from npuscope.manycore.compiler.context import Context
-from npuscope.manycore.compiler.draft import Draft
+from npuscope.manycore.compiler.draft import Context, Draft
 from npuscope.manycore.compiler.emit import Emitter
-from npuscope.manycore.compiler.finish import assemble, with_ends
+from npuscope.manycore.compiler.finish import (
+    add_outputs,
+    add_warnings,
+    assemble,
+    mark_inputs,
+    with_ends,
+)
 from npuscope.manycore.compiler.lower import lower_op
 from npuscope.manycore.compiler.options import CompileOptions
 from npuscope.manycore.compiler.simplify import simplified
 from npuscope.manycore.compiler.vtcm import place
-from npuscope.manycore.compiler.warnings import add_warnings
 from npuscope.manycore.machine import CoreMachine
 from npuscope.manycore.program import CoreProgram
 

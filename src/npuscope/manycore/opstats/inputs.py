@@ -11,11 +11,10 @@ from pathlib import Path
 from npuscope.bounded_file import CORE_BUFFER, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.manycore.buffer import read_buffer
-from npuscope.manycore.buffer_format import HEADER, MAGIC, read_header
+from npuscope.manycore.buffer_format import HEADER, MAGIC, Stats, read_header
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.opstats.index import OpIndex, op_index
 from npuscope.manycore.runner_files import safe_name
-from npuscope.manycore.stats import Stats
 from npuscope.text import safe_terminal
 
 SCHEME = "aic-profiling-program-<P>-activation-<A>-inf-<I>-<Network>-aiccyclecounts.bin"

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuscope.errors import FileError, UsageError
+from npuscope.manycore.buffer_format import Stats
 from npuscope.manycore.opstats.host_trace import HostTrace, add_host, host_start_ns
 from npuscope.manycore.opstats.index import OpIndex, op_index
 from npuscope.manycore.opstats.trace_device import PeerSlices, add_device
-from npuscope.manycore.opstats.trace_flows import add_flows
-from npuscope.manycore.opstats.trace_ops import add_ops
+from npuscope.manycore.opstats.trace_ops import add_flows, add_ops
 from npuscope.manycore.opstats.trace_rows import Rows, Scene
 from npuscope.manycore.records import UTIMER_HZ, SectionId
-from npuscope.manycore.stats import Stats
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import TraceModel, ticks_to_ns

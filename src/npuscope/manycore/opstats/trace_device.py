@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuscope.manycore.opstats.counters import ddr_rows, event_name, pmu_rows
-from npuscope.manycore.opstats.threads import longest_wait, port_rows
+from npuscope.manycore.opstats.index import ddr_rows, event_name, pmu_rows
+from npuscope.manycore.opstats.tables import longest_wait, port_rows
 from npuscope.manycore.opstats.trace_rows import Scene
 from npuscope.manycore.records import UTIMER_HZ, SectionId
 from npuscope.trace_builder import Args, TraceBuilder

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuscope.manycore.buffer_format import collected
+from npuscope.manycore.buffer_format import Records, collected
 from npuscope.manycore.records import SECTIONS, SectionId
-from npuscope.manycore.sim.columns import Columns, columns_of, ddr_rows, move_columns
 from npuscope.manycore.sim.conditions import Conditions
 from npuscope.manycore.sim.events import Timeline
 from npuscope.manycore.sim.plan import Plan
-from npuscope.manycore.sim.pmu import Activity, activity_of, count_events
-from npuscope.manycore.stats import Records
+from npuscope.manycore.sim.pmu import (
+    Activity,
+    Columns,
+    activity_of,
+    columns_of,
+    count_events,
+    ddr_rows,
+    move_columns,
+)
 
 
 @dataclass(frozen=True, slots=True)

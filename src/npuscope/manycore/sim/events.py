@@ -9,7 +9,7 @@ from math import inf
 from npuscope.errors import InternalError, TargetError
 from npuscope.manycore.records import UTIMER_HZ
 from npuscope.manycore.sim.conditions import Conditions
-from npuscope.manycore.sim.fabric import Fabric, Flow
+from npuscope.manycore.sim.costs import Fabric, Flow
 from npuscope.manycore.sim.plan import NO_CHANNEL, Plan, Task
 from npuscope.text import safe_terminal
 

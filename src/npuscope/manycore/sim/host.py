@@ -14,10 +14,12 @@ from npuscope.manycore.sim.conditions import (
     INPUT_PORT,
     OUTPUT_PORT,
     Conditions,
+    Iteration,
+    RunOptions,
     conditions_of,
+    to_ticks,
 )
 from npuscope.manycore.sim.events import Timeline, run_inference
-from npuscope.manycore.sim.options import Iteration, RunOptions, to_ticks
 from npuscope.manycore.sim.plan import Plan
 
 # Inferences differ in a few ways only, so that a long run is simulated in short time.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from random import Random
 
 from npuscope.errors import UsageError
+from npuscope.manycore.buffer_format import Records, Stats
 from npuscope.manycore.machine import CoreMachine
 from npuscope.manycore.program import CoreProgram
 from npuscope.manycore.records import SectionId
 from npuscope.manycore.sim.collect import Collector, Origin
+from npuscope.manycore.sim.conditions import RunOptions, RunResult, to_ticks, to_us
 from npuscope.manycore.sim.costs import Costs
 from npuscope.manycore.sim.host import BOOT_TICKS, Devices, Ran, run_iterations
-from npuscope.manycore.sim.options import RunOptions, RunResult, to_ticks, to_us
 from npuscope.manycore.sim.plan import Plan, plan_of
 from npuscope.manycore.sim.pmu import not_modelled
-from npuscope.manycore.stats import Records, Stats
 
 # The same for every run, so that the same seed gives the same bytes.
 UTC_NS_OF_TICK_0 = 1_700_000_000_000_000_000

@@ -2,7 +2,7 @@
 
 from npuscope.program.c_info.document import Flavour, c_info_json, flavour, read_c_info
 from npuscope.program.c_info.from_program import c_info_of
-from npuscope.program.c_info.origins import with_origins
+from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.records import CInfo
 from npuscope.program.c_info.to_program import program_from_c_info
 

@@ -1,14 +1,139 @@
-"""c_info.json as a document: read, told apart by flavour, written again without loss."""
+"""c_info.json as a document: read, checked, told apart by flavour, written again without loss."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from npuscope.program.c_info.check import check
+from npuscope.errors import FileError
 from npuscope.program.c_info.layout import encode, read_record
-from npuscope.program.c_info.records import CInfo
+from npuscope.program.c_info.records import BufferInfo, CInfo, Edge, GraphInfo, NodeInfo, PoolInfo
+from npuscope.text import safe_terminal
+
+# What a c_info.json says must hold together: ids that lead somewhere, names that are unique.
+
+_NONE = 0  # an id that stands for no buffer, no pool
+
+Problem = tuple[str, str]  # JSON path, what
+
+
+def check(info: CInfo, file: str) -> None:
+    """Raise FileError for the first thing that does not hold."""
+    for path, what in problems(info):
+        raise FileError(f"{path}: {what}", where=file)
+
+
+def problems(info: CInfo) -> Iterator[Problem]:
+    pools, buffers = info.memory_pools or (), info.buffers or ()
+    yield from _unique("$.memory_pools", pools)
+    yield from _unique("$.buffers", buffers)
+    pool_ids, buffer_ids = {pool.id for pool in pools}, {buffer.id for buffer in buffers}
+    yield from _buffers(buffers, pool_ids)
+    yield from _pools(pools, buffer_ids)
+    node_ids: set[int] = set()
+    for index, graph in enumerate(info.graphs or ()):
+        yield from _graph(f"$.graphs[{index}]", graph, buffer_ids, node_ids)
+    yield from _estimates(info, node_ids, pool_ids)
+
+
+def _unique(path: str, rows: Iterable[BufferInfo | PoolInfo]) -> Iterator[Problem]:
+    ids: set[int] = set()
+    names: set[str] = set()
+    for index, row in enumerate(rows):
+        if row.id in ids:
+            yield f"{path}[{index}].id", f"{row.id} occurs twice"
+        if row.name in names:
+            yield f"{path}[{index}].name", f"'{safe_terminal(row.name)}' occurs twice"
+        ids.add(row.id)
+        names.add(row.name)
+
+
+def _known(
+    path: str,
+    found: Iterable[int],
+    known: Collection[int],
+    what: str,
+    none: int | None = None,
+) -> Iterator[Problem]:
+    for index, value in enumerate(found):
+        if value != none and value not in known:
+            yield f"{path}[{index}]", f"no {what} has the id {value}"
+
+
+def _one(
+    path: str, found: int | None, known: Collection[int], what: str, none: int | None = None
+) -> Iterator[Problem]:
+    if found not in (None, none) and found not in known:
+        yield path, f"no {what} has the id {found}"
+
+
+def _buffers(buffers: Iterable[BufferInfo], pool_ids: set[int]) -> Iterator[Problem]:
+    for index, buffer in enumerate(buffers):
+        path = f"$.buffers[{index}]"
+        yield from _one(f"{path}.mpool_id", buffer.mpool_id, pool_ids, "pool", _NONE)
+        if buffer.epochs and buffer.epochs.end < buffer.epochs.start:
+            yield f"{path}.epochs", "ends before it starts"
+        if buffer.intq and len(buffer.intq.scales) != len(buffer.intq.offsets):
+            counts = f"{len(buffer.intq.scales)} scales and {len(buffer.intq.offsets)} offsets"
+            yield f"{path}.intq", f"has {counts}"
+        elif buffer.intq and not buffer.intq.scales:
+            yield f"{path}.intq.scales", "has no scale"
+
+
+def _pools(pools: Iterable[PoolInfo], buffer_ids: set[int]) -> Iterator[Problem]:
+    parts = {pool.id for pool in pools if not pool.subpools}
+    for index, pool in enumerate(pools):
+        path = f"$.memory_pools[{index}]"
+        yield from _known(f"{path}.buffers", pool.buffers or (), buffer_ids, "buffer")
+        yield from _known(f"{path}.subpools", pool.subpools or (), parts, "undivided pool")
+        for key in ("byte_width", "freq_ratio"):
+            if getattr(pool.attributes, key, 1) == 0:
+                yield f"{path}.attributes.{key}", "is 0"
+
+
+def _graph(
+    path: str, graph: GraphInfo, buffer_ids: set[int], node_ids: set[int]
+) -> Iterator[Problem]:
+    yield from _known(f"{path}.inputs", graph.inputs or (), buffer_ids, "buffer")
+    yield from _known(f"{path}.outputs", graph.outputs or (), buffer_ids, "buffer")
+    for index, node in enumerate(graph.nodes):
+        yield from _node(f"{path}.nodes[{index}]", node, buffer_ids, node_ids)
+    for index, edge in enumerate(graph.edges or ()):
+        yield from _edge(f"{path}.edges[{index}]", edge, buffer_ids, node_ids)
+
+
+def _node(path: str, node: NodeInfo, buffer_ids: set[int], seen: set[int]) -> Iterator[Problem]:
+    if node.id in seen:
+        yield f"{path}.id", f"{node.id} occurs twice"
+    seen.add(node.id)
+    for key in ("inputs", "outputs", "scratchs"):
+        yield from _known(f"{path}.{key}", getattr(node, key) or (), buffer_ids, "buffer", _NONE)
+    for index, inner in enumerate(node.subgraph_nodes or ()):
+        yield from _node(f"{path}.subgraph_nodes[{index}]", inner, buffer_ids, seen)
+
+
+def _edge(path: str, edge: Edge, buffer_ids: set[int], node_ids: set[int]) -> Iterator[Problem]:
+    yield from _one(f"{path}.start.node_id", edge.start.node_id, node_ids, "node")
+    yield from _one(f"{path}.end.node_id", edge.end.node_id, node_ids, "node")
+    yield from _one(f"{path}.buffer", edge.buffer, buffer_ids, "buffer", _NONE)
+
+
+def _estimates(info: CInfo, node_ids: set[int], pool_ids: set[int]) -> Iterator[Problem]:
+    for index, access in enumerate(info.memory_accesses or ()):
+        path = f"$.memory_accesses[{index}]"
+        yield from _one(f"{path}.node_id", access.node_id, node_ids, "node")
+        yield from _one(f"{path}.mpool_id", access.mpool_id, pool_ids, "pool", _NONE)
+    for index, power in enumerate(info.power_estimates or ()):
+        path = f"$.power_estimates[{index}].node_id"
+        yield from _one(path, power.node_id, node_ids, "node")
+    for index, blob in enumerate(info.ec_blobs_info or ()):
+        path = f"$.ec_blobs_info[{index}].nodes_id"
+        yield from _known(path, blob.nodes_id, node_ids, "node")
+
+
+# c_info.json as a document: read, told apart by flavour, written again without loss.
 
 
 class Flavour(Enum):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from npuscope.machine.model import Machine
 from npuscope.program.c_info import names, tensors
-from npuscope.program.c_info.from_epochs import GraphParts, Ids, blobs_of, graph_nodes
-from npuscope.program.c_info.power import memory_power_mw, pool_power_mw
+from npuscope.program.c_info.from_epochs import (
+    GraphParts,
+    Ids,
+    blobs_of,
+    graph_nodes,
+    memory_power_mw,
+    pool_power_mw,
+)
 from npuscope.program.c_info.records import (
     AccessInfo,
     BufferInfo,

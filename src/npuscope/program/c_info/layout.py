@@ -17,8 +17,7 @@ from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from npuscope.errors import FileError
-from npuscope.machine.foreign import Node
-from npuscope.machine.lenient_json import read_json
+from npuscope.machine.foreign_json import Node, read_json
 
 log = logging.getLogger(__name__)
 Record = TypeVar("Record")

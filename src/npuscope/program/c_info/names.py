@@ -1,11 +1,19 @@
-"""The words of c_info.json and what they mean here: used by the reader and by the writer."""
+"""The words of c_info.json and what they mean here, and the source layers behind its operators'
+names."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from npuscope.program.model import EpochKind
+from npuscope.program.model import Epoch, EpochKind, Program
+
+if TYPE_CHECKING:
+    from npuscope.program.quant_json import QuantJson
+
+
+# The words of c_info.json and what they mean here: used by the reader and by the writer.
 
 SCHEMA_VERSION = "2.0"
 # The first tool of files that we wrote: only these hold origins and kernels of our own.
@@ -100,3 +108,38 @@ def image_name(file_name: str) -> str:
 def file_name(image: str) -> str:
     match = _IMAGE_NAME.fullmatch(image)
     return match[1] if match else image
+
+
+# Source layers of a vendor program: its operators' names through the front end's Q.json.
+
+_GENERATED = "__FE_GENERATED__"
+
+
+def with_origins(program: Program, quant: QuantJson) -> Program:
+    """The program with layers of the model file as the origin of its epochs.
+
+    What compiler and front end made up has no origin.
+    """
+    layers = {name: _layer(node.names) for name, node in quant.nodes.items()}
+    epochs = (replace(epoch, origin=_origin(epoch, layers)) for epoch in program.epochs)
+    return replace(program, epochs=tuple(epochs))
+
+
+def _layer(names: tuple[str, ...]) -> str:
+    """The layer comes first; the constants and conversions folded into it follow."""
+    return next((name for name in names if name != _GENERATED), "")
+
+
+def _origin(epoch: Epoch, layers: dict[str, str]) -> tuple[str, ...]:
+    """Operators that the front end knows; else those that they were made for."""
+    known = [name for name in epoch.origin if name in layers]
+    nodes = known or [_parent(name, layers) for name in epoch.origin]
+    found = (layers.get(node, "") for node in nodes)
+    return tuple(dict.fromkeys(layer for layer in found if layer))
+
+
+def _parent(name: str, layers: dict[str, str]) -> str:
+    """The compiler adds to the name of what it splits: Gemm_75_conv_4 was Gemm_75."""
+    while name and name not in layers:
+        name = name.rpartition("_")[0]
+    return name

@@ -2,14 +2,13 @@
 
 Plain: magic, number of words, code. Container: magic, byte offsets of the relocation table, the
 patch table, debug data and the blob (0 = absent). A table holds a count, fixed rows, lists of
-places and names; its offsets count from the table. A place is a word of the code.
-"""
+places and names; its offsets count from the table. A place is a word of the code."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from npuscope.errors import FileError, TargetError
 from npuscope.program.ec_blob.instructions import (
@@ -19,6 +18,7 @@ from npuscope.program.ec_blob.instructions import (
     decode,
     encode,
 )
+from npuscope.program.ec_blob.registers import WORD_MASK
 
 _WORD = 4
 _ALIGN = 8  # the header, the tables and the blob start on whole 64-bit words
@@ -244,3 +244,22 @@ def _pack(words: Iterable[int]) -> bytes:
 
 def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % _ALIGN)
+
+
+# A container's code with its relocations done: what a loader makes of it before a run.
+
+
+def relocated(binary: EcBinary, bases: Mapping[str, int]) -> EcBinary:
+    """Add a base address to the words that each relocation names.
+
+    Relocations stay in the container; their words count from the base given here from now on.
+    """
+    unknown = sorted(set(bases) - {row.identifier for row in binary.relocations})
+    if unknown:
+        known = ", ".join(row.identifier for row in binary.relocations) or "none"
+        raise TargetError(f"no relocation '{unknown[0]}'", hint=f"the blob has: {known}")
+    words = encode(binary.instructions)
+    for row in binary.relocations:
+        for place in row.places:
+            words[place] = (words[place] + bases.get(row.identifier, 0)) & WORD_MASK
+    return replace(binary, instructions=decode(words))

@@ -14,16 +14,17 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
+from npuscope.program.ec_blob import unit_arith, unit_streng
+from npuscope.program.ec_blob import unit_compute as unit_convacc
+from npuscope.program.ec_blob import unit_compute as unit_others
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
     Instruction,
     Label,
     Poll,
 )
-from npuscope.program.ec_blob.register_file import RegisterFile
+from npuscope.program.ec_blob.register_file import RegisterFile, lift_links
 from npuscope.program.ec_blob.registers import CTRL, RUNNING_BIT, UNIT_BY_PAGE
-from npuscope.program.ec_blob.switch import lift_links
 from npuscope.program.ec_blob.tables import Tables
 from npuscope.program.model import Buffer, Group, Pool
 from npuscope.program.units import Ref, Unit

@@ -1,18 +1,21 @@
 """From unit configurations to a blob: what the epoch controller has to write, and when.
 
 Every group: open clock gates and program the units, clear the switch and set the links, start
-outputs first and inputs last, wait for the outputs, take everything down, close the gates.
-"""
+outputs first and inputs last, wait for the outputs, take everything down, close the gates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from npuscope.errors import NpuscopeError, TargetError
-from npuscope.program.ec_blob import unit_arith, unit_convacc, unit_others, unit_streng
-from npuscope.program.ec_blob.bindings import Image
+from npuscope.errors import InternalError, NpuscopeError, TargetError
+from npuscope.program.address_map import pool_symbol, relative_pools
+from npuscope.program.ec_blob import unit_arith, unit_streng
+from npuscope.program.ec_blob import unit_compute as unit_convacc
+from npuscope.program.ec_blob import unit_compute as unit_others
+from npuscope.program.ec_blob.binary import EcBinary, Relocation
 from npuscope.program.ec_blob.instructions import (
     MAX_BURST,
     Burst,
@@ -22,8 +25,10 @@ from npuscope.program.ec_blob.instructions import (
     Poll,
     Write,
     WriteField,
+    decode,
+    encode,
 )
-from npuscope.program.ec_blob.register_file import MEMORY_WORD, SECOND_WINDOW
+from npuscope.program.ec_blob.register_file import MEMORY_WORD, SECOND_WINDOW, Image, lower_links
 from npuscope.program.ec_blob.registers import (
     CLEAR_BIT,
     CTRL,
@@ -36,10 +41,10 @@ from npuscope.program.ec_blob.registers import (
     page_of,
     reset_value,
 )
-from npuscope.program.ec_blob.switch import lower_links
 from npuscope.program.ec_blob.tables import lower_vectors
-from npuscope.program.model import Epoch, Group, Program
-from npuscope.program.units import Activ, Arith, Convacc, Pool, Ref, Streng, Unit
+from npuscope.program.model import Epoch, Group, Pool, Program
+from npuscope.program.network_c.layout import dialect
+from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Ref, Streng, Unit
 
 _POLL_INTERVAL = 100  # as the vendor's blobs have it
 _GATES = UNIT_BY_NAME["CLKCTRL"].by_name["BGATES"].index
@@ -111,7 +116,7 @@ class _Lowering:
                 image, words = unit_others.lower_activ(unit, self.constants)
                 yield from _configure(page, image)
                 yield from _writes(page, {MEMORY_WORD + i: word for i, word in words.items()})
-            case Pool():
+            case PoolUnit():
                 yield from _configure(page, unit_others.lower_pool(unit))
             case _:
                 raise TargetError(f"no blob for {unit.unit} {unit.id}: its code book is not known")
@@ -191,3 +196,47 @@ def _clear(page: int) -> Iterator[Instruction]:
     for bit in (CLEAR_BIT, RESET_BIT):
         yield Write(page, CTRL, reset_value(page, CTRL) | 1 << bit)
         yield Poll(page, CTRL, bit, bit, 0, _POLL_INTERVAL)
+
+
+# A blob whose addresses in relative pools count from the pool: a container with relocations.
+#
+# Which words hold such addresses is found by lowering twice, with the pool in two places.
+
+# Two places of a pool for the comparison; neither is a reset value of a register.
+_PLACE = 0x10000000
+_OTHER = 0x20000000
+
+
+def binary_of(program: Program, blob: int, network: str) -> EcBinary:
+    """The blob with this index: plain, or a container where it reads or writes relative pools."""
+    pools = relative_pools(program)
+    words = _words(program, blob, None)
+    rows = []
+    for pool in pools:
+        places = _differing(words, _words(program, blob, pool))
+        if places:
+            rows.append(Relocation(pool_symbol(pool, network), places))
+    if not rows:
+        return EcBinary(lower(program, blob))
+    for place in (place for row in rows for place in row.places):
+        words[place] -= _PLACE
+    container = dialect(program.generation).blob_container
+    return EcBinary(decode(words), container, tuple(rows))
+
+
+def _words(program: Program, blob: int, moved: Pool | None) -> list[int]:
+    """The code with all relative pools in the first place, but one in the other."""
+    pools = tuple(
+        replace(pool, address=_OTHER if pool == moved else _PLACE) if pool.relative else pool
+        for pool in program.pools
+    )
+    return encode(lower(replace(program, pools=pools), blob))
+
+
+def _differing(words: list[int], moved: list[int]) -> tuple[int, ...]:
+    if len(words) != len(moved):
+        raise InternalError("a blob depends on the place of a pool in more than its addresses")
+    places = tuple(i for i, (a, b) in enumerate(zip(words, moved, strict=True)) if a != b)
+    if any(moved[i] - words[i] != _OTHER - _PLACE for i in places):
+        raise InternalError("a word of a blob is no plain address")
+    return places

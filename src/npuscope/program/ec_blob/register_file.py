@@ -1,14 +1,19 @@
-"""What the units' registers hold while a blob runs."""
+"""What the units' registers hold while a blob runs, the stream switch's among them."""
 
 from __future__ import annotations
 
-from npuscope.program.ec_blob.bindings import Image
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from npuscope.errors import FileError, TargetError
 from npuscope.program.ec_blob.instructions import (
     Burst,
     Instruction,
     Write,
     WriteField,
 )
+from npuscope.program.ec_blob.register_map import DESTINATIONS, FIRST_DESTINATION, SOURCES
 from npuscope.program.ec_blob.registers import (
     CTRL,
     ENABLE_BIT,
@@ -17,9 +22,97 @@ from npuscope.program.ec_blob.registers import (
     UNIT_BY_PAGE,
     WORD_BITS,
     WORD_MASK,
+    Field,
     page_of,
     reset_value,
 )
+from npuscope.program.units import Link, Port, Unit
+
+# Which field of a unit's record sits in which bits of its registers, for both directions.
+
+# Input shifters count from -16: a register value of 16 shifts by nothing.
+SHIFT_BIAS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A record's field and its bits; `bias` is added in the register, `invert` flips a flag."""
+
+    name: str
+    path: str
+    signed: bool = False
+    bias: int = 0
+    invert: bool = False
+
+
+class Image:
+    """The registers of one unit, by name, starting from their reset values."""
+
+    def __init__(self, unit: str, words: Mapping[int, int] | None = None) -> None:
+        self.unit = UNIT_BY_NAME[unit]
+        found = words or {}
+        self.words = {r.name: found.get(r.index, r.reset) for r in self.unit.registers}
+
+    def get(self, path: str, signed: bool = False) -> int:
+        register, field = self.unit.field(path)
+        value = field.get(self.words[register.name])
+        return value - (1 << field.width) if signed and value >> field.width - 1 else value
+
+    def put(self, path: str, value: int, signed: bool = False) -> None:
+        """Set a field; a value without room is a TargetError that names the register."""
+        register, field = self.unit.field(path)
+        low, high = _range(field, signed)
+        if not low <= value <= high:
+            raise TargetError(
+                f"{self.unit.name} register {path} holds {low} to {high}, not {value}"
+            )
+        self.words[register.name] = field.put(self.words[register.name], value)
+
+    def lift(self, bounds: Iterable[Bound]) -> dict[str, Any]:
+        """The bound fields of a record."""
+        return {bound.name: self._lifted(bound) for bound in bounds}
+
+    def _lifted(self, bound: Bound) -> int:
+        value = self.get(bound.path, bound.signed) - bound.bias
+        return int(not value) if bound.invert else value
+
+    def lower(self, bounds: Iterable[Bound], record: Unit) -> None:
+        for bound in bounds:
+            value = int(getattr(record, bound.name))
+            value = int(not value) if bound.invert else value
+            self.put(bound.path, value + bound.bias, bound.signed)
+
+
+def _range(field: Field, signed: bool) -> tuple[int, int]:
+    if signed:
+        return -(1 << field.width - 1), (1 << field.width - 1) - 1
+    return 0, (1 << field.width) - 1
+
+
+def output_stage(where: str, relu: str = "") -> tuple[Bound, ...]:
+    """Rounding, saturation and width at a unit's output; `relu`: where the modes sit."""
+    modes = relu or where
+    return (
+        Bound("rounding_o", f"{where}.ROUND"),
+        Bound("saturation_o", f"{where}.SAT"),
+        Bound("round_mode_o", f"{modes}.ORNDMODE"),
+        Bound("relu_mode_o", f"{modes}.ORELU"),
+        Bound("outbytes_o", f"{modes}.OBYTES"),
+    )
+
+
+def input_stage(where: str, modes: str = "") -> tuple[Bound, ...]:
+    """Rounding, saturation, shift and width of the input f."""
+    return (
+        Bound("rounding_f", f"{where}.FROUND"),
+        Bound("saturation_f", f"{where}.FSAT"),
+        Bound("round_mode_f", f"{modes or where}.FRNDMODE"),
+        Bound("inbytes_f", f"{where}.FBYTES"),
+        Bound("shift_f", f"{where}.FSHIFT", bias=SHIFT_BIAS),
+    )
+
+
+# What the units' registers hold while a blob runs.
 
 # Words from here on are a unit's memory for coefficients; a reset leaves it alone.
 MEMORY_WORD = 0x100
@@ -95,3 +188,67 @@ class RegisterFile:
 def _is_processor(page: int) -> bool:
     unit = UNIT_BY_PAGE.get(page)
     return unit is not None and unit.name in _PROCESSORS
+
+
+# The stream switch: links between units as destination registers.
+
+_DESTINATIONS: tuple[Port, ...] = tuple(
+    Port(unit, number, port)
+    for unit, count, ports in DESTINATIONS
+    for number in range(count)
+    for port in range(ports)
+)
+_SOURCES: tuple[Port, ...] = tuple(
+    Port(unit, number) for unit, count in SOURCES for number in range(count)
+)
+_REGISTERS = {port: FIRST_DESTINATION + i for i, port in enumerate(_DESTINATIONS)}
+_NUMBERS = {port: i for i, port in enumerate(_SOURCES)}
+
+
+def lift_links(image: Image) -> tuple[Link, ...]:
+    """All links that have a context on, in the order of their registers."""
+    links = []
+    for port, index in _REGISTERS.items():
+        name = image.unit.by_index[index].name
+        if image.get(f"{name}.EN0") or image.get(f"{name}.EN1"):
+            links.append(_lift(image, name, port))
+    return tuple(links)
+
+
+def _lift(image: Image, name: str, port: Port) -> Link:
+    enable0, enable1 = image.get(f"{name}.EN0"), image.get(f"{name}.EN1")
+    sources = {image.get(f"{name}.LINK{i}") for i, on in ((0, enable0), (1, enable1)) if on}
+    source = min(sources)
+    if len(sources) > 1 or source >= len(_SOURCES):
+        raise FileError(
+            f"{port.unit} {port.id} port {port.port} is linked to sources {sorted(sources)}"
+        )
+    frames0, frames1 = image.get(f"{name}.FNR0"), image.get(f"{name}.FNR1")
+    return Link(_SOURCES[source], port, bool(enable0), frames0, bool(enable1), frames1)
+
+
+def lower_links(links: tuple[Link, ...]) -> dict[int, int]:
+    """Destination register -> its word."""
+    image = Image("STRSWITCH")
+    found: dict[int, int] = {}
+    for link in links:
+        index = _REGISTERS.get(link.destination)
+        source = _NUMBERS.get(Port(link.source.unit, link.source.id))
+        if index is None or source is None or index in found:
+            raise TargetError(
+                f"no switch register for the link {link.source} to {link.destination}"
+            )
+        name = image.unit.by_index[index].name
+        second = bool(link.enable1 or link.frames1)
+        values = {
+            "EN0": int(link.enable0),
+            "LINK0": source,
+            "FNR0": link.frames0,
+            "EN1": int(link.enable1),
+            "LINK1": source if second else 0,
+            "FNR1": link.frames1,
+        }
+        for field, value in values.items():
+            image.put(f"{name}.{field}", value)
+        found[index] = image.words[name]
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.bindings import SHIFT_BIAS, Bound, Image, output_stage
+from npuscope.program.ec_blob.register_file import SHIFT_BIAS, Bound, Image, output_stage
 from npuscope.program.ec_blob.tables import Vectors, Words, constant, lift_vectors
 from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith, Ref

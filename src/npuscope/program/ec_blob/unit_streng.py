@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.bindings import Bound, Image
+from npuscope.program.ec_blob.register_file import Bound, Image
 from npuscope.program.units import Ref, Streng
 
 _LANE_BITS = 8

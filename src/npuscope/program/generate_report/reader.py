@@ -1,14 +1,279 @@
-"""Generate and analyze reports, of 2.x and of 3.0 and later, as files or inside logs."""
+"""Generate and analyze reports, of 2.x and of 3.0 and later, as files or inside logs: one rule for
+each kind of line."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from npuscope.errors import FileError
-from npuscope.program.generate_report.draft import Draft, read_into
-from npuscope.program.generate_report.lines import Line, read_lines, unread
-from npuscope.program.generate_report.model import Counts, GenerateReport
-from npuscope.program.generate_report.rules import GENERATE_RULES
+from npuscope.program.generate_report.lines import (
+    Draft,
+    Line,
+    Rule,
+    number,
+    read_into,
+    read_lines,
+    unread,
+    whole,
+)
+from npuscope.program.generate_report.model import (
+    Amount,
+    Counts,
+    EpochLine,
+    GenerateReport,
+    LayerLine,
+    PoolLine,
+    RangeLine,
+    SectionLine,
+    SummaryLine,
+    Tool,
+    TotalLine,
+    Use,
+)
+
+# The lines of a generate or analyze report: one rule a kind of line.
+
+_HEX = r"0x[0-9A-Fa-f]{1,16}"
+_AMOUNT = r"(\d{1,15}(?:\.\d{1,6})?) +([kMG]?B)"
+_USE = _AMOUNT + r" +\( *(\d{1,9}(?:\.\d{1,6})?) % used\)"
+_PLACE = re.compile(rf"\[({_HEX}) - ({_HEX})\]: *", re.ASCII)
+_POOL = re.compile(
+    rf"{_AMOUNT} / *{_AMOUNT} +\( *(\d{{1,9}}(?:\.\d{{1,6}})?) % used\)"
+    rf" -- weights: *{_USE} +activations: *{_USE}",
+    re.ASCII,
+)
+_TOTAL = re.compile(
+    rf"\s*Total: *{_AMOUNT} +-- weights: *{_AMOUNT} +activations: *{_AMOUNT}", re.ASCII
+)
+_PAIR = re.compile(rf"({_HEX})-({_HEX})", re.ASCII)
+_TOOL = re.compile(r"\s*([A-Za-z][\w. -]{1,40}?) v(\d+\.\d+\.\d+\S*)(?: (\S+))?\s*$", re.ASCII)
+_TITLE = re.compile(r'\s*(\S[^"]{0,100}) - "([^"]{0,200})"( target)?\s*$')
+_EPOCH = re.compile(r"\s*epoch +(\d{1,9}) +(\S{1,12})(?=\s|$)", re.ASCII)
+_EPOCH_CELL = re.compile(r"epochs?[ _]+(\d{1,9})(?: +-> +(\d{1,9}))?$", re.ASCII)
+_COUNTS = (
+    ("total", re.compile(r"\s*Total number of epochs:? +(\d{1,9})")),
+    ("software", re.compile(r"\s*>> pure software \(SW\) epochs +(\d{1,9})")),
+    ("hybrid", re.compile(r"\s*>> hybrid epochs \([^()]{0,80}\) +(\d{1,9})")),
+    ("hardware", re.compile(r"\s*>> pure hardware \(HW or EC\) epochs +(\d{1,9})")),
+)
+_SOFTWARE = re.compile(r"\s*of which (\d{1,9}) implemented in software")
+_BLOBS = re.compile(r"\s*\(implemented in (\d{1,9}) epoch controller")
+_LONGEST_NAME = 200
+_MOST_CELLS = 4  # params/size, macc, one input, and room for a name with a blank
+_MOST_INPUTS = 1000
+_MODEL_TOTAL = re.compile(r"(\w+)=([\d,]+|--)")
+
+
+def tool(text: str, draft: Draft) -> Tool | None:
+    found = _TOOL.match(text)
+    return Tool(found[1].strip(), found[2], found[3] or "") if found else None
+
+
+def title(text: str, draft: Draft) -> str | None:
+    found = _TITLE.match(text)
+    return text.strip() if found else None
+
+
+def model_name(text: str, draft: Draft) -> str | None:
+    word, dash, name = text.strip().partition(" - ")
+    return name if dash and word == "Model name" else None
+
+
+def heading(text: str, draft: Draft) -> None:
+    """Headings make no row; a second one of a kind starts a second report."""
+    word = text.strip()
+    if word.startswith("Memory usage information"):
+        draft.restart("pools", "totals")
+    elif word == "Used memory ranges":
+        draft.restart("ranges")
+    elif word == "Epochs details":
+        draft.restart("counts", "epochs")
+    elif word.startswith("Requested memory size"):
+        draft.restart("sections", "summary")
+    elif word.startswith("m_id ") and "oshape" in word:
+        draft.restart("layers", "connections")
+        draft.table, draft.column = "layers", text.find(" macc ") + len(" macc")
+    elif word.split() == ["module", "text", "rodata", "data", "bss"]:
+        draft.table = "sections"
+    elif word.startswith("FLASH (ro)"):
+        draft.table = "summary"
+
+
+def _place(text: str) -> tuple[str, int, int, int] | None:
+    """`name [0xSTART - 0xEND]: `: name, both addresses, and where the rest begins."""
+    at = text.find("[0x")
+    found = _PLACE.match(text, at) if at > 0 else None
+    name = text[:at].strip()
+    if not found or not name or len(name) > _LONGEST_NAME:
+        return None
+    return name, int(found[1], 16), int(found[2], 16), found.end()
+
+
+def pool(text: str, draft: Draft) -> PoolLine | None:
+    place = _place(text)
+    found = _POOL.match(text, place[3]) if place else None
+    if not place or not found:
+        return None
+    cells = found.groups()
+    return PoolLine(
+        *place[:3],
+        Use(_amount(cells[0], cells[1]), float(cells[4])),
+        _amount(cells[2], cells[3]),
+        Use(_amount(cells[5], cells[6]), float(cells[7])),
+        Use(_amount(cells[8], cells[9]), float(cells[10])),
+    )
+
+
+def total(text: str, draft: Draft) -> TotalLine | None:
+    found = _TOTAL.match(text)
+    if not found:
+        return None
+    cells = found.groups()
+    return TotalLine(*(_amount(cells[i], cells[i + 1]) for i in (0, 2, 4)))
+
+
+def _amount(value: str, unit: str) -> Amount:
+    return Amount(float(value), unit)
+
+
+def used_range(text: str, draft: Draft) -> RangeLine | None:
+    place = _place(text)
+    if not place or not _PAIR.match(text, place[3]):
+        return None
+    pairs = _PAIR.findall(text, place[3])
+    return RangeLine(*place[:3], tuple((int(low, 16), int(high, 16)) for low, high in pairs))
+
+
+def count(text: str, draft: Draft) -> dict[str, int] | None:
+    for name, pattern in _COUNTS:
+        found = pattern.match(text)
+        if found:
+            more = (("software", _SOFTWARE), ("blobs", _BLOBS))
+            rest = {key: rule.match(text, found.end()) for key, rule in more}
+            return {name: int(found[1]), **{key: int(hit[1]) for key, hit in rest.items() if hit}}
+    return None
+
+
+def epoch(text: str, draft: Draft) -> EpochLine | None:
+    """`epoch 2 -SW- ( Softmax )`, or a row of the boxed table."""
+    if text.lstrip().startswith("|"):
+        return _boxed_epoch([cell.strip() for cell in text.strip().strip("|").split("|", 2)])
+    found = _EPOCH.match(text)
+    if not found:
+        return None
+    details = text[found.end() :].strip()
+    if details and not (details.startswith("(") and details.endswith(")")):
+        return None
+    return EpochLine(int(found[1]), int(found[1]), found[2], details[1:-1].strip())
+
+
+def _boxed_epoch(cells: list[str]) -> EpochLine | None:
+    found = _EPOCH_CELL.match(cells[0])
+    if not found or len(cells) != 3:
+        return None
+    return EpochLine(int(found[1]), int(found[2] or found[1]), cells[1], cells[2])
+
+
+def model_total(text: str, draft: Draft) -> tuple[tuple[str, int | None], ...] | None:
+    if not text.lstrip().startswith("model: macc="):
+        return None
+    draft.table = ""
+    return tuple((key, whole(value)) for key, value in _MODEL_TOTAL.findall(text))
+
+
+def layer(text: str, draft: Draft) -> LayerLine | None:
+    """`m_id name (original) [shape] params/size macc input`; most cells may be empty."""
+    if draft.table != "layers":
+        return None
+    head, bracket, tail = text.partition(" [")
+    shape, close, rest = tail.partition("]")
+    name, m_id = _layer_name(head, draft)
+    if not bracket or not close or m_id is None:
+        return None
+    label, _, original = name.rpartition(" (")
+    row = LayerLine(m_id, label or name, original.removesuffix(")"), shape)
+    start = len(text) - len(rest)
+    if len(rest.split(None, _MOST_CELLS)) > _MOST_CELLS:
+        return None
+    for found in re.finditer(r"\S+", rest):
+        row = _with_cell(row, found[0], start + found.start() >= draft.column)
+    return row
+
+
+def _layer_name(head: str, draft: Draft) -> tuple[str, int | None]:
+    """The id stands on the first layer of an operator only."""
+    first, _, rest = head.strip().partition(" ")
+    if not head.startswith(" "):
+        return rest.strip(), whole(first)
+    above = draft.last("layers")
+    return head.strip(), above.m_id if above else None
+
+
+def _with_cell(row: LayerLine, cell: str, is_input: bool) -> LayerLine:
+    params, slash, size = cell.partition("/")
+    if is_input:
+        return replace(row, inputs=(*row.inputs, cell))
+    if slash and whole(params) is not None and whole(size) is not None:
+        return replace(row, params=whole(params), size_bytes=whole(size))
+    if whole(cell) is not None:
+        return replace(row, macc=whole(cell))
+    return replace(row, inputs=(*row.inputs, cell))
+
+
+def connection(text: str, draft: Draft) -> str | None:
+    """A line with nothing but a further input of the layer above."""
+    above = draft.last("layers")
+    if draft.table != "layers" or not above or not text.startswith(" " * 20):
+        return None
+    words = text.split(None, 1)
+    if len(words) != 1 or words[0].startswith("--") or len(above.inputs) >= _MOST_INPUTS:
+        return None
+    draft.replace_last("layers", replace(above, inputs=(*above.inputs, words[0])))
+    return words[0]
+
+
+def section(text: str, draft: Draft) -> SectionLine | None:
+    cells = text.split()
+    sizes = [whole(cell) for cell in cells[-4:]]
+    if draft.table != "sections" or len(cells) < 5 or None in sizes:
+        return None
+    return SectionLine(" ".join(cells[:-4]), *(size for size in sizes if size is not None))
+
+
+def summary(text: str, draft: Draft) -> SummaryLine | None:
+    """`name flash [%] ram [%]`."""
+    cells = text.split()
+    first = next((i for i, cell in enumerate(cells) if whole(cell) is not None), 0)
+    sizes = [whole(cell) for cell in cells[first:] if "%" not in cell]
+    if draft.table != "summary" or not first or len(sizes) != 2 or None in sizes:
+        return None
+    shares = [number(cell) for cell in cells[first:] if "%" in cell]
+    if len(shares) not in (0, 2):
+        return None
+    return SummaryLine(" ".join(cells[:first]), sizes[0] or 0, sizes[1] or 0, *shares)
+
+
+GENERATE_RULES: tuple[Rule, ...] = (
+    ("headings", heading),
+    ("pools", pool),
+    ("ranges", used_range),
+    ("totals", total),
+    ("epochs", epoch),
+    ("counts", count),
+    ("model_totals", model_total),
+    ("layers", layer),
+    ("connections", connection),
+    ("sections", section),
+    ("summary", summary),
+    ("model_names", model_name),
+    ("tools", tool),
+    ("titles", title),
+)
+
+
+# Generate and analyze reports, of 2.x and of 3.0 and later, as files or inside logs.
 
 
 def read_generate_report(path: str | Path) -> GenerateReport:

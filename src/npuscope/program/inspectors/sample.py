@@ -13,7 +13,7 @@ from typing import Any
 
 from npuscope.bounded_file import REPORT, opened, read_head
 from npuscope.errors import FileError
-from npuscope.machine.lenient_json import LenientJson, read_json
+from npuscope.machine.foreign_json import LenientJson, read_json
 from npuscope.program.generate_report.lines import Line, read_text, split_lines
 
 _HEAD_BYTES = 1 << 16

@@ -1,22 +1,149 @@
-"""Which C kernel does a software call's work, and with which arguments.
-
-Float kernels read and store quantized tensors too: they dequantize what they read and round what
-they store. Kernels that round in integers have a builder of their own.
-"""
+"""Which C kernel does a software call's work, and with which arguments; kernels on integers
+themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from npuscope.graph.model import Numerics
+from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.kernels.reduce import exponentials
+from npuscope.ops.kernels.requantize import (
+    Multipliers,
+    clamp_limits,
+    quantized_multipliers,
+    real_limits,
+)
+from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.program.calls import attributes
-from npuscope.program.kernel_calls.integer import INTEGER
-from npuscope.program.kernel_calls.model import KernelCall, operand_of
+from npuscope.program.kernel_calls.layers import (
+    litert_conv2d,
+    litert_fully_connected,
+    litert_matmul,
+    litert_transpose_conv,
+    qdq_conv2d,
+    qdq_fully_connected,
+    qdq_transpose_conv,
+    raw_call,
+    value_call,
+    works_on_raw,
+)
+from npuscope.program.kernel_calls.model import (
+    PREFIX,
+    ElementType,
+    KernelCall,
+    NoKernel,
+    Operand,
+    Work,
+    operand_of,
+    prepared,
+    table_call,
+    tensor_of,
+)
 from npuscope.program.kernel_calls.moves import MOVES
-from npuscope.program.kernel_calls.tables import table_call
-from npuscope.program.kernel_calls.values import raw_call, value_call, works_on_raw
-from npuscope.program.kernel_calls.work import Work
 from npuscope.program.model import Buffer, Call
+
+# Kernels that work on integers themselves: their multipliers are prepared here.
+
+Builder = Callable[[Work], KernelCall]
+
+_BYTES = (ElementType.int8, ElementType.uint8)
+_MOST_TERMS = 8191  # of a softmax: the sum of its exponentials has 32 bits
+
+
+def _only_bytes(work: Work) -> None:
+    for operand in (*work.inputs, *work.outputs):
+        if operand.type not in _BYTES or operand.quant is None or operand.quant.per_channel:
+            raise NoKernel(f"{work.kind} on integers takes 8 bits with one scale a tensor")
+
+
+def _softmax(work: Work) -> KernelCall:
+    _only_bytes(work)
+    source, attrs = work.inputs[0], work.attrs_as(SoftmaxAttrs)
+    axis = attrs.axis % len(source.shape)
+    count = source.shape[axis]
+    if count > _MOST_TERMS:
+        raise NoKernel(f"Softmax over {count} values: the integer kernel takes {_MOST_TERMS}")
+    table = exponentials(attrs.beta, _scale(source)).astype(np.int32)
+    numbers = (count, int(np.prod(source.shape[axis + 1 :], dtype=np.int64)))
+    inputs = (source, prepared(table))
+    return KernelCall(f"{PREFIX}softmax_integer", inputs, work.outputs, numbers)
+
+
+def _divide(work: Work) -> KernelCall:
+    _only_bytes(work)
+    (a, b), target = work.inputs, work.outputs[0]
+    factor = quantized_multipliers(_scale(a) / (_scale(b) * _scale(target)))
+    output = tensor_of("y", target)
+    limits = clamp_limits(output, *real_limits(work.attrs_as(BinaryAttrs).activation))
+    numbers = (*_pair(factor), *limits)
+    return KernelCall(f"{PREFIX}div_integer", work.inputs, work.outputs, numbers)
+
+
+def _quantize(work: Work) -> KernelCall:
+    """From floats, 8 bits or more bits: by rounding, by a table, by a multiplier."""
+    source, target = work.inputs[0], work.outputs[0]
+    if source.quant is None:
+        return value_call(work)
+    if target.quant is None or source.quant.per_channel or target.quant.per_channel:
+        raise NoKernel("Quantize from one integer to another takes one scale a tensor")
+    found = table_call(work)
+    if found is not None:
+        return found
+    if source.type is ElementType.int64 or target.type is ElementType.int64:
+        raise NoKernel("Quantize on int64 has no kernel")
+    factor = quantized_multipliers(_scale(source) / _scale(target))
+    numbers = (*_pair(factor), *tensor_of("y", target).dtype.limits)
+    return KernelCall(f"{PREFIX}requantize", work.inputs, work.outputs, numbers)
+
+
+def _pair(factor: Multipliers) -> tuple[int, int]:
+    return int(factor.mantissa[0]), int(factor.shift[0])
+
+
+def _scale(operand: Operand) -> float:
+    if operand.quant is None:
+        raise NoKernel(f"a tensor of {operand.type.name} has no scale")
+    return operand.quant.scale
+
+
+def _only_tables(work: Work) -> KernelCall:
+    """LiteRT rounds these in integers: floats between two conversions would not be the same."""
+    found = table_call(work)
+    if found is None:
+        raise NoKernel(f"{work.kind} on these integers has no kernel with LiteRT's rounding")
+    return found
+
+
+_ROUNDED_IN_INTEGERS = (
+    *("Add", "Sub", "Mul", "SquaredDifference", "PRelu", "Clip"),
+    *("Sigmoid", "Tanh", "Elu", "Gelu", "Exp", "Log", "Sqrt", "Rsqrt"),
+    *("Neg", "Abs", "HardSwish", "LeakyRelu"),
+    *("AveragePool", "Mean", "ReduceSum", "L2Normalization"),
+    *("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"),
+)
+
+INTEGER: dict[tuple[str, Numerics], Builder] = {
+    **{(kind, Numerics.LITERT): _only_tables for kind in _ROUNDED_IN_INTEGERS},
+    ("Conv2D", Numerics.LITERT): litert_conv2d,
+    ("TransposeConv", Numerics.LITERT): litert_transpose_conv,
+    ("FullyConnected", Numerics.LITERT): litert_fully_connected,
+    ("MatMul", Numerics.LITERT): litert_matmul,
+    ("Conv2D", Numerics.QDQ): qdq_conv2d,
+    ("TransposeConv", Numerics.QDQ): qdq_transpose_conv,
+    ("FullyConnected", Numerics.QDQ): qdq_fully_connected,
+    ("Softmax", Numerics.LITERT): _softmax,
+    ("Div", Numerics.LITERT): _divide,
+    ("Quantize", Numerics.LITERT): _quantize,
+}
+
+
+# Which C kernel does a software call's work, and with which arguments.
+#
+# Float kernels read and store quantized tensors too: they dequantize what they read and round what
+# they store. Kernels that round in integers have a builder of their own.
 
 
 def kernel_call(call: Call, buffers: Mapping[str, Buffer]) -> KernelCall:

@@ -1,16 +1,23 @@
-"""A call of a C kernel: tensors, whole numbers, real numbers. Mirrors npuscope_kernels.h."""
+"""A call of a C kernel, as npuscope_kernels.h has it; the software call it is made from; functions
+of one byte as tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from enum import Enum, IntEnum
+from typing import TypeVar
 
 import numpy as np
 
-from npuscope.errors import TargetError
-from npuscope.graph.model import Quant
+from npuscope.errors import ModelError, TargetError
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.ops.kernels.step import Array
+from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer
+
+# A call of a C kernel: tensors, whole numbers, real numbers. Mirrors npuscope_kernels.h.
 
 MAX_RANK = 8
 WHOLE = 0xFF  # as axis: one scale for all values
@@ -100,3 +107,129 @@ def prepared(values: Array) -> Operand:
     """An array that was computed from constants."""
     found = np.ascontiguousarray(values)
     return Operand(found.shape, ElementType[found.dtype.name], values=found)
+
+
+# A software call as the builders see it, and the plain way to a C call.
+
+A = TypeVar("A", bound=Attrs)
+
+_ROUNDINGS = {Numerics.LITERT: Rounding.HALF_AWAY, Numerics.QDQ: Rounding.HALF_TO_EVEN}
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An op on placed tensors; optional inputs that are absent are left out."""
+
+    kind: str
+    numerics: Numerics
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    attrs: Attrs
+
+    @property
+    def quantized(self) -> bool:
+        return any(operand.quant is not None for operand in (*self.inputs, *self.outputs))
+
+    @property
+    def rounding(self) -> Rounding:
+        return _ROUNDINGS[self.numerics]
+
+    def attrs_as(self, record: type[A]) -> A:
+        """The attributes as the record that the builder expects for this kind of op."""
+        return Op(self.kind, self.kind, (), (), self.attrs).attrs_as(record)
+
+
+def plain_call(work: Work, function: str = "", extra: tuple[Operand, ...] = ()) -> KernelCall:
+    """All tensors and attributes in order; prepared arrays come behind the inputs."""
+    return KernelCall(
+        PREFIX + (function or snake(work.kind)),
+        (*work.inputs, *extra),
+        work.outputs,
+        whole_numbers(work.attrs),
+        real_numbers(work.attrs),
+        work.rounding,
+    )
+
+
+def snake(kind: str) -> str:
+    """BatchNorm -> batch_norm; Conv2D and L2Normalization -> conv2d, l2_normalization."""
+    return _WORD.sub("_", kind.replace("2D", "2d")).lower()
+
+
+def whole_numbers(attrs: Attrs) -> tuple[int, ...]:
+    return tuple(int(value) for value in _flat(attrs) if not isinstance(value, float))
+
+
+def real_numbers(attrs: Attrs) -> tuple[float, ...]:
+    return tuple(value for value in _flat(attrs) if isinstance(value, float))
+
+
+def _flat(attrs: Attrs) -> Iterator[int | float]:
+    for field in fields(attrs):
+        yield from _leaves(getattr(attrs, field.name))
+
+
+def _leaves(value: object) -> Iterator[int | float]:
+    """Tuples flat, enums by position, booleans as 0 or 1."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _leaves(part)
+    elif isinstance(value, Enum):
+        yield list(type(value)).index(value)
+    elif isinstance(value, bool | int):
+        yield int(value)
+    elif isinstance(value, float):
+        yield value
+
+
+# Functions of one 8-bit value as tables: the reference kernel, run on all 256 values.
+
+_BYTES = (ElementType.int8, ElementType.uint8)
+_TABLE = f"{PREFIX}table"
+
+
+def table_call(work: Work) -> KernelCall | None:
+    """One look-up a value, where the op works value by value on 8 bits with one scale."""
+    if work.kind not in OPS or not OPS[work.kind].by_value:
+        return None
+    source, target = work.inputs[0], work.outputs[0]
+    if source.type not in _BYTES or _per_channel(source, target) or not _stores(target):
+        return None
+    table = one_op_table(work.kind, work.attrs, work.numerics, source, target)
+    if table is None:
+        return None
+    return KernelCall(_TABLE, (source, prepared(table)), work.outputs)
+
+
+def _stores(target: Operand) -> bool:
+    """Real numbers in wider integers, or without a scale, depend on the CPU at their ends."""
+    return target.type is ElementType.float32 or (
+        target.quant is not None and target.type.name.endswith(("8", "16"))
+    )
+
+
+def _per_channel(*operands: Operand) -> bool:
+    return any(operand.quant is not None and operand.quant.per_channel for operand in operands)
+
+
+def one_op_table(
+    kind: str, attrs: Attrs, numerics: Numerics, source: Operand, target: Operand
+) -> Array | None:
+    """The op's results on every raw value, in the order of the values as unsigned bytes."""
+    values = np.arange(256, dtype=np.uint8).view(source.type.name)
+    line = [
+        tensor_of("x", replace(source, shape=(256,))),
+        tensor_of("y", replace(target, shape=(256,))),
+    ]
+    from npuscope.ops.run import run
+
+    graph = Graph(kind, line, [Op(kind, kind, ("x",), ("y",), attrs)], ("x",), ("y",), numerics)
+    try:
+        return run(graph, {"x": values})["y"]
+    except ModelError:
+        return None
+
+
+def tensor_of(name: str, operand: Operand) -> Tensor:
+    return Tensor(name, operand.shape, DType(operand.type.name), operand.quant)

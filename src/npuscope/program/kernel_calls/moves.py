@@ -1,31 +1,131 @@
 """Kernels that move values: raw bytes where both sides share the quantization.
 
-Moves whose places are known become blocks: how many values, and how far apart on either side.
-"""
+Moves whose places are known become blocks: how many values, and how far apart on either side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuscope.errors import ModelError
+from npuscope.graph.model import Graph, Op
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.kernels.moves import NUMPY_MODES
+from npuscope.ops.kernels.step import Array
 from npuscope.ops.moves import (
     ConcatAttrs,
     GatherAttrs,
     MirrorPadAttrs,
+    PadAttrs,
     SliceAttrs,
     SplitAttrs,
     TileAttrs,
     TransposeAttrs,
 )
-from npuscope.program.kernel_calls.model import PREFIX, KernelCall, NoKernel, Operand, prepared
-from npuscope.program.kernel_calls.moves_blocks import Axis, Block, dense_steps, merged
-from npuscope.program.kernel_calls.moves_pad import fill_value, padded_block
-from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of
-from npuscope.program.kernel_calls.resize import resize_call
-from npuscope.program.kernel_calls.work import Work
+from npuscope.program.kernel_calls.model import (
+    PREFIX,
+    KernelCall,
+    NoKernel,
+    Operand,
+    Work,
+    prepared,
+    tensor_of,
+)
+from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of, resize_call
+
+# Blocks of values with steps of their own on either side, with as few axes as do.
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """So many values, so far apart where they are read and where they are written."""
+
+    size: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Places count values, not bytes."""
+
+    first_read: int
+    first_written: int
+    axes: tuple[Axis, ...]
+
+    def numbers(self) -> tuple[int, ...]:
+        """As npuscope_move reads them."""
+        return (
+            self.first_read,
+            self.first_written,
+            len(self.axes),
+            *(axis.size for axis in self.axes),
+            *(axis.read for axis in self.axes),
+            *(axis.written for axis in self.axes),
+        )
+
+
+def dense_steps(shape: Sequence[int]) -> list[int]:
+    """Distances of neighbours along each axis, last axis fastest."""
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return steps[::-1]
+
+
+def merged(block: Block) -> Block:
+    """The same with axes of one left out and axes that follow on from each other made one."""
+    axes: list[Axis] = []
+    for axis in (axis for axis in block.axes if axis.size != 1):
+        if axes and _follows(axes[-1], axis):
+            axes[-1] = replace(axis, size=axes[-1].size * axis.size)
+        else:
+            axes.append(axis)
+    return replace(block, axes=tuple(axes) or (Axis(1, 1, 1),))
+
+
+def _follows(outer: Axis, inner: Axis) -> bool:
+    return (outer.read, outer.written) == (inner.size * inner.read, inner.size * inner.written)
+
+
+# Pad: where the values go, and what surrounds them.
+
+
+def padded_block(work: Work) -> Block:
+    """Negative pads cut."""
+    source, target = work.inputs[0], work.outputs[0]
+    axes, first_read, first_written = [], 0, 0
+    steps = zip(dense_steps(source.shape), dense_steps(target.shape), strict=True)
+    for size, (before, after), (read, written) in zip(
+        source.shape, work.attrs_as(PadAttrs).pads, steps, strict=True
+    ):
+        axes.append(Axis(size + min(before, 0) + min(after, 0), read, written))
+        first_read += max(-before, 0) * read
+        first_written += max(before, 0) * written
+    return Block(first_read, first_written, tuple(axes))
+
+
+def fill_value(work: Work) -> Array:
+    """The reference kernel's own: it pads a tensor of one value, the first of two is the fill."""
+    if any(o.quant is not None and o.quant.per_channel for o in (*work.inputs, *work.outputs)):
+        raise NoKernel("Pad of a tensor with one scale a channel has no kernel")
+    from npuscope.ops.run import run
+
+    line = [
+        tensor_of("x", replace(work.inputs[0], shape=(1,))),
+        tensor_of("y", replace(work.outputs[0], shape=(2,))),
+    ]
+    attrs = replace(work.attrs_as(PadAttrs), pads=((1, 0),))
+    graph = Graph("Pad", line, [Op("Pad", "Pad", ("x",), ("y",), attrs)], "x", "y", work.numerics)
+    zero = np.zeros(1, line[0].dtype.numpy)
+    try:
+        return run(graph, {"x": zero})["y"][:1]
+    except ModelError as error:
+        raise NoKernel(f"Pad: {error.message}") from error
+
 
 Builder = Callable[[Work], KernelCall]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npuscope.program.network_c.parse_tokens import Token, error_at, tokens_of
 from npuscope.program.network_c.parse_values import (
     BadValue,
+    Token,
     Value,
+    error_at,
     evaluate,
     read_value,
     split_arguments,
+    tokens_of,
 )
 
 

@@ -1,10 +1,80 @@
-"""Initialisers of generated C as plain values: numbers, words, addresses, lists and structs."""
+"""Generated C as tokens, and its initialisers as plain values: numbers, words, addresses, lists and
+structs."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from npuscope.program.network_c.parse_tokens import Token
+from npuscope.errors import FileError
+
+# Generated C as a list of tokens. Comments stay: they name nodes, buffers and pools.
+
+_TOKEN = re.compile(
+    r"""
+      /\*(?P<comment>.*?)\*/
+    | //(?P<line_comment>[^\n]*)
+    | (?P<directive>\#[^\n]*(?:\\\n[^\n]*)*)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<char>'(?:[^'\\\n]|\\.)+')
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*)
+    | (?P<punct>[-+{}()\[\];,=.&|*<>/!?:~^%])
+    | (?P<space>\s+)
+    """,
+    re.S | re.X,
+)
+_DROPPED = {"space", "directive"}
+_COMMENTS = {"comment", "line_comment"}
+
+
+class Token(NamedTuple):
+    """A tuple, because a large file has two million of them."""
+
+    kind: str  # comment, string, word, number or the character itself
+    text: str
+    offset: int
+
+
+# Where a build may choose our kernels, the runtime's own ones are read.
+_OUR_KERNELS = re.compile(r"^#if defined\(NPUSCOPE_KERNELS\)\n.*?^#(?:else|endif)$", re.M | re.S)
+
+
+def tokens_of(text: str, where: str) -> list[Token]:
+    """All tokens; a character that C does not know, or an open comment, is an error."""
+    text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
+    found: list[Token] = []
+    position = 0
+    for match in _TOKEN.finditer(text):
+        if match.start() != position:
+            break
+        position = match.end()
+        kind = match.lastgroup or ""
+        if kind in _DROPPED:
+            continue
+        if kind in _COMMENTS:
+            found.append(Token("comment", match[kind].strip(), match.start()))
+        elif kind == "punct":
+            found.append(Token(match[0], match[0], match.start()))
+        else:
+            found.append(Token(kind, match[0], match.start()))
+    if position != len(text):
+        raise error_at("is not C that can be read", text, position, where)
+    return found
+
+
+def error_at(message: str, text: str, offset: int, where: str) -> FileError:
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return FileError(
+        f"{message} at offset {offset}",
+        where=f"{where}:{line}:{column}",
+        hint="the file seems cut or edited; take the compiler's own copy",
+    )
+
+
+# Initialisers of generated C as plain values: numbers, words, addresses, lists and structs.
 
 # How far a value may be nested: the deepest seen is 4.
 _DEEPEST = 32

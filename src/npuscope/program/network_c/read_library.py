@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.copies import Copy, as_arguments
+from npuscope.program.geometry import Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.parse_values import Struct, Value
-from npuscope.program.network_c.read_buffers import Pools, address_of, read_buffer, tables_of
+from npuscope.program.network_c.read_head import Pools, address_of, read_buffer, tables_of
 from npuscope.program.network_c.read_software import AXES
 
 LIBRARY = "LL_ATON_LIB_"

@@ -18,7 +18,7 @@ from npuscope.program.network_c.layout import (
 )
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.parse_values import Macro, Struct, Value
-from npuscope.program.network_c.read_buffers import FOR_EVER, address_of
+from npuscope.program.network_c.read_head import FOR_EVER, address_of
 from npuscope.program.units import UNIT_TYPES, Link, Port, Ref, Streng, Unit
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.

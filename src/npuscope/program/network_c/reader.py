@@ -21,12 +21,19 @@ from npuscope.program.network_c.parse_source import (
     parse_source,
 )
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
-from npuscope.program.network_c.read_buffers import FOR_EVER, Pools, read_buffer, tables_of
-from npuscope.program.network_c.read_header import Header, pools_of, read_header
-from npuscope.program.network_c.read_layers import LAYERS
+from npuscope.program.network_c.read_head import (
+    FOR_EVER,
+    Header,
+    Pools,
+    pools_of,
+    read_buffer,
+    read_header,
+    relative_symbols,
+    tables_of,
+    with_addresses,
+)
 from npuscope.program.network_c.read_library import LibraryReader
-from npuscope.program.network_c.read_relative import relative_symbols, with_addresses
-from npuscope.program.network_c.read_software import KERNELS, Images, SoftwareReader
+from npuscope.program.network_c.read_software import KERNELS, LAYERS, Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader, engines
 
 _TABLES = ("Input", "Output", "Internal")

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from npuscope.errors import FileError
 from npuscope.program.address_map import AddressMap
-from npuscope.program.ec_blob.binary import read_binary
+from npuscope.program.ec_blob.binary import read_binary, relocated
 from npuscope.program.ec_blob.header import copy_name
 from npuscope.program.ec_blob.instructions import Instruction
 from npuscope.program.ec_blob.lift import Lifted, lift
-from npuscope.program.ec_blob.relocate import relocated
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import Item, NetworkC
 from npuscope.text import safe_terminal

@@ -9,11 +9,11 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine
+from npuscope.program.address_map import pool_symbol, relative_pools
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
-from npuscope.program.ec_blob.relocatable import binary_of
+from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import LIMIT_BYTES, Dialect, dialect
-from npuscope.program.relative import pool_symbol, relative_pools
 from npuscope.program.units import Ref
 from npuscope.text import c_comment, c_identifier, safe_terminal
 

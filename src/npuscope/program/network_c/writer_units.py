@@ -16,7 +16,7 @@ from npuscope.program.network_c.layout import (
     UnitLayout,
 )
 from npuscope.program.network_c.writer_scope import Lines, Scope, node_name
-from npuscope.program.units import Link, Pool, Port, Ref, Streng, Unit
+from npuscope.program.units import Link, PoolUnit, Port, Ref, Streng, Unit
 from npuscope.text import c_comment, safe_terminal
 
 # The switch counts frames in one byte.
@@ -126,7 +126,7 @@ def _unit_comment(layout: UnitLayout, unit_id: int) -> str:
 
 def _fields(scope: Scope, unit: Unit, layout: UnitLayout) -> Lines:
     values = {name: getattr(unit, name) for name in layout.fields}
-    if isinstance(unit, Pool):
+    if isinstance(unit, PoolUnit):
         # The driver always crops; a last row or column of 0 would leave nothing.
         values["bottomCrop"] = unit.bottomCrop or unit.inputY - 1
         values["rightCrop"] = unit.rightCrop or unit.inputX - 1

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npuscope.machine.model import Machine
-from npuscope.program.c_info.power import memory_energy, memory_power_mw
+from npuscope.program.c_info.from_epochs import memory_energy, memory_power_mw
 from npuscope.program.model import Access, Epoch, Program
-from npuscope.program.network_csv.layout import (
-    BANDWIDTH,
-    BANDWIDTH_LABEL,
-    TOTAL,
-    UNUSED,
-    header,
-)
+from npuscope.program.network_csv.reader import BANDWIDTH, BANDWIDTH_LABEL, TOTAL, UNUSED, header
 from npuscope.program.units import Streng
 from npuscope.text import csv_cell
 

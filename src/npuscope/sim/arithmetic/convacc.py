@@ -1,29 +1,204 @@
-"""Convolution accelerator: features (port 0), kernels (port 1) and partial sums (port 2).
-
-Products are summed by a floating-point matrix product; integers of this size are exact there.
-"""
+"""Convolution accelerator: features (port 0), kernels (port 1) and partial sums (port 2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
-from npuscope.sim.arithmetic.features import Features, Floats, Patches
-from npuscope.sim.arithmetic.kernels import Kernels
-from npuscope.sim.arithmetic.rounding import floor_shift, narrow, round_shift
-from npuscope.sim.arithmetic.words import (
+from npuscope.sim.arithmetic.streams import (
     Stream,
     Take,
     Wide,
     Words,
     extend,
+    floor_shift,
+    narrow,
     refuse_fields,
     refuse_operation,
+    round_shift,
+    unpack,
 )
+
+# Kernels as they come over the link: which of them a unit keeps, and their order.
+
+# Deep1x1 interleaves the kernels of a sub-block under each channel.
+_DEEP_SUB_BLOCK = 8
+_DEEP_BYTES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernel port of one unit. Units in series may share one stream (kfilt)."""
+
+    unit: Convacc
+    width: int  # bytes in one word of the link
+
+    @property
+    def words(self) -> int:
+        """Words consumed for one output frame, those for the other units of the pipe included."""
+        if self.unit.deepmode:
+            return self._deep_sets * self._deep_set_words
+        return self._delivered * self._kernel_size
+
+    def matrix(self, words: Words) -> np.ndarray:
+        """(window and channels, kernels): ready to be multiplied by patches."""
+        unit = self.unit
+        if unit.deepmode:
+            return self._deep_matrix(words)
+        first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
+        kept = words.reshape(self._delivered, self._kernel_size)[first : first + unit.nKernels]
+        # kseten tells which byte of a wide kernel word is the weight.
+        return extend(kept >> 8 * unit.kseten, 1, bool(unit.k_unsigned)).T.astype(np.float32)
+
+    @property
+    def _kernel_size(self) -> int:
+        unit = self.unit
+        return unit.kernelHeight * unit.kernelWidth * unit.batchDepth
+
+    @property
+    def _delivered(self) -> int:
+        unit = self.unit
+        if unit.kfilt_tot <= 1:
+            return unit.nKernels
+        if unit.kfilt_last - unit.kfilt_first + 1 != unit.nKernels:
+            raise TargetError(
+                f"CONVACC {unit.id}: kfilt keeps kernels {unit.kfilt_first} to "
+                f"{unit.kfilt_last}, nKernels is {unit.nKernels}"
+            )
+        return unit.kfilt_tot
+
+    @property
+    def _deep_sets(self) -> int:
+        """Each unit's set is padded to whole words, so a shared stream is counted in sets."""
+        sets, rest = divmod(self._delivered, self.unit.nKernels)
+        if rest:
+            raise TargetError(f"CONVACC {self.unit.id}: kfilt_tot cuts a Deep1x1 kernel set")
+        return sets
+
+    @property
+    def _deep_set_words(self) -> int:
+        triples = -(-self.unit.nKernels * self.unit.batchDepth // _DEEP_BYTES)
+        return triples if self.width == _DEEP_BYTES else triples * _DEEP_BYTES
+
+    def _deep_matrix(self, words: Words) -> np.ndarray:
+        unit = self.unit
+        index = unit.kfilt_first // unit.nKernels if self._deep_sets > 1 else 0
+        own = words.reshape(self._deep_sets, -1)[index]
+        packed = _DEEP_BYTES if self.width == _DEEP_BYTES else 1
+        raw = np.ascontiguousarray(unpack(own, packed)).reshape(-1)
+        values = raw if unit.k_unsigned else raw.view(np.int8)
+        return _join_sub_blocks(values, unit.batchDepth, unit.nKernels).astype(np.float32)
+
+
+def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndarray:
+    """Sub-blocks of up to 8 kernels, each (channel, kernel), side by side."""
+    blocks = []
+    for first in range(0, kernels, _DEEP_SUB_BLOCK):
+        count = min(_DEEP_SUB_BLOCK, kernels - first)
+        start = first * channels
+        blocks.append(values[start : start + channels * count].reshape(channels, count))
+    return np.concatenate(blocks, axis=1)
+
+
+# Feature frames of a convolution: unpacking, crop, zero point, padding, patches.
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """One row an output pixel: what lies under the kernel, channel fastest."""
+
+    rows: Floats
+    peak: float  # largest magnitude
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The feature port of one unit."""
+
+    unit: Convacc
+    width: int  # bytes in one word of the link
+
+    @property
+    def words(self) -> int:
+        """Words of one frame."""
+        pixels, depth = self._pixels, self.unit.batchDepth
+        if self._pixel_starts_word:
+            return pixels * -(-depth // self._packed)
+        return -(-pixels * depth // self._packed)
+
+    def patches(self, words: Words) -> Patches:
+        image = self._pad(self._crop(self._channels(words)))
+        return Patches(self._unfold(image), float(np.abs(image).max(initial=0)))
+
+    @property
+    def _pixels(self) -> int:
+        return self.unit.fHeight * self.unit.fWidth
+
+    @property
+    def _packed(self) -> int:
+        """Channels in one word; more than one only if mode and link both carry them so."""
+        packs = 3 if self.unit.deepmode else 2 if self.unit.dss2mode else 1
+        return packs if self.width == packs else 1
+
+    @property
+    def _pixel_starts_word(self) -> bool:
+        """With inbytes_f 3 pixels follow each other without gap and words straddle them."""
+        return self.unit.inbytes_f != 3
+
+    def _channels(self, words: Words) -> np.ndarray:
+        unit, unsigned = self.unit, bool(self.unit.f_unsigned)
+        if self._packed == 1:
+            return extend(words, 1 if unit.simd == Simd.S8X8 else 2, unsigned)
+        raw = np.ascontiguousarray(unpack(words, self._packed)).reshape(-1)
+        values = raw if unsigned else raw.view(np.int8)
+        if self._pixel_starts_word:
+            return values.reshape(self._pixels, -1)[:, : unit.batchDepth]
+        return values[: self._pixels * unit.batchDepth]
+
+    def _crop(self, channels: np.ndarray) -> Floats:
+        """(rows, columns, channels) inside the crop, zero point subtracted."""
+        unit = self.unit
+        rows, columns = unit.cropped
+        top, left = unit.top_crop, unit.left_crop
+        image = channels.reshape(unit.fHeight, unit.fWidth, unit.batchDepth)
+        image = image[top : top + rows, left : left + columns]
+        return image.astype(np.float32, order="C") - np.float32(unit.fsub)
+
+    def _pad(self, image: Floats) -> Floats:
+        """Padding comes after the subtraction: zero, or zfbias where it is set."""
+        unit = self.unit
+        top, left = unit.top_padding, unit.left_padding
+        if not (top or left or unit.bot_padding or unit.right_padding):
+            return image
+        rows, columns, depth = image.shape
+        shape = rows + top + unit.bot_padding, columns + left + unit.right_padding, depth
+        padded = np.full(shape, unit.zfbias, np.float32)
+        padded[top : top + rows, left : left + columns] = image
+        return padded
+
+    def _unfold(self, image: Floats) -> Floats:
+        unit = self.unit
+        rows, columns = unit.out_size
+        if (unit.kernelHeight, unit.kernelWidth, unit.vstride, unit.hstride) == (1, 1, 1, 1):
+            return image.reshape(rows * columns, -1)
+        line, pixel, channel = image.strides
+        # One kernel row lies in one piece: kernelWidth pixels of all channels.
+        shape = rows, columns, unit.kernelHeight, unit.kernelWidth * unit.batchDepth
+        steps = unit.vstride * line, unit.hstride * pixel, line, channel
+        windows: Floats = np.ndarray(shape, np.float32, image, 0, steps)
+        return windows.reshape(rows * columns, -1)
+
+
+# Convolution accelerator: features (port 0), kernels (port 1) and partial sums (port 2).
+#
+# Products are summed by a floating-point matrix product; integers of this size are exact there.
 
 # Sums below this are exact in float32, which multiplies twice as fast as float64.
 _EXACT_FLOAT32 = 1 << 24

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from npuscope.errors import InternalError, TargetError
 from npuscope.program.geometry import reach
 from npuscope.program.model import Group
-from npuscope.program.units import Activ, Arith, Convacc, Decun, Pool, Port, Streng, Unit
-from npuscope.sim.arithmetic import activ, arith, convacc, decun, pool, streng
+from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit
+from npuscope.sim.arithmetic import arith, convacc
+from npuscope.sim.arithmetic import streams as streng
 from npuscope.sim.arithmetic.convacc import Tally
-from npuscope.sim.arithmetic.switch import Inbox
-from npuscope.sim.arithmetic.words import Stream, Take, Words, word_bytes
+from npuscope.sim.arithmetic.others import refuse, run_activ, run_pool
+from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words, word_bytes
 from npuscope.sim.memory import Memory
 
 
@@ -103,11 +104,11 @@ def _start(node: Node, memory: Memory, tally: Tally) -> Stream:
         case Arith():
             return arith.run(unit, 1 in node.sources, memory)
         case Activ():
-            return activ.run(unit, memory)
-        case Pool():
-            return pool.run(unit)
+            return run_activ(unit, memory)
+        case PoolUnit():
+            return run_pool(unit)
         case Decun():
-            raise decun.refuse(unit)
+            raise refuse(unit)
 
 
 def _advance(node: Node) -> bool:

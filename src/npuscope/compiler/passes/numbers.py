@@ -1,0 +1,269 @@
+"""Element types and zero points that the units take: int8 inside, symmetric weights, the user's
+types at the border."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuscope.compiler.passes.base import Edits
+from npuscope.errors import ModelError, UsageError
+from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
+from npuscope.machine.model import Machine
+
+# uint8 tensors inside the network become int8: the units' bytes are signed.
+#
+# A graph input or output of type uint8 stays what the user has; a Quantize of the same scale
+# stands between, which costs nothing where the units can read unsigned bytes.
+
+OFFSET = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SignedBytes:
+    name: str = "signed-bytes"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        inner = _inner(graph)
+        if not any(_is_byte(tensor) and tensor.name in inner for tensor in graph.tensors.values()):
+            return False
+        _detach_inputs(graph, inner)
+        _detach_outputs(graph, inner)
+        borders = {*graph.inputs, *graph.outputs}
+        for name, tensor in list(graph.tensors.items()):
+            if name not in borders and _is_byte(tensor):
+                graph.tensors[name] = _signed(tensor)
+        return True
+
+
+def _inner(graph: Graph) -> set[str]:
+    """Tensors computed or read by an op other than the Quantize at the network's border."""
+    inner = (op for op in graph.ops if op.kind != "Quantize")
+    return {name for op in inner for name in (*op.inputs, *op.outputs)}
+
+
+def _is_byte(tensor: Tensor) -> bool:
+    return tensor.dtype is DType.UINT8 and tensor.quant is not None
+
+
+def _signed(tensor: Tensor) -> Tensor:
+    assert tensor.quant is not None
+    quant = replace(
+        tensor.quant, zero_points=tuple(zero - OFFSET for zero in tensor.quant.zero_points)
+    )
+    data = None
+    if tensor.data is not None:
+        data = (tensor.data.astype(np.int16) - OFFSET).astype(np.int8)
+    return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
+
+
+def _detach_inputs(graph: Graph, known: set[str]) -> None:
+    for name in graph.inputs:
+        tensor = graph.tensor(name)
+        if _is_byte(tensor) and name in known:
+            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
+            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
+            graph.ops.insert(0, _bridge(name, inner.name))
+
+
+def _detach_outputs(graph: Graph, known: set[str]) -> None:
+    for name in graph.outputs:
+        tensor = graph.tensor(name)
+        if _is_byte(tensor) and name in known:
+            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
+            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
+            graph.ops.append(_bridge(inner.name, name))
+
+
+def _renamed(op: Op, old: str, new: str) -> Op:
+    swap = {old: new}
+    return op.replace(
+        inputs=tuple(swap.get(name, name) for name in op.inputs),
+        outputs=tuple(swap.get(name, name) for name in op.outputs),
+    )
+
+
+def _bridge(source: str, target: str) -> Op:
+    return Op("Quantize", f"{target}.sign", (source,), (target,), Attrs())
+
+
+# Weights with a zero point become symmetric: the units multiply plain int8.
+#
+# Where the shifted weights still fit a byte nothing changes; else they are rounded to a coarser
+# scale, which a note tells.
+
+_LARGEST = 127
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricWeights:
+    name: str = "symmetric-weights"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        layers = [op for op in graph.ops if op.kind in ("Conv2D", "FullyConnected")]
+        names = {op.inputs[1] for op in layers if _is_asymmetric(graph.tensor(op.inputs[1]))}
+        coarser = 0
+        for name in names:
+            tensor = graph.tensor(name)
+            graph.tensors[name] = _symmetric(tensor)
+            coarser += graph.tensors[name].quant != _without_zero(tensor)
+        if coarser:
+            graph.notes.append(
+                f"{coarser} layers have weights with a zero point that does not fit int8: "
+                "they are rounded to symmetric weights (quantize weights symmetrically to avoid it)"
+            )
+        return bool(names)
+
+
+def _is_asymmetric(tensor: Tensor) -> bool:
+    eight_bits = tensor.dtype in (DType.INT8, DType.INT4)
+    has_zero = tensor.quant is not None and any(tensor.quant.zero_points)
+    return tensor.is_constant and eight_bits and has_zero
+
+
+def _without_zero(tensor: Tensor) -> Quant:
+    assert tensor.quant is not None
+    return replace(tensor.quant, zero_points=(0,) * len(tensor.quant.zero_points))
+
+
+def _symmetric(tensor: Tensor) -> Tensor:
+    assert tensor.quant is not None and tensor.data is not None
+    rows = len(tensor.quant.scales)
+    flat = tensor.data.reshape(rows, -1).astype(np.float64)
+    shifted = flat - np.array(tensor.quant.zero_points)[:, None]
+    largest = np.abs(shifted).max(axis=1, keepdims=True)
+    shrink = np.maximum(largest / _LARGEST, 1.0)
+    data = np.rint(shifted / shrink).astype(np.int8).reshape(tensor.shape)
+    scales = np.asarray(np.array(tensor.quant.scales) * shrink[:, 0], np.float32)
+    quant = replace(_without_zero(tensor), scales=tuple(float(s) for s in scales))
+    return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
+
+
+# The element type of graph inputs and outputs, as the user wants to deliver them.
+
+_TYPES = {"float32": DType.FLOAT32, "int8": DType.INT8, "uint8": DType.UINT8}
+_OFFSET = 128
+
+
+def with_io_types(graph: Graph, input_type: str | None, output_type: str | None) -> Graph:
+    """A graph with a conversion between the wanted types and its own, where they differ."""
+    if input_type is None and output_type is None:
+        return graph
+    graph = graph.copy()
+    if input_type:
+        wanted = _wanted(input_type, "--input-data-type")
+        graph.inputs = tuple(_convert_input(graph, name, wanted) for name in graph.inputs)
+    if output_type:
+        wanted = _wanted(output_type, "--output-data-type")
+        graph.outputs = tuple(_convert_output(graph, name, wanted) for name in graph.outputs)
+    return graph
+
+
+def _wanted(text: str, option: str) -> DType:
+    if text not in _TYPES:
+        raise UsageError(
+            f"unknown data type '{text}'", where=option, hint=f"known: {', '.join(_TYPES)}"
+        )
+    return _TYPES[text]
+
+
+def _convert_input(graph: Graph, name: str, wanted: DType) -> str:
+    tensor = graph.tensor(name)
+    if tensor.dtype is wanted:
+        return name
+    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
+    kind = "Dequantize" if tensor.dtype is DType.FLOAT32 else "Quantize"
+    graph.ops.insert(0, Op(kind, f"{name}.convert", (outer.name,), (name,), Attrs()))
+    return outer.name
+
+
+def _convert_output(graph: Graph, name: str, wanted: DType) -> str:
+    tensor = graph.tensor(name)
+    if tensor.dtype is wanted:
+        return name
+    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
+    kind = "Dequantize" if wanted is DType.FLOAT32 else "Quantize"
+    graph.ops.append(Op(kind, f"{name}.convert", (name,), (outer.name,), Attrs()))
+    return outer.name
+
+
+def _retyped(graph: Graph, tensor: Tensor, wanted: DType, name: str) -> Tensor:
+    quant = _quant(graph, tensor, wanted)
+    return replace(tensor, name=graph.fresh_name(name), dtype=wanted, quant=quant)
+
+
+def _quant(graph: Graph, tensor: Tensor, wanted: DType) -> Quant | None:
+    if wanted is DType.FLOAT32:
+        return None
+    known = tensor.quant or _neighbour_quant(graph, tensor)
+    zero = known.zero_point
+    source = tensor.dtype if tensor.quant else DType.INT8
+    if source is not wanted:
+        zero += _OFFSET if wanted is DType.UINT8 else -_OFFSET
+    return Quant((known.scale,), (zero,))
+
+
+def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
+    """The quantization on the other side of the border's Quantize or Dequantize."""
+    for op in graph.ops:
+        if tensor.name in (*op.inputs, *op.outputs) and op.kind in ("Quantize", "Dequantize"):
+            other = graph.tensor(op.outputs[0] if tensor.name in op.inputs else op.inputs[0])
+            if other.quant is not None and other.dtype is DType.INT8:
+                return other.quant
+    raise ModelError(
+        f"'{tensor.name}' is float and no quantization is known for it",
+        where=f"tensor '{tensor.name}'",
+        hint="leave its data type as it is",
+    )
+
+
+# Generation `open`: a float island that a Reshape keeps from its Quantize becomes integer.
+#
+# DQ -> Mean -> Reshape -> Q computes in float only because the Q does not touch the Mean. Moving
+# the Q in front of the Reshape leaves DQ -> Mean -> Q, which is an integer Mean.
+
+_INTEGER_FORMS = ("Mean", "AveragePool", "Clip")  # ops that can change the scale
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeAcrossReshape:
+    name: str = "quantize-across-reshape"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        if not machine.generation.quantize_across_reshape:
+            return False
+        edits = Edits(graph)
+        islands = [island for op in graph.ops if (island := _island(edits, op))]
+        for island in islands:
+            _make_integer(edits, island)
+        return edits.finish()
+
+
+def _island(edits: Edits, op: Op) -> tuple[Op, Op, Op, Op] | None:
+    """(Dequantize, float op, Reshape, Quantize) in a row, nobody else reading."""
+    if op.kind != "Dequantize":
+        return None
+    middle = edits.only_reader(op.outputs[0])
+    reshape = edits.only_reader(middle.outputs[0]) if middle else None
+    quantize = edits.only_reader(reshape.outputs[0]) if reshape else None
+    if middle is None or reshape is None or quantize is None:
+        return None
+    graph = edits.graph
+    same = graph.first_input(op).quant == graph.output_tensor(quantize).quant
+    integer = middle.kind in _INTEGER_FORMS or (middle.kind == "MaxPool" and same)
+    right = integer and reshape.kind == "Reshape" and quantize.kind == "Quantize"
+    return (op, middle, reshape, quantize) if right else None
+
+
+def _make_integer(edits: Edits, island: tuple[Op, Op, Op, Op]) -> None:
+    graph = edits.graph
+    dequantize, middle, reshape, quantize = island
+    target = graph.output_tensor(quantize)
+    result = graph.output_tensor(middle)
+    graph.tensors[result.name] = replace(result, dtype=target.dtype, quant=target.quant)
+    origin = (*dequantize.origin, *middle.origin, *quantize.origin)
+    edits.replace(middle, middle.replace(inputs=dequantize.inputs, origin=origin))
+    edits.replace(reshape, reshape.replace(outputs=quantize.outputs))
+    edits.remove(dequantize)
+    edits.remove(quantize)

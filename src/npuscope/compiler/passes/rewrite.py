@@ -1,0 +1,221 @@
+"""Ops as others that the units have: chains of small pools, plain convolutions for transposed ones,
+clamps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import cast
+
+import numpy as np
+
+from npuscope.compiler.passes.base import Edits, replace_each
+from npuscope.graph.limits import check_pieces
+from npuscope.graph.model import Activation, Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.images import BlockAttrs, DepthOrder
+from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
+from npuscope.ops.moves import PadAttrs
+from npuscope.ops.reduce import PoolAttrs
+
+# A large maximum at stride 1 becomes a chain of 3x3 ones: the same maximum, in steps.
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposePool:
+    name: str = "decompose-pool"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        limit = machine.pool.max_window
+        return replace_each(
+            graph, lambda op: _steps(graph, op) if _decomposable(op, limit) else None
+        )
+
+
+def _decomposable(op: Op, limit: int) -> bool:
+    """Odd square windows at stride 1, padded to keep the size."""
+    if op.kind != "MaxPool":
+        return False
+    attrs = op.attrs_as(PoolAttrs)
+    size = attrs.window[0]
+    same = attrs.window == (size, size) and attrs.strides == (1, 1)
+    return same and size > limit and size % 2 == 1 and set(attrs.pads) == {size // 2}
+
+
+def _steps(graph: Graph, op: Op) -> list[Op]:
+    attrs = op.attrs_as(PoolAttrs)
+    small = replace(attrs, window=(3, 3), pads=(1, 1, 1, 1))
+    target = graph.output_tensor(op)
+    chain: list[Op] = []
+    source = op.inputs[0]
+    steps = attrs.window[0] // 2
+    check_pieces(steps, op.name)
+    for number in range(steps):
+        last = number == steps - 1
+        name = op.outputs[0] if last else graph.fresh_name(f"{op.outputs[0]}.step{number}")
+        if not last:
+            graph.add(replace(target, name=name, quant=graph.first_input(op).quant))
+        chain.append(Op("MaxPool", f"{op.name}.{number}", (source,), (name,), small, op.origin))
+        source = name
+    return chain
+
+
+# A transposed convolution becomes a plain one on a map with zeros between the pixels.
+#
+# Zero channels behind the features, moved into space (as the vendor's compiler does it), make that
+# map; the kernel is turned by half a turn.
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandTransposedConv:
+    name: str = "expand-transposed-conv"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        return replace_each(
+            graph, lambda op: _expanded(graph, op) if _expandable(graph, op) else None
+        )
+
+
+def _expandable(graph: Graph, op: Op) -> bool:
+    """Square strides, one group, constant integer weights."""
+    if op.kind != "TransposeConv":
+        return False
+    attrs = op.attrs_as(TransposeConvAttrs)
+    weights = graph.tensor(op.inputs[1])
+    square = attrs.strides[0] == attrs.strides[1] and attrs.dilations == (1, 1)
+    integer = weights.is_constant and weights.quant is not None
+    return square and integer and attrs.groups == 1 and graph.first_input(op).shape[0] == 1
+
+
+def _expanded(graph: Graph, op: Op) -> list[Op]:
+    attrs, stride = op.attrs_as(TransposeConvAttrs), op.attrs_as(TransposeConvAttrs).strides[0]
+    source = graph.first_input(op)
+    steps: list[Op] = []
+    if stride > 1:
+        source_name = _spread(graph, op, stride, steps)
+        height, width, _ = graph.tensor(source_name).shape[1:]
+    else:
+        source_name, (height, width) = source.name, source.shape[1:3]
+    weights = graph.tensor(op.inputs[1])
+    turned = np.ascontiguousarray(np.asarray(weights.data)[:, ::-1, ::-1])
+    kernel = graph.add(
+        replace(weights, name=graph.fresh_name(f"{weights.name}.turned"), data=turned)
+    )
+    conv = ConvAttrs(pads=_pads(graph, op, (height, width)), activation=attrs.activation)
+    inputs = (source_name, kernel.name, *op.inputs[2:])
+    steps.append(op.replace(kind="Conv2D", inputs=inputs, attrs=conv))
+    return steps
+
+
+def _spread(graph: Graph, op: Op, stride: int, steps: list[Op]) -> str:
+    """Pixels `stride` apart, zeros between them."""
+    source = graph.first_input(op)
+    n, height, width, channels = source.shape
+    more = channels * (stride * stride - 1)
+    deep = graph.add(
+        replace(
+            source,
+            name=graph.fresh_name(f"{op.name}.deep"),
+            shape=(n, height, width, channels + more),
+        )
+    )
+    wide = graph.add(
+        replace(
+            source,
+            name=graph.fresh_name(f"{op.name}.spread"),
+            shape=(n, height * stride, width * stride, channels),
+        )
+    )
+    pads = ((0, 0), (0, 0), (0, 0), (0, more))
+    steps.append(Op("Pad", deep.name, (source.name,), (deep.name,), PadAttrs(pads), op.origin))
+    block = BlockAttrs(stride, DepthOrder.DCR)
+    steps.append(Op("DepthToSpace", wide.name, (deep.name,), (wide.name,), block, op.origin))
+    return wide.name
+
+
+def _pads(graph: Graph, op: Op, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Padding that gives the output its size: the kernel's reach less what is cut off."""
+    attrs = op.attrs_as(TransposeConvAttrs)
+    kernel, out = graph.tensor(op.inputs[1]).shape[1:3], graph.output_tensor(op).shape[1:3]
+    top, left = kernel[0] - 1 - attrs.pads[0], kernel[1] - 1 - attrs.pads[1]
+    bottom = out[0] - 1 + kernel[0] - size[0] - top
+    right = out[1] - 1 + kernel[1] - size[1] - left
+    return top, left, bottom, right
+
+
+# Minimum and maximum with a constant number are clamps.
+
+
+@dataclass(frozen=True, slots=True)
+class ClampExtremes:
+    name: str = "clamp-extremes"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        return replace_each(graph, lambda op: _clamp(graph, op))
+
+
+def _limit(graph: Graph, op: Op) -> float | None:
+    """The constant operand as a real number, if it is one number."""
+    if op.kind not in ("Min", "Max"):
+        return None
+    constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
+    if len(constants) != 1 or constants[0].elements != 1:
+        return None
+    value = float(np.asarray(constants[0].data).reshape(-1)[0])
+    quant = constants[0].quant
+    return (value - quant.zero_point) * quant.scale if quant else value
+
+
+def _clamp(graph: Graph, op: Op) -> list[Op] | None:
+    limit = _limit(graph, op)
+    if limit is None:
+        return None
+    source = next(name for name in op.inputs if not graph.tensor(name).is_constant)
+    attrs = ClipAttrs(-inf, limit) if op.kind == "Min" else ClipAttrs(limit, inf)
+    return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]
+
+
+# A clamp behind an op of the same scale becomes the op's own activation.
+
+_FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
+_CLAMPS = {
+    (0.0, inf): Activation.RELU,
+    (0.0, 6.0): Activation.RELU6,
+    (-1.0, 1.0): Activation.RELU_N1_TO_1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FuseActivation:
+    name: str = "fuse-activation"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        edits = Edits(graph)
+        pairs = [(op, clip) for op in graph.ops if (clip := _fusable(edits, op))]
+        for op, clip in pairs:
+            _fuse(edits, op, clip)
+        return edits.finish()
+
+
+def _fusable(edits: Edits, op: Op) -> Op | None:
+    """The clamp that is the only reader and keeps the scale (else it would round twice)."""
+    if op.kind not in _FUSING or getattr(op.attrs, "activation", None) is not Activation.NONE:
+        return None
+    clip = edits.only_reader(op.outputs[0])
+    if clip is None or clip.kind != "Clip" or _fused_clamp(clip) is None:
+        return None
+    before, after = edits.graph.output_tensor(op), edits.graph.output_tensor(clip)
+    return clip if (before.quant, before.dtype) == (after.quant, after.dtype) else None
+
+
+def _fused_clamp(clip: Op) -> Activation | None:
+    attrs = cast(ClipAttrs, clip.attrs)
+    return _CLAMPS.get((attrs.low, attrs.high))
+
+
+def _fuse(edits: Edits, op: Op, clip: Op) -> None:
+    attrs = replace(op.attrs, activation=_fused_clamp(clip))  # type: ignore[call-arg]
+    fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
+    edits.replace(op, fused)
+    edits.remove(clip)

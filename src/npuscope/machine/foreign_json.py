@@ -1,0 +1,165 @@
+"""JSON as found in the wild: vendor files that people edited by hand. Every miss names the file and
+the JSON path."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuscope.bounded_file import VENDOR_JSON, Kind, parse_json, read_text
+from npuscope.errors import FileError
+
+# JSON as found in the wild: vendor description files that people edited by hand.
+#
+# Strict parsing first. Where it stops, the three slips that occur in real files are mended (a
+# missing quote before a key, a comma before a closing bracket, a // comment) and noted.
+
+_BARE_KEY = re.compile(r'(\w+)("?)\s*:')
+_COMMENT = re.compile(r"//[^\n]*")
+_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
+
+# A file that needs more is not a slip but another format.
+_MOST_REPAIRS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LenientJson:
+    value: Any
+    notes: tuple[str, ...]
+
+
+def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
+    """The file's value, and a note for every slip that was mended."""
+    text = read_text(path, kind, encoding="utf-8-sig")
+    notes: list[str] = []
+    while True:
+        try:
+            return LenientJson(parse_json(text), tuple(notes))
+        except json.JSONDecodeError as error:
+            mended = _mend(text, error.pos) if len(notes) < _MOST_REPAIRS else None
+            if mended is None:
+                raise _broken(path, error) from None
+            text, what = mended
+            notes.append(f"{path}:{error.lineno}: {what}; read as if mended")
+        except ValueError as error:
+            raise FileError(f"is not valid JSON: {error}", where=str(path)) from None
+
+
+def _mend(text: str, pos: int) -> tuple[str, str] | None:
+    """The text without the slip at `pos` and a word on it, or None."""
+    comment = _COMMENT.match(text, pos)
+    if comment:
+        return text[:pos] + text[comment.end() :], "a comment is not JSON"
+    comma = _comma_near(text, pos)
+    if comma is not None:
+        return text[:comma] + text[comma + 1 :], "a comma before a closing bracket"
+    key = _BARE_KEY.match(text, pos)
+    if key:
+        quoted = f'"{key[1]}"' + key[0][len(key[1]) + len(key[2]) :]
+        return text[:pos] + quoted + text[key.end() :], f"the key '{key[1]}' lacks a quote"
+    return None
+
+
+def _comma_near(text: str, pos: int) -> int | None:
+    """The useless comma: parsers stop at it or at the bracket behind it."""
+    if _TRAILING_COMMA.match(text, pos):
+        return pos
+    before = len(text[:pos].rstrip()) - 1
+    return before if _TRAILING_COMMA.match(text, max(before, 0)) and text[before] == "," else None
+
+
+def _broken(path: str | Path, error: json.JSONDecodeError) -> FileError:
+    return FileError(
+        f"is not valid JSON: {error.msg} at offset {error.pos}",
+        where=f"{path}:{error.lineno}:{error.colno}",
+        hint="write the file again with a JSON editor, or use the tool's own copy",
+    )
+
+
+# Looking things up in foreign JSON: every miss names the file and the JSON path.
+
+_MOST_BITS = 70  # the compiler writes 64-bit sizes
+_MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value in a foreign file with the way to it."""
+
+    value: Any
+    file: str
+    path: str = "$"
+
+    def get(self, *names: str) -> Node:
+        """The first of the spellings `names` that is there."""
+        node = self.find(*names)
+        if node is None:
+            raise self.error(f"'{names[0]}' is missing")
+        return node
+
+    def find(self, *names: str) -> Node | None:
+        table = self._checked(dict, "an object")
+        for name in names:
+            if name in table:
+                return Node(table[name], self.file, f"{self.path}.{name}")
+        return None
+
+    def items(self) -> tuple[Node, ...]:
+        rows = self._checked(list, "a list")
+        return tuple(Node(row, self.file, f"{self.path}[{i}]") for i, row in enumerate(rows))
+
+    def text(self) -> str:
+        return str(self._checked(str, "text"))
+
+    def number(self) -> float:
+        """A finite number; some files write it as text."""
+        try:
+            value = float(self.value)
+        except (TypeError, ValueError, OverflowError):
+            raise self.error(f"expected a number, found {self._shown()}") from None
+        if not math.isfinite(value):
+            raise self.error(f"{value} is not a finite number")
+        return value
+
+    def whole(self) -> int:
+        """A whole number, decimal or 0x text."""
+        value = self.value
+        try:
+            whole = int(value, 0) if isinstance(value, str) else int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise self.error(f"expected a whole number, found {self._shown()}") from None
+        if whole.bit_length() > _MOST_BITS:
+            raise self.error("the number is too long")
+        if whole != value and not isinstance(value, str):
+            raise self.error(f"expected a whole number, found {self._shown()}")
+        return whole
+
+    def sized(self) -> int:
+        """{value, magnitude} in bytes."""
+        magnitude = self.find("magnitude")
+        name = magnitude.text() if magnitude else "BYTES"
+        if name not in _MAGNITUDES:
+            known = ", ".join(_MAGNITUDES)
+            raise self.error(f"unknown magnitude '{name}'; known: {known}")
+        return self.get("value").whole() * _MAGNITUDES[name]
+
+    def flag(self) -> bool:
+        """true, "true" or an enumerator that ends in _ON."""
+        text = str(self.value).lower()
+        return text == "true" or text.endswith("_on")
+
+    def error(self, message: str) -> FileError:
+        return FileError(f"{self.path}: {message}", where=self.file)
+
+    def _checked(self, kind: type, name: str) -> Any:
+        if not isinstance(self.value, kind):
+            raise self.error(f"expected {name}, found {self._shown()}")
+        return self.value
+
+    def _shown(self) -> str:
+        text = repr(self.value)
+        return text if len(text) <= 40 else text[:37] + "..."

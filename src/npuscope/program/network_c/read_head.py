@@ -1,0 +1,270 @@
+"""What stands before the epochs of network.c: the comments in front, relative pools, tables of
+buffers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from math import prod
+
+from npuscope.errors import FileError
+from npuscope.graph.model import Quant
+from npuscope.program.model import Buffer, Pool
+from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS
+from npuscope.program.network_c.parse_source import Declaration, Function
+from npuscope.program.network_c.parse_values import Struct, Sum, Value
+from npuscope.text import safe_terminal
+
+# The comments in front of network.c: who made it, with which options, on which pools.
+
+_OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
+_FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
+_POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
+_NUMBERS = {
+    "size": re.compile(r"\bsize=(\d+)"),
+    "width": re.compile(r"\bbyte width=(\d+)"),
+    "ratio": re.compile(r"\bfreq ratio=([\d.]+)"),
+    "score": re.compile(r"\bscore=(-?\d+)"),
+}
+# Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
+_NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the file says of itself."""
+
+    tool: str
+    options: tuple[tuple[str, str], ...]
+    pools: tuple[Pool, ...]
+
+    @property
+    def generation(self) -> str:
+        """Ours is stated; atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        stated = dict(self.options).get("--generation")
+        if stated:
+            return stated
+        return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
+
+
+_POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
+
+
+def pools_of(text: str) -> tuple[Pool, ...]:
+    """The pools that comments of the source state."""
+    found = (_pool(comment) for comment in _POOL_COMMENT.findall(text))
+    return tuple(pool for pool in found if pool is not None)
+
+
+def read_header(comments: list[str]) -> Header:
+    tool = next((found[1] for text in comments if (found := _FIELD.search(text))), "")
+    head = next((text for text in comments if "Command Line options" in text), "")
+    options = tuple((name, value) for name, value in _OPTION.findall(head))
+    pools = [pool for text in comments if (pool := _pool(text)) is not None]
+    return Header(tool, options, _with_subpools(pools))
+
+
+def _pool(text: str) -> Pool | None:
+    found = _POOL.match(text)
+    if found is None:
+        return None
+    _, file_name, name, offset = found.groups()
+    numbers = {key: _number(pattern, text, name) for key, pattern in _NUMBERS.items()}
+    return Pool(
+        name,
+        _address(offset, name),
+        int(numbers["size"]),
+        max(1, int(numbers["width"])),
+        numbers["ratio"] or 1.0,
+        writable="READ_ONLY" not in text,
+        cacheable="cacheable=ON" in text,
+        score=int(numbers["score"]),
+        subpools=("?",) if " vpool " in text else (),
+        file_name=file_name,
+        relative="absolute_mode" not in text,
+    )
+
+
+def _address(offset: str, pool: str) -> int:
+    """In hexadecimal; a relative pool may have words there."""
+    if not offset.lower().startswith("0x"):
+        return 0
+    if not _ADDRESS.fullmatch(offset):
+        raise _no_number(offset, pool)
+    return int(offset, 16)
+
+
+def _number(pattern: re.Pattern[str], text: str, pool: str) -> float:
+    found = pattern.search(text)
+    if found is None:
+        return 0.0
+    if not _PLAIN.fullmatch(found[1]):
+        raise _no_number(found[1], pool)
+    return float(found[1])
+
+
+def _no_number(text: str, pool: str) -> FileError:
+    return FileError(
+        f"the comment of pool '{safe_terminal(pool)}' has '{safe_terminal(text)}' for a number",
+        hint="expected at most 16 digits",
+    )
+
+
+def _with_subpools(pools: list[Pool]) -> tuple[Pool, ...]:
+    """A virtual pool is made of the real ones in its range."""
+    return tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
+
+
+def _inside(pool: Pool, pools: list[Pool]) -> tuple[str, ...]:
+    if not pool.subpools:
+        return ()
+    end = pool.address + pool.size_bytes
+    real = (p for p in pools if not p.subpools and p.size_bytes)
+    return tuple(
+        p.name for p in sorted(real, key=lambda p: p.address) if pool.address <= p.address < end
+    )
+
+
+# Relative pools of network.c: their symbols, read as the addresses that the pools propose.
+
+_DECLARED = re.compile(r"^extern unsigned char (\w+)\[\];", re.M)
+
+
+def relative_symbols(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
+    """Symbol -> pool: the declarations stand in the order of the relative pools."""
+    names = _DECLARED.findall(text)
+    relative = [pool for pool in pools if pool.relative]
+    if len(names) != len(relative):
+        raise FileError(f"{len(relative)} pools are relative, {len(names)} symbols stand for them")
+    return dict(zip(names, relative, strict=True))
+
+
+def with_addresses(text: str, symbols: dict[str, Pool]) -> str:
+    """The source with numbers instead of the symbols."""
+    if not symbols:
+        return text
+    words = re.compile(r"\b(" + "|".join(map(re.escape, symbols)) + r")\b")
+    return words.sub(lambda found: f"{symbols[found.group()].address:#x}UL", text)
+
+
+# Buffer tables of network.c as Buffers.
+
+TABLE_TYPE = "LL_Buffer_InfoTypeDef"
+# A life that lasts until something is known about its end.
+FOR_EVER = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Physical addresses to pools. A base that is set at run time becomes a pool of its own."""
+
+    pools: tuple[Pool, ...]
+
+    def locate(self, address: int, size_bytes: int = 1) -> Pool:
+        """The pool that holds some bytes: a real one, else a virtual one over several."""
+        end = address + max(1, size_bytes)
+        for pool in sorted(self.pools, key=lambda pool: pool.virtual):
+            if pool.address <= address and end <= pool.address + pool.size_bytes:
+                return pool
+        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool of the file")
+
+
+def address_of(value: Value) -> int:
+    """The number in an address field; `{(unsigned char *)(0x...)}` is a list of one."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, Sum):
+        raise FileError(
+            f"the base '{value.symbols[0]}' is set at run time",
+            hint="generate the network with absolute pools and inputs and outputs of its own",
+        )
+    if isinstance(value, int):
+        return value
+    if value == "NULL":
+        return 0
+    raise FileError(f"expected an address, found {str(value)[:60]}")
+
+
+def tables_of(function: Function) -> list[tuple[str, list[Struct]]]:
+    """(name, rows) of every buffer table that a function declares."""
+    return [
+        (statement.name, _rows(statement.value))
+        for statement in function.statements
+        if isinstance(statement, Declaration)
+        and statement.type.endswith(TABLE_TYPE)
+        and isinstance(statement.value, list)
+    ]
+
+
+def _rows(values: list[Value]) -> list[Struct]:
+    """A row without a name ends a table."""
+    rows = [row for row in values if isinstance(row, Struct)]
+    return [row for row in rows if row.fields.get("name", "NULL") != "NULL"]
+
+
+def read_buffer(row: Struct, function: Function, pools: Pools) -> Buffer:
+    """One row; its shape, scale and offset arrays are declared before it."""
+    arrays = function.declared()
+    start = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_start")
+    end = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_end")
+    pool = pools.locate(start, end - start)
+    kind, _ = DATA_TYPE_KINDS.get(str(row.fields.get("type", "")), ("signed", 8))
+    shape = _shape(row, arrays)
+    quant = _quant(row, arrays, shape)
+    # Tables call some signed outputs unsigned; a negative zero point settles it.
+    negative = quant is not None and min(quant.zero_points) < 0
+    return Buffer(
+        str(row.fields["name"]),
+        max(0, end - start),
+        shape,
+        _int(row, "nbits") or 8,
+        _batch(row, arrays, shape),
+        pool=pool.name,
+        offset=start - pool.address,
+        first=_int(row, "epoch"),
+        last=FOR_EVER,
+        is_param=bool(_int(row, "is_param")),
+        is_float=kind == "float",
+        signed=negative or (kind != "unsigned" and not _int(row, "Qunsigned")),
+        quant=quant,
+    )
+
+
+def _int(row: Struct, name: str) -> int:
+    value = row.fields.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _numbers(row: Struct, name: str, arrays: dict[str, Declaration]) -> list[float]:
+    named = row.fields.get(name)
+    found = arrays.get(named) if isinstance(named, str) else None
+    value = found.value if found else named
+    return [n for n in value if isinstance(n, int | float)] if isinstance(value, list) else []
+
+
+def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
+    """Stored as (N, H, W, C) already, at any rank."""
+    shape = tuple(int(n) for n in _numbers(row, "shape", arrays))
+    return shape or (_int(row, "offset_end") - _int(row, "offset_start"),)
+
+
+def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
+    """Channels stored together: all, one, or blocks."""
+    position = str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
+    if position == "First":
+        return 1
+    stored = _numbers(row, "mem_shape", arrays)
+    if position == "Mixed" and stored:
+        return int(stored[-1])
+    return shape[-1]
+
+
+def _quant(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> Quant | None:
+    scales = _numbers(row, "scale", arrays)
+    zeros = _numbers(row, "offset", arrays)
+    if not scales or len(scales) != len(zeros) or prod(shape) == 0:
+        return None
+    axis = 0 if len(scales) > 1 else None
+    return Quant(tuple(map(float, scales)), tuple(int(zero) for zero in zeros), axis)
