@@ -14,7 +14,7 @@ from typing import Any
 
 from npuscope import fix
 from npuscope.errors import NpuscopeError
-from npuscope.report.text_fix import effect_words
+from npuscope.report.fix import effect_words
 
 
 def main() -> None:

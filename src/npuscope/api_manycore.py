@@ -84,7 +84,7 @@ def opstats(
 
 def _write_page(path: str | Path, outcome: Outcome) -> None:
     from npuscope.report.html.opstats import opstats_page
-    from npuscope.report.opstats_text import opstats_text
+    from npuscope.report.opstats import opstats_text
 
     answer = opstats_text(outcome.tables, outcome.written, outcome.notes).partition("\n")[0]
     page = opstats_page(outcome.tables, answer, outcome.notes)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from npuscope.building import Options, Source
     from npuscope.graph.model import Graph
     from npuscope.profile.model import Profile
-    from npuscope.report.export_files import Export
+    from npuscope.report.export_drawing import Export
 
 __all__ = ["compare", "export", "gate", "sweep", "sweep_report"]
 
@@ -91,7 +91,7 @@ def gate(
         "gate", source, found.findings, side.profile.machine.generation, sarif=sarif, junit=junit
     )
     if summary:
-        from npuscope.report.markdown_gate import gate_markdown
+        from npuscope.report.gate import gate_markdown
 
         append(Path(summary), gate_markdown(found))
     return found
@@ -202,7 +202,7 @@ def sweep_report(
 def _check_parquet(path: str | Path | None) -> None:
     """What a file needs is looked for before hours of runs, not after them."""
     if path:
-        from npuscope.report.sweep_table import need_pyarrow
+        from npuscope.report.sweep import need_pyarrow
 
         need_pyarrow()
 
@@ -221,11 +221,11 @@ def _write_tables(
 
         write_whole(html, _utf8(sweep_page(summarise(rows), store.name)))
     if csv:
-        from npuscope.report.sweep_table import sweep_csv
+        from npuscope.report.sweep import sweep_csv
 
         write_whole(csv, _utf8(sweep_csv(rows)))
     if parquet:
-        from npuscope.report.sweep_table import sweep_parquet
+        from npuscope.report.sweep import sweep_parquet
 
         write_whole(parquet, sweep_parquet(rows))
 
@@ -250,7 +250,7 @@ def export(
 
     >>> npuscope.export("model.onnx", netron="costs.onnx").files
     """
-    from npuscope.report.export_files import export_files, subject_of
+    from npuscope.report.export_drawing import export_files, subject_of
 
     if not (model_explorer or netron):
         raise UsageError("nothing to write", hint="give --model-explorer FILE or --netron FILE")

@@ -18,7 +18,7 @@ from npuscope.advice.gate_baseline import Baseline, read_baseline
 from npuscope.advice.gate_figures import Limit, figures, parse_limits, parse_share
 from npuscope.errors import FileError, UsageError
 from npuscope.profile.model import UNKNOWN_MEMORY
-from npuscope.report.json_gate import gate_json
+from npuscope.report.gate import gate_json
 
 NAMES = {
     "total_ms",

@@ -15,7 +15,7 @@ from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.images import ResizeAttrs, ResizeMode
 from npuscope.program.model import Epoch, EpochKind, Refused
-from npuscope.report.text_findings import finding_lines
+from npuscope.report.findings import finding_lines
 from npuscope.rules.finding import Finding
 from npuscope.rules.registry import Kind, rules
 

@@ -16,7 +16,7 @@ from models import conv_net, mobilenet_like, save, to_onnx, to_tflite
 from npuscope import api
 from npuscope.cli.main import main
 from npuscope.graph.model import Graph
-from npuscope.report.export_costs import layer_costs
+from npuscope.report.export import layer_costs
 from npuscope.report.export_drawing import drawn_onnx
 
 FIGURES = ("kind", "epoch", "bound")

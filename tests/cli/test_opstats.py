@@ -17,7 +17,7 @@ from npuscope.manycore.buffer import write_buffer
 from npuscope.manycore.container import write_program
 from npuscope.manycore.layout import Layout
 from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.report.opstats_summary import summary_text
+from npuscope.report.opstats import summary_text
 
 STEM = "aic-profiling-program-0-activation-0-inf-{}-{}"
 

@@ -15,9 +15,9 @@ from npuscope.advice.explain import Explanation
 from npuscope.cli.main import main
 from npuscope.machine.load import load_machine
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
+from npuscope.report.estimate import estimate_text
 from npuscope.report.json_report import estimate_json, profile_json
-from npuscope.report.text_estimate import estimate_text
-from npuscope.report.text_profile import profile_text
+from npuscope.report.profile import profile_text
 from npuscope.rules.finding import Confidence, Finding, Severity
 from npuscope.whole_file import MARKER
 from sample_profile import sample_profile

@@ -15,7 +15,7 @@ from npuscope.loadable.checklist import make_checklist
 from npuscope.loadable.checklist_memories import Agent, Span, Traffic, memories
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.serialize import save
-from npuscope.report.checklist_text import answer, checklist_text
+from npuscope.report.loadable import answer, checklist_text
 from program.sample import copy_group
 
 

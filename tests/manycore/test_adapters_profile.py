@@ -17,8 +17,8 @@ from npuscope.manycore.container import write_program
 from npuscope.profile.model import Profile, Provenance
 from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json
+from npuscope.report.profile import profile_text
 from npuscope.report.profile_csv import profile_csv_text
-from npuscope.report.text_profile import profile_text
 
 
 def summary_sheet(folder: Path) -> Sheet:

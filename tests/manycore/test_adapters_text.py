@@ -12,7 +12,7 @@ from npuscope.manycore.adapters.model import Sheet
 from npuscope.manycore.adapters.registry import find_adapter, read_sheet
 from npuscope.manycore.adapters.tables import sheet_tables
 from npuscope.profile.model import Provenance
-from npuscope.report.opstats_summary import summary_text
+from npuscope.report.opstats import summary_text
 
 
 def sheet(folder: Path, text: str = SUMMARY) -> Sheet:

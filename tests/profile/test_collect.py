@@ -19,7 +19,7 @@ from npuscope.profile.passes import CounterPlan, Metric, Pass, counter_plan
 from npuscope.profile.run import profile
 from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json
-from npuscope.report.text_profile import profile_text
+from npuscope.report.profile import profile_text
 from npuscope.sim.counters import Bound
 
 

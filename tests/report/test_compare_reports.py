@@ -10,8 +10,7 @@ import pytest
 from advice.compared import network, side, slower
 from npuscope.advice.compare.model import Cause, CauseKind, Comparison, Side
 from npuscope.advice.compare.run import compare
-from npuscope.report.json_compare import compare_json
-from npuscope.report.text_compare import compare_text, row_lines
+from npuscope.report.compare import compare_json, compare_text, row_lines
 
 SIDE_KEYS = {"source", "model", "machine", "provenance", "total_ms", "time", "counts"}
 

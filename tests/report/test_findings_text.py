@@ -7,9 +7,7 @@ from dataclasses import replace
 from golden_file import check_golden
 from npuscope.advice.advise import catalogue
 from npuscope.advice.explain import Explanation, best_changes
-from npuscope.report.json_findings import explain_json
-from npuscope.report.text_explain import explain_text, lint_text
-from npuscope.report.text_findings import finding_lines
+from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
 from npuscope.rules.finding import Finding, Hit, worst_first
 from npuscope.rules.registry import make_finding
 from npuscope.rules.saved import finding_json

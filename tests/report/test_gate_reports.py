@@ -13,9 +13,14 @@ from npuscope.advice.compare.model import Side
 from npuscope.advice.gate import Check, Gate, gate
 from npuscope.advice.gate_baseline import Baseline
 from npuscope.advice.gate_figures import Limit, figures
-from npuscope.report.json_gate import gate_json
-from npuscope.report.markdown_gate import cell, error_commands, gate_markdown
-from npuscope.report.text_gate import gate_text, limit_text
+from npuscope.report.gate import (
+    cell,
+    error_commands,
+    gate_json,
+    gate_markdown,
+    gate_text,
+    limit_text,
+)
 
 CHECK_KEYS = {"name", "kind", "value", "limit", "passed", "unit", "baseline", "noise"}
 

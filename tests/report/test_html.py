@@ -20,12 +20,10 @@ from npuscope.manycore.buffer import write_buffer
 from npuscope.manycore.container import write_program
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.profile.model import UNKNOWN_FIT, UNKNOWN_MEMORY
-from npuscope.report.html.data import profile_data, profile_page
-from npuscope.report.html.flow import epoch_edges
-from npuscope.report.html.memory_map import memory_map, pool_kind
+from npuscope.report.html.data import epoch_edges, profile_data, profile_page
+from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
 from npuscope.report.html.opstats import opstats_page
 from npuscope.report.html.page import as_json
-from npuscope.report.html.roofline import roofs
 from report.html_samples import ATTACKS, deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from npuscope.report.checked import Checked
-from npuscope.report.junit import junit_xml
+from npuscope.report.findings_files import Checked, junit_xml
 from npuscope.rules.finding import Finding, Hit, Severity
 from npuscope.rules.registry import make_finding, rule
 from report.hostile import hostile_findings

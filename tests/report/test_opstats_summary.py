@@ -20,7 +20,7 @@ from npuscope.manycore.opstats.model import (
     Totals,
 )
 from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.report.opstats_summary import summary_text
+from npuscope.report.opstats import summary_text
 
 # Figures of a published run (BERT on 2 cores, batch 8), to check widths and formulas.
 ORIGIN = 9803252406782

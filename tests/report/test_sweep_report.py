@@ -13,10 +13,17 @@ from advice.sweep.samples import failed, row
 from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.summary import summarise
 from npuscope.errors import UsageError
-from npuscope.report import sweep_table
+from npuscope.report import sweep as sweep_table
 from npuscope.report.html.sweep import sweep_page
-from npuscope.report.sweep_table import flat, report_json, sweep_csv, sweep_json, sweep_parquet
-from npuscope.report.sweep_text import report_text, sweep_text
+from npuscope.report.sweep import (
+    flat,
+    report_json,
+    report_text,
+    sweep_csv,
+    sweep_json,
+    sweep_parquet,
+    sweep_text,
+)
 
 ROWS = [
     row("1", "nets/a.tflite", total_ms=2.0),

@@ -6,8 +6,8 @@ import pytest
 
 from golden_file import check_golden
 from npuscope.profile.model import Fit, Provenance
-from npuscope.report.text_estimate import estimate_text
-from npuscope.report.text_profile import profile_text
+from npuscope.report.estimate import estimate_text
+from npuscope.report.profile import profile_text
 from sample_profile import sample_profile
 
 

@@ -13,9 +13,14 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.marks import Effect
 from npuscope.machine.set_keys import Change
 from npuscope.program.model import Program
+from npuscope.report.estimate import (
+    estimate_text,
+    sensitivity_json,
+    sensitivity_lines,
+    what_if_json,
+    what_if_line,
+)
 from npuscope.report.machine_keys import keys_text, known_keys
-from npuscope.report.text_estimate import estimate_text
-from npuscope.report.what_if import sensitivity_json, sensitivity_lines, what_if_json, what_if_line
 from sample_profile import sample_profile
 
 CLOCK = Change("clocks.npu_mhz", 1000.0, 800.0, Effect.TIMING)

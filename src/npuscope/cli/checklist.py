@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     from npuscope import api
-    from npuscope.report.checklist_text import checklist_text
+    from npuscope.report.loadable import checklist_text
 
     found = api.checklist(args.source)
     deliver(args, checklist_text(found), _as_json(found))

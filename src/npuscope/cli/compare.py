@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     for source in (args.first, second):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
-    from npuscope.report.json_compare import compare_json
-    from npuscope.report.text_compare import compare_text
+    from npuscope.report.compare import compare_json, compare_text
 
     noise = 0.0 if args.noise is None else args.noise
     a, b = (side_options(args, side) for side in ("a", "b"))

@@ -15,9 +15,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from npuscope import api
     from npuscope.report.demo_files import NAMES
+    from npuscope.report.estimate import estimate_text
+    from npuscope.report.findings import explain_text
     from npuscope.report.json_report import profile_json
-    from npuscope.report.text_estimate import estimate_text
-    from npuscope.report.text_explain import explain_text
 
     with working(args, "compiling and running the built-in network"):
         found, kept = api.demonstrated(args.output, api_options(args))

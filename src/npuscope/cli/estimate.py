@@ -21,10 +21,9 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     refuse_overwrite(args, args.model)
     from npuscope import api
+    from npuscope.report.estimate import estimate_text, sensitivity_json, what_if_json
     from npuscope.report.json_report import estimate_json
     from npuscope.report.result_files import write_explained
-    from npuscope.report.text_estimate import estimate_text
-    from npuscope.report.what_if import sensitivity_json, what_if_json
 
     options: Options = {**api_options(args), "compiled_from": args.model}
     with working(args, "estimating"):

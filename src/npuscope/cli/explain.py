@@ -18,8 +18,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     refuse_overwrite(args, args.model)
     from npuscope import api
-    from npuscope.report.json_findings import explain_json
-    from npuscope.report.text_explain import explain_text
+    from npuscope.report.findings import explain_json, explain_text
 
     with working(args, "explaining"):
         result = api.explain(

@@ -10,7 +10,7 @@ from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.report.export_files import Export
+    from npuscope.report.export_drawing import Export
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     from npuscope import api
-    from npuscope.report.json_fix import fix_json
-    from npuscope.report.text_fix import fix_text
+    from npuscope.report.fix import fix_json, fix_text
 
     with working(args, "fixing"):
         fixed = api.fix(

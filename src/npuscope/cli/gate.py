@@ -31,8 +31,7 @@ def run(args: argparse.Namespace) -> int:
             "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
     from npuscope import api
-    from npuscope.report.json_gate import gate_json
-    from npuscope.report.text_gate import gate_text
+    from npuscope.report.gate import gate_json, gate_text
 
     with working(args, "checking"):
         found = api.gate(
@@ -68,7 +67,7 @@ def _table(texts: list[str], where: str) -> dict[str, float | str]:
 
 def _write_summaries(args: argparse.Namespace, found: Gate) -> None:
     from npuscope.api_runs import append
-    from npuscope.report.markdown_gate import gate_markdown
+    from npuscope.report.gate import gate_markdown
 
     of_job = os.environ.get(_GITHUB_SUMMARY) if args.github else None
     for path in dict.fromkeys(path for path in (args.summary, of_job) if path):
@@ -76,7 +75,7 @@ def _write_summaries(args: argparse.Namespace, found: Gate) -> None:
 
 
 def _annotate(found: Gate) -> None:
-    from npuscope.report.markdown_gate import error_commands
+    from npuscope.report.gate import error_commands
 
     for line in error_commands(found):
         print(line)

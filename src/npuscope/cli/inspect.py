@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _deliver_image(args: argparse.Namespace, found: Inspection) -> None:
     """An image by itself, or the answer to the question that the options ask about it."""
-    from npuscope.report.loadable_text import comparison_text, fitting_text, image_text
+    from npuscope.report.loadable import comparison_text, fitting_text, image_text
 
     assert found.image is not None
     texts: list[str] = []

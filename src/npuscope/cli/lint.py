@@ -19,8 +19,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     from npuscope import api
     from npuscope.machine.load import DEFAULT_GENERATION
-    from npuscope.report.json_findings import lint_json
-    from npuscope.report.text_explain import lint_text
+    from npuscope.report.findings import lint_json, lint_text
 
     with working(args, "looking"):
         findings = api.lint(args.source, sarif=args.sarif, junit=args.junit, **looked_at(args))

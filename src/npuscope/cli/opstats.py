@@ -20,8 +20,8 @@ def run(args: argparse.Namespace) -> int:
             hint="ask for --summary, --trace, --perfetto, --html or --json; any of them together",
         )
     from npuscope import api
+    from npuscope.report.opstats import opstats_text
     from npuscope.report.opstats_json import opstats_json
-    from npuscope.report.opstats_text import opstats_text
 
     refuse_overwrite(args, args.qpc)
     refuse_overwrite(args, args.input_dir)

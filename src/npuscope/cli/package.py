@@ -54,7 +54,7 @@ def _source(args: argparse.Namespace) -> Path:
 
 def _parsed(source: Path, options: PackageOptions) -> tuple[list[str], dict[str, Any]]:
     from npuscope.loadable.build import parse
-    from npuscope.report.loadable_text import boxed
+    from npuscope.report.loadable import boxed
 
     network, plan = parse(source, options)
     answer = (
@@ -103,7 +103,7 @@ def _packaged(
 def _lines(
     made: Package, paths: tuple[Path, ...], notes: tuple[str, ...], verbosity: int
 ) -> list[str]:
-    from npuscope.report.loadable_text import image_text, pool_table, size_lines
+    from npuscope.report.loadable import image_text, pool_table, size_lines
 
     image = made.image
     how = "runs where it lies or copied" if not made.obstacle else "runs copied to RAM only"

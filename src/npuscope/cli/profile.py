@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_device(args, source, epochs)
     from npuscope import api
     from npuscope.report.json_report import profile_json
+    from npuscope.report.profile import profile_text
     from npuscope.report.result_files import write_explained
-    from npuscope.report.text_profile import profile_text
 
     batch = args.batch or 1
     with working(args, "running"):
@@ -72,8 +72,8 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
     from npuscope import api
     from npuscope.report.counter_log import counter_log_text
     from npuscope.report.json_report import profile_json
+    from npuscope.report.profile import profile_text
     from npuscope.report.result_files import write_measured
-    from npuscope.report.text_profile import profile_text
     from npuscope.report.vendor_figures import measured_vendor_report
     from npuscope.report.vendor_text import vendor_report_text
 
@@ -104,8 +104,8 @@ def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | N
     """Nothing runs: the report of a run that was kept."""
     from npuscope.profile.saved import read_profile
     from npuscope.report.json_report import profile_json
+    from npuscope.report.profile import profile_text
     from npuscope.report.result_files import write_page
-    from npuscope.report.text_profile import profile_text
 
     profile = read_profile(source)
     _write_files(args, profile, None)

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from npuscope import api
-    from npuscope.report.json_findings import rules_json
+    from npuscope.report.findings import rules_json
 
     chosen = list(api.rules(args.rule))
     text = _table(chosen) if args.rule is None else _page(chosen[0])

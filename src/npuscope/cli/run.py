@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _emulated(args: argparse.Namespace, source: Path, modes: set[str]) -> int:
     from npuscope import api
-    from npuscope.report.run_text import run_json, run_lines
+    from npuscope.report.loadable import run_json, run_lines
 
     with logged(args) as log, working(args, "running"):
         found = api.run(

@@ -11,8 +11,7 @@ from npuscope.cli.output import deliver, refuse_overwrite, working
 def run(args: argparse.Namespace, store: str) -> int:
     refuse_overwrite(args, store)
     from npuscope import api
-    from npuscope.report.sweep_table import report_json
-    from npuscope.report.sweep_text import report_text
+    from npuscope.report.sweep import report_json, report_text
 
     with working(args, "reading the store"):
         summary = api.sweep_report(store, html=args.html, csv=args.csv, parquet=args.parquet)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.cli.output import deliver, refuse_overwrite
 from npuscope.errors import UsageError
-from npuscope.report.numbers import shorten
+from npuscope.report.figures import shorten
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _LINE_EVERY_S = 5.0
 def run(args: argparse.Namespace, spec: str) -> int:
     from npuscope import api
     from npuscope.advice.sweep.drive import default_store
-    from npuscope.report.sweep_table import sweep_json
-    from npuscope.report.sweep_text import sweep_text
+    from npuscope.report.sweep import sweep_json, sweep_text
 
     store = Path(args.output) if args.output else default_store(Path(spec))
     for source in (spec, str(store)):

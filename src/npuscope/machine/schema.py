@@ -1,4 +1,4 @@
-"""Values of plain tables checked and made into records, and what the types of a machine do not say."""
+"""Values of plain tables made into records, and what the types of a machine do not say."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from npuscope.advice.explain import Explanation
 from npuscope.program import serialize
 from npuscope.program.model import Program
+from npuscope.report.findings import explain_text
 from npuscope.report.html.data import profile_page
 from npuscope.report.json_report import profile_json
+from npuscope.report.profile import profile_text
 from npuscope.report.profile_trace import trace_of_profile
-from npuscope.report.text_explain import explain_text
-from npuscope.report.text_profile import profile_text
 from npuscope.report.trace.perfetto import write_perfetto
 from npuscope.whole_file import fresh, write_whole
 

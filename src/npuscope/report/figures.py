@@ -1,4 +1,4 @@
-"""What follows from counters: cycles of the other clock, milliseconds, totals over epochs."""
+"""What follows from counters, and how numbers read: clocks, milliseconds, totals, units."""
 
 from __future__ import annotations
 
@@ -8,6 +8,70 @@ from dataclasses import dataclass
 from npuscope.profile.model import EpochProfile, Profile, Provenance, RunClocks
 from npuscope.program.model import Claims, EpochKind
 from npuscope.sim.counters import Bound
+
+# How numbers read in text reports. One place, so that every table agrees.
+
+DASH = "-"
+
+
+def ms(value: float) -> str:
+    """Milliseconds with about three figures that matter, down to a microsecond."""
+    if value >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 10 else f"{value:.3f}"
+
+
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f}%" if whole else DASH
+
+
+def count(value: float) -> str:
+    """A count with thousands separators."""
+    return f"{round(value):,}"
+
+
+def size(value: float) -> str:
+    """Bytes in binary units, as memories are sold."""
+    if value < 1024:
+        return f"{round(value)} B"
+    if value < 1024 * 1024:
+        return f"{value / 1024:.1f} KiB"
+    return f"{value / (1024 * 1024):.2f} MiB"
+
+
+def rate(bytes_moved: float, milliseconds: float) -> str:
+    """Decimal units, as buses are specified; a dash where no time passed."""
+    if milliseconds <= 0:
+        return DASH
+    per_second = bytes_moved * 1000 / milliseconds
+    if per_second >= 1e9:
+        return f"{per_second / 1e9:.2f} GB/s"
+    return f"{per_second / 1e6:.2f} MB/s"
+
+
+def per(amount: float, cycles: float) -> str:
+    """Operations a cycle."""
+    return f"{amount / cycles:.1f}" if cycles > 0 else DASH
+
+
+def millions(value: float) -> str:
+    if value >= 1e9:
+        return f"{value / 1e9:.2f} G"
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    return f"{value / 1e3:.1f} k" if value >= 1e3 else str(round(value))
+
+
+def bar(part: float, whole: float, width: int = 30) -> str:
+    """A bar in plain ASCII: reports travel through mails, logs and Windows consoles."""
+    return "#" * round(width * part / whole) if whole > 0 else ""
+
+
+def shorten(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+# What follows from counters: cycles of the other clock, milliseconds, totals over epochs.
 
 # Unit types under the names of the vendor's profiler, so that logs compare line by line.
 _UNIT_NAMES = {

@@ -8,8 +8,8 @@ from typing import Any
 from npuscope.machine.keys import Key, key_notes, machine_keys
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import Effect
-from npuscope.report.numbers import shorten
-from npuscope.report.what_if import shown
+from npuscope.report.estimate import shown
+from npuscope.report.figures import shorten
 
 _UNITS = {
     "_mhz": "MHz",

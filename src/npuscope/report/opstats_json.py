@@ -1,13 +1,22 @@
-"""Tables of stats buffers as one JSON object."""
+"""Tables of stats buffers as one JSON object, and the files that opstats leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from npuscope.manycore.adapters.model import Sheet
 from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.report.trace.chrome import write_chrome
+from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.text import file_name
+from npuscope.trace_model import TraceModel
+from npuscope.whole_file import as_file_error, fresh
+
+# Tables of stats buffers as one JSON object.
 
 SCHEMA = "npuscope/opstats/1"
 
@@ -163,3 +172,37 @@ def _sum(details: str, rows: list[OpRow]) -> dict[str, Any]:
         "ucycles_per_kb": ticks * 1024 / sum(sizes) if sum(sizes) else None,
         "pcycles_per_kb": sum(cycles) * 1024 / sum(sizes) if cycles and sum(sizes) else None,
     }
+
+
+# Files that opstats leaves: whole under their name, or not there.
+
+TRACE_WRITERS: dict[str, Callable[[TraceModel, BinaryIO], None]] = {
+    "trace.json": write_chrome,
+    "perfetto-trace": write_perfetto,
+}
+SUMMARY = "summary.txt"
+
+
+def output_path(folder: Path, stem: str, ending: str) -> Path:
+    """`<buffer name>.qaic-opstats.<ending>`."""
+    return folder / f"{file_name(stem)}.qaic-opstats.{ending}"
+
+
+def write_text(path: Path, text: str) -> Path:
+    with _in_its_folder(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+    return path
+
+
+def write_trace(path: Path, ending: str, model: TraceModel) -> Path:
+    with _in_its_folder(path) as file:
+        TRACE_WRITERS[ending](model, file)
+    return path
+
+
+@contextlib.contextmanager
+def _in_its_folder(path: Path) -> Iterator[BinaryIO]:
+    with as_file_error(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with fresh(path) as file:
+        yield file

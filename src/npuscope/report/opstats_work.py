@@ -29,8 +29,8 @@ from npuscope.manycore.opstats.inputs import (
 from npuscope.manycore.opstats.model import Opstats
 from npuscope.manycore.opstats.tables import opstats_of
 from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
-from npuscope.report.opstats_files import SUMMARY, output_path, write_text, write_trace
-from npuscope.report.opstats_summary import summary_text
+from npuscope.report.opstats import summary_text
+from npuscope.report.opstats_json import SUMMARY, output_path, write_text, write_trace
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel

@@ -31,9 +31,7 @@ def write_findings(
     """For code hosts and build servers."""
     if sarif is None and junit is None:
         return
-    from npuscope.report.checked import Checked
-    from npuscope.report.junit import junit_xml
-    from npuscope.report.sarif import sarif_json
+    from npuscope.report.findings_files import Checked, junit_xml, sarif_json
 
     name = source.name if isinstance(source, Graph) else str(source)
     checked = Checked(verb, name, generation, findings or ())
@@ -64,7 +62,7 @@ def write_profile(
         write_whole(save, profile_to_json(profile))
     if not (trace or chrome):
         return
-    from npuscope.report.opstats_files import write_trace
+    from npuscope.report.opstats_json import write_trace
     from npuscope.report.profile_trace import trace_of_profile
 
     model = trace_of_profile(profile, program)

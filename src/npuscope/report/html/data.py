@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,17 +15,73 @@ from npuscope.profile.model import (
     RunClocks,
     TensorInfo,
 )
-from npuscope.program.model import EpochKind
-from npuscope.report.figures import clocks_of, is_bare, is_predicted, label, phases, source_of
+from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.units import Streng
+from npuscope.report.figures import (
+    clocks_of,
+    count,
+    is_bare,
+    is_predicted,
+    label,
+    millions,
+    ms,
+    percent,
+    phases,
+    size,
+    source_of,
+)
 from npuscope.report.header import answer, how_sure, verdict
-from npuscope.report.html.flow import epoch_edges
-from npuscope.report.html.memory_map import memory_map
+from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.report.html.roofline import roofs
-from npuscope.report.numbers import count, millions, ms, percent, size
 from npuscope.rules.finding import Finding
 from npuscope.rules.saved import gain
 from npuscope.version import __version__
+
+# Which epoch uses what another one made.
+
+
+def epoch_edges(profile: Profile, program: Program) -> list[tuple[int, int]]:
+    """(producer, consumer) as places in the profile; a block that covers many counts as one.
+
+    Several epochs may fill one buffer, each a part: all of them are producers.
+    """
+    place = _places(profile)
+    owners = {buffer.name: buffer.view_of or buffer.name for buffer in program.buffers}
+    writers: dict[str, dict[int, None]] = {}
+    found: dict[tuple[int, int], None] = {}
+    for epoch in program.executed:
+        here = place.get(epoch.number)
+        if here is None:
+            continue
+        for name in _reads(epoch):
+            sources = writers.get(owners.get(name, name), {})
+            found |= {(source, here): None for source in sources if source != here}
+        for name in _writes(epoch):
+            writers.setdefault(owners.get(name, name), {})[here] = None
+    return list(found)
+
+
+def _places(profile: Profile) -> dict[int, int]:
+    return {
+        number: index
+        for index, epoch in enumerate(profile.epochs)
+        for number in range(epoch.first, epoch.last + 1)
+    }
+
+
+def _reads(epoch: Epoch) -> Iterator[str]:
+    yield from epoch.call.inputs if epoch.call else ()
+    yield from (unit.addr_base.buffer for unit in _engines(epoch) if not unit.dir)
+
+
+def _writes(epoch: Epoch) -> Iterator[str]:
+    yield from epoch.call.outputs if epoch.call else ()
+    yield from (unit.addr_base.buffer for unit in _engines(epoch) if unit.dir)
+
+
+def _engines(epoch: Epoch) -> Iterator[Streng]:
+    return (unit for unit in epoch.units if isinstance(unit, Streng))
+
 
 _MOST_NAMES = 12  # of the ops in one epoch
 _MOST_FINDINGS = 1000
@@ -183,7 +239,7 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
         "core_cycles": round(counted.core_cycles),
         "units": {name: number for name, number in epoch.units.items() if number},
         "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counted.traffic],
-        "engines": _engines(epoch, pools),
+        "engines": _engine_rows(epoch, pools),
         "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counted.busif],
         "predicted_ms": epoch.predicted_ms,
     }
@@ -191,7 +247,7 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
     return found | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
 
 
-def _engines(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
+def _engine_rows(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
     """[engine, writes, bus interface, share of the core time it was active, pool, bytes]."""
     core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
     rows = []

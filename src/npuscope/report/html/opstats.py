@@ -8,8 +8,8 @@ from typing import Any
 
 from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
 from npuscope.manycore.records import UTIMER_HZ
+from npuscope.report.figures import count, ms, size
 from npuscope.report.html.page import page
-from npuscope.report.numbers import count, ms, size
 from npuscope.version import __version__
 
 _US = 1e6 / UTIMER_HZ

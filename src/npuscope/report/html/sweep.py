@@ -7,9 +7,9 @@ from typing import Any
 
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import Summary, short_names
+from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.page import page
-from npuscope.report.numbers import DASH, count, ms, size
-from npuscope.report.sweep_text import answer
+from npuscope.report.sweep import answer
 from npuscope.version import __version__
 
 Row = dict[str, Any]

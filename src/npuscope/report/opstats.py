@@ -1,12 +1,60 @@
-"""The summary of a stats buffer as text, in the order and shape of the vendor's tool."""
+"""Stats buffers as text: the summary in the shape of the vendor's tool, and what the verb prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from npuscope.manycore.opstats.index import event_name
 from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.report.figures import ms, percent, shorten
 from npuscope.text import safe_terminal
+
+# What `opstats` prints: each buffer in a line, what was written, what was missing.
+
+_PSEUDO = ("sync ", "barrier ")
+
+
+def opstats_text(buffers: Sequence[Opstats], written: Sequence[Path], notes: Sequence[str]) -> str:
+    """The first line is the answer."""
+    lines = [_answer(buffers, written), *map(_line, buffers)]
+    lines += [f"wrote    {safe_terminal(str(path))}" for path in written]
+    lines += [f"note     {safe_terminal(note)}" for note in notes]
+    return "\n".join(lines)
+
+
+def _answer(buffers: Sequence[Opstats], written: Sequence[Path]) -> str:
+    number = f"{len(buffers)} buffer{'s' * (len(buffers) != 1)}"
+    levels = sorted({made.level for made in buffers})
+    cores = len({core.core for made in buffers for core in made.cores})
+    level = f"level {', '.join(map(str, levels))}, " if levels else ""
+    files = f": {len(written)} file{'s' * (len(written) != 1)}" if written else ""
+    return f"{number} ({level}{cores} core{'s' * (cores != 1)}){files}"
+
+
+def _line(made: Opstats) -> str:
+    totals = made.totals
+    return (
+        f"{shorten(safe_terminal(made.name), 90)}: device {made.device}, "
+        f"{ms(totals.seconds * 1000)} ms, {totals.inferences_per_s:.6g} inf/s{_longest(made)}"
+    )
+
+
+def _longest(made: Opstats) -> str:
+    """The ops that took longest on any core."""
+    rows = [(row, core) for core in made.cores for row in core.ops if not _waits(row.details)]
+    if not rows:
+        return ""
+    row, core = max(rows, key=lambda pair: pair[0].ucycles)
+    share = percent(row.ucycles, core.total_uc)
+    return f", most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
+
+
+def _waits(details: str) -> bool:
+    return details.startswith(_PSEUDO)
+
+
+# The summary of a stats buffer as text, in the order and shape of the vendor's tool.
 
 _MISSING = "N/A"
 _HEADING = (
@@ -104,8 +152,8 @@ def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
     for row in core.pmu:
         for code, count in zip(opstats.pmu_events, row.counts, strict=False):
             yield f"c{row.core:02}t{row.thread} pmu {event_name(code) + ':':<28}{count:>17}"
-    for name, percent in core.active:
-        yield f"c{core.core}: {name} is {percent:.2f}"
+    for name, share in core.active:
+        yield f"c{core.core}: {name} is {share:.2f}"
     for op in core.ops:
         if op.counters:
             counts = zip(opstats.pmu_events, op.counters, strict=False)

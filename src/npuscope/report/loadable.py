@@ -1,14 +1,26 @@
-"""Runtime-loadable images as text: sizes and the pool table as the vendor's tools print them."""
+"""Images and builds as text: pool tables, a load-and-run with its epochs, a checklist."""
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from npuscope.board.device import NodeCounters
+from npuscope.board.emulated.boot import Mode
+from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
+from npuscope.loadable.checklist_memories import Memory
 from npuscope.loadable.codes import Segment, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
 from npuscope.loadable.fitting import Check, Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING
 from npuscope.loadable.inspectors import flags_text, version_text
+from npuscope.profile.load_and_run import LoadAndRun
 from npuscope.text import safe_terminal
+
+# Runtime-loadable images as text: sizes and the pool table as the vendor's tools print them.
 
 _HEADINGS = ("name (addr)", "flags", "foff", "dst", "size")
 _SEALS = {
@@ -194,3 +206,169 @@ def _rule(widths: list[int], corners: str) -> str:
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     padded = (f" {cell:<{width}} " for cell, width in zip(cells, widths, strict=True))
     return f"│{'│'.join(padded)}│"
+
+
+# A load-and-run as text and JSON: what was loaded where, then the epochs with their times.
+
+SCHEMA = "npuscope/run/1"
+_MODEL_ERROR = (
+    "NPU cycles are simulated (docs/accuracy.md); MCU cycles count instructions, see docs/board.md"
+)
+
+
+def run_json(found: LoadAndRun) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "network": found.network.name,
+        "board": found.info.description,
+        "mode": _mode(found),
+        "total_ms": found.total_ms if found.inferences else None,
+        "inferences_per_s": 1e3 / found.total_ms if found.inferences else None,
+        "phases": [round(value) for value in found.phases] if found.inferences else None,
+        "model_error": _MODEL_ERROR,
+        "epochs": [_epoch_json(row) for row in _nodes(found)],
+        "outputs": _outputs(found),
+    }
+
+
+def _mode(found: LoadAndRun) -> str:
+    return "xip" if Mode.XIP in found.placed.mode else "copy"
+
+
+def _nodes(found: LoadAndRun) -> tuple[NodeCounters, ...]:
+    return found.inferences[-1].nodes if found.inferences else ()
+
+
+def _epoch_json(node: NodeCounters) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "first": node.number,
+        "last": node.last,
+        "kind": node.kind.value,
+        "mcu_cycles": list(node.mcu_cycles),
+    }
+
+
+def _outputs(found: LoadAndRun) -> list[dict[str, str]]:
+    if not found.inferences:
+        return []
+    values = found.inferences[-1].outputs
+    return [
+        {"name": tensor.name, "sha256": _digest(value)}
+        for tensor, value in zip(found.network.outputs, values, strict=True)
+    ]
+
+
+def _digest(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def run_lines(found: LoadAndRun, verbosity: int = 1) -> list[str]:
+    """The answer first, then the table of epochs with their phases."""
+    if not found.inferences:
+        return [f"{safe_terminal(found.network.name)} is loaded and ready: {_where(found)}"]
+    answer = (
+        f"{safe_terminal(found.network.name)}: {found.total_ms:.3f} ms, "
+        f"{1e3 / found.total_ms:,.2f} inf/s on the emulated board, {_where(found)}"
+    )
+    if verbosity == 0:
+        return [answer]
+    return [answer, "", *_table(found), "", f"  {_MODEL_ERROR}"]
+
+
+def _where(found: LoadAndRun) -> str:
+    mode = "executed in place" if Mode.XIP in found.placed.mode else "copied to RAM"
+    return f"{mode} from {found.placed.address:#x}"
+
+
+_RULE = "  " + "-" * 82
+
+
+def _table(found: LoadAndRun) -> list[str]:
+    rows = [_epoch_row(node, found) for node in _nodes(found)]
+    pre, core, post = (round(value) for value in found.phases)
+    total = pre + core + post or 1
+    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
+    return [
+        _RULE,
+        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
+        _RULE,
+        *rows,
+        _RULE,
+        f"  {'total':<34}{found.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
+        f"  {'':<28}{1e3 / found.total_ms:>8.2f} inf/s      [{shares} ]",
+        _RULE,
+    ]
+
+
+def _epoch_row(node: NodeCounters, found: LoadAndRun) -> str:
+    pre, core, post = node.mcu_cycles
+    duration_ms = (pre + core + post) / found.info.clocks.mcu_hz * 1e3
+    name = safe_terminal(node.name)[:26]
+    return (
+        f"  {name:<26}{node.kind.value:<8}{duration_ms:>8.3f}"
+        f"      [ {pre:>9,}  {core:>9,}  {post:>9,} ]"
+    )
+
+
+# The checklist of a build as text: boxes to tick, the numbers beside them.
+
+_WHERE = " (where the CPU's data cache covers the memory)"
+
+
+def answer(found: Checklist) -> str:
+    """All of it in one line."""
+    files = f"{_count(len(found.initialisers), 'file')} to write"
+    banks = f"{_count(len(found.memories), 'memory', 'memories')} to power"
+    caches = f"{_count(len(found.caches), 'buffer')} with cache maintenance"
+    faults = sum(bool(row.problem) for row in found.initialisers)
+    problem = f"; {_count(faults, 'file')} missing or too short" if faults else ""
+    return f"{files}, {banks}, {caches}{problem}"
+
+
+def checklist_text(found: Checklist) -> str:
+    own = [work for work in found.caches if not work.generated]
+    generated = [work for work in found.caches if work.generated]
+    parts = [
+        ("files to write before the first run", [_file(row) for row in found.initialisers]),
+        ("memories to power and open", [line for m in found.memories for line in _memory(m)]),
+        (f"cache maintenance by the application{_WHERE}", [_cache(work) for work in own]),
+        ("cache maintenance that network.c has to do", [_cache(work) for work in generated]),
+        ("alignment", [_box(line) for line in found.alignment]),
+        ("runtime and clocks", [_box(line) for line in found.notes]),
+    ]
+    lines = [line for title, rows in parts if rows for line in ("", title, *rows)]
+    return "\n".join([answer(found), *lines])
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def _box(text: str) -> str:
+    return f"  [ ] {safe_terminal(text)}"
+
+
+def _file(row: Initialiser) -> str:
+    place = "at the address that the loader gives" if row.relative else f"at {row.address:#010x}"
+    if not row.file:
+        return _box(f"{row.pool}: MISSING, {row.needed_bytes:,} bytes {place}")
+    problem = f"  PROBLEM: {row.problem}" if row.problem else ""
+    return _box(
+        f"{row.file} -> {row.pool} {place}, {row.size_bytes:,} bytes, "
+        f"CRC-32 {row.crc32 or 0:08x}{problem}"
+    )
+
+
+def _memory(memory: Memory) -> list[str]:
+    pools = ", ".join(memory.pools)
+    head = f"{memory.name} ({pools}) from {memory.address:#010x}, {memory.used_bytes:,} bytes used"
+    return [_box(head), *(f"      {safe_terminal(step)}" for step in memory.steps)]
+
+
+def _cache(work: CacheWork) -> str:
+    npu = "; NPU cache too" if work.npu_cache else ""
+    return _box(
+        f"{work.buffer} in {work.pool} at {work.address:#010x}, {work.size_bytes:,} bytes, "
+        f"{work.reason}: {work.action}{npu}"
+    )

@@ -1,0 +1,182 @@
+"""The estimate on one screen, and what a changed machine does to a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from npuscope.advice.sensitivity import STEP, Sensitivity
+from npuscope.advice.what_if import WhatIf
+from npuscope.machine.set_keys import Change
+from npuscope.profile.model import Fit, PoolUse, Profile
+from npuscope.report.figures import DASH, bar, ms, percent, shorten, size
+from npuscope.report.header import answer, interval_line, machine_line, model_line, note_lines
+from npuscope.report.profile import epoch_label, names
+from npuscope.text import safe_terminal
+
+# What a changed machine does to a network, in one line; and which key would help most.
+
+_SHOWN = 12
+
+
+def what_if_line(found: WhatIf) -> str:
+    keys = ", ".join(_change(change) for change in found.changes)
+    before, after = found.baseline.total_ms, found.profile.total_ms
+    sign = "+" if found.delta_ms >= 0 else "-"
+    share = percent(abs(found.delta_ms), before)
+    times = f"{ms(before)} -> {ms(after)} ms ({sign}{ms(abs(found.delta_ms))} ms, {sign}{share})"
+    return f"what-if  {keys}: {times}, {_how(found)}"
+
+
+def _change(change: Change) -> str:
+    return safe_terminal(f"{change.key} {shown(change.old)} -> {shown(change.new)}")
+
+
+def shown(value: object) -> str:
+    """A value as the TOML would have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(shown, value))}]"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _how(found: WhatIf) -> str:
+    if not found.recompiled:
+        return "re-timed, not recompiled"
+    if found.vendor is not None:
+        given = ms(found.vendor.total_ms)
+        return f"both compiled by npuscope; the vendor's program takes {given} ms"
+    if not found.mapping_changed:
+        return "recompiled, the mapping stays the same"
+    before, after = len(found.baseline.epochs), len(found.profile.epochs)
+    return f"recompiled, the mapping changed ({before} -> {after} epochs)"
+
+
+def what_if_json(found: WhatIf) -> dict[str, Any]:
+    """Keys of `estimate --json` that only a what-if has."""
+    return {
+        "what_if": [
+            {"key": c.key, "old": c.old, "new": c.new, "kind": c.effect.value}
+            for c in found.changes
+        ],
+        "baseline_ms": round(found.baseline.total_ms, 6),
+        "recompiled": found.recompiled,
+        "mapping_changed": found.mapping_changed,
+    } | ({"vendor_ms": round(found.vendor.total_ms, 6)} if found.vendor else {})
+
+
+def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[str]:
+    heading = f"{'key':<42} {'value':>9} {'tried':>9} {'saved ms':>9} {'share':>6}"
+    lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; what saves most:"]
+    lines.append(f"  {heading}")
+    for row in rows[:_SHOWN]:
+        share = percent(row.saved_ms, total_ms)
+        lines.append(
+            f"  {safe_terminal(row.key):<42} {row.value:>9.6g} {row.better:>9.6g} "
+            f"{ms(row.saved_ms):>9} {share:>6}"
+        )
+    if len(rows) > _SHOWN:
+        lines.append(f"  and {len(rows) - _SHOWN} more that save less (--json lists them)")
+    return lines
+
+
+def sensitivity_json(rows: Iterable[Sensitivity]) -> dict[str, Any]:
+    return {
+        "sensitivity": [
+            {
+                "key": row.key,
+                "value": row.value,
+                "tried": round(row.better, 9),
+                "saved_ms": round(row.saved_ms, 6),
+            }
+            for row in rows
+        ]
+    }
+
+
+# The estimate on one screen: the answer, the assumptions, time, memory, fit, slowest epochs.
+
+_SLOWEST = 8
+
+
+def estimate_text(
+    profile: Profile,
+    changed: WhatIf | None = None,
+    sensitive: tuple[Sensitivity, ...] | None = None,
+) -> str:
+    lines = [
+        answer(profile),
+        *([what_if_line(changed)] if changed else []),
+        model_line(profile),
+        machine_line(profile),
+        *interval_line(profile),
+        *note_lines(profile),
+        "",
+        *time_lines(profile),
+        "",
+        *memory_lines(profile),
+        "",
+        *_fit_lines(profile.fit),
+        "",
+        *_slowest_lines(profile),
+        *(["", *sensitivity_lines(sensitive, profile.total_ms)] if sensitive is not None else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def time_lines(profile: Profile) -> list[str]:
+    total = profile.total_ms
+    lines = [f"{'Time':<12} {'ms':>9} {'share':>7}"]
+    for name, value in profile.time.by_work:
+        share = percent(value, total)
+        lines.append(f"  {name:<10} {ms(value):>9} {share:>7}  {bar(value, total)}".rstrip())
+    lines.append(f"  {'total':<10} {ms(total):>9}")
+    return lines
+
+
+def memory_lines(profile: Profile) -> list[str]:
+    memory = profile.memory
+    used = [pool for pool in memory.pools if pool.used_bytes]
+    lines = [f"{'Memory':<12} {'used':>11} {'of':>11} {'share':>7} {'live peak':>12}"]
+    lines += [_pool_line(pool) for pool in used]
+    lines.append(
+        f"  internal RAM {size(memory.internal_ram_bytes)}, "
+        f"external RAM {size(memory.external_ram_bytes)}, weights {size(memory.weights_bytes)}"
+    )
+    lines.append(f"  no placement needs less than {size(memory.lower_bound_bytes)} of RAM")
+    return lines
+
+
+def _pool_line(pool: PoolUse) -> str:
+    live = size(pool.live_bytes) if pool.live_bytes else DASH
+    share = percent(pool.used_bytes, pool.size_bytes)
+    name = safe_terminal(pool.name)
+    return (
+        f"  {name:<10} {size(pool.used_bytes):>11} {size(pool.size_bytes):>11} {share:>7} "
+        f"{live:>12}"
+    )
+
+
+def _fit_lines(fit: Fit) -> list[str]:
+    rows = (
+        ("on chip only", fit.on_chip),
+        ("with flash", fit.with_flash),
+        ("with external RAM", fit.with_external_ram),
+    )
+    lines = ["Fit", *(f"  {name:<18} {'yes' if fits else 'no'}" for name, fits in rows)]
+    return [*lines, f"  {safe_terminal(fit.reason)}"] if fit.reason else lines
+
+
+def _slowest_lines(profile: Profile) -> list[str]:
+    counts = ", ".join(f"{number} {name}" for name, number in profile.counts.items())
+    slowest = sorted(profile.epochs, key=lambda epoch: -epoch.ms)[:_SLOWEST]
+    heading = f"{'epoch':<9} {'kind':<7} {'ms':>7} {'share':>6}  {'bound':<13}{'ops':<20} from"
+    lines = [f"Epochs  {counts}; the slowest:", f"  {heading}"]
+    for epoch in slowest:
+        lines.append(
+            f"  {epoch_label(epoch):<9} {epoch.kind.value:<7} {ms(epoch.ms):>7} "
+            f"{percent(epoch.ms, profile.total_ms):>6}  {epoch.counters.bound.value:<13}"
+            f"{shorten(names(epoch.operators), 19):<20} {shorten(names(epoch.origin), 32)}".rstrip()
+        )
+    return lines

@@ -1,0 +1,245 @@
+"""What each layer of the model file costs, for other viewers: Model Explorer and Netron."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError
+from npuscope.graph.limits import MAX_NAME_BYTES
+from npuscope.graph.model import Graph
+from npuscope.ops.table import macs
+from npuscope.profile.model import EpochProfile, Profile
+from npuscope.text import safe_terminal
+
+# What each layer of the model file costs: times of epochs, shared among what they came from.
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """One source layer. `bound` is that of the epoch in which most of its time goes."""
+
+    origin: str
+    ms: float
+    epochs: tuple[int, ...]
+    kinds: tuple[str, ...]
+    bound: str
+    provenance: str
+
+    @property
+    def kind(self) -> str:
+        return "+".join(self.kinds)
+
+    @property
+    def epoch(self) -> str:
+        return ", ".join(map(str, self.epochs))
+
+
+Part = tuple[EpochProfile, float]  # an epoch, and the milliseconds of it that a layer takes
+
+
+def layer_costs(profile: Profile, graph: Graph) -> dict[str, LayerCost]:
+    """Source layer -> its cost; the times add up to those of all epochs with known layers.
+
+    Layers that run in one epoch share its time by their multiplications, evenly if none has any.
+    """
+    work = _work(graph)
+    parts: dict[str, list[Part]] = {}
+    for epoch in profile.epochs:
+        for origin, share in _shares(epoch.origin, work):
+            parts.setdefault(origin, []).append((epoch, epoch.ms * share))
+    return {origin: _cost(origin, found) for origin, found in parts.items()}
+
+
+def _work(graph: Graph) -> Mapping[str, int]:
+    """Multiplications by source layer; what was fused behind a layer adds none."""
+    found: Counter[str] = Counter()
+    for op in graph.ops:
+        if op.origin:
+            found[op.origin[0]] += macs(graph, op)
+    return found
+
+
+def _shares(origins: Iterable[str], work: Mapping[str, int]) -> list[tuple[str, float]]:
+    names = list(dict.fromkeys(origins))
+    total = sum(work.get(name, 0) for name in names)
+    return [(name, work.get(name, 0) / total if total else 1 / len(names)) for name in names]
+
+
+def _cost(origin: str, parts: list[Part]) -> LayerCost:
+    longest = max(parts, key=lambda part: part[1])[0]
+    return LayerCost(
+        origin,
+        sum(ms for _, ms in parts),
+        tuple(dict.fromkeys(epoch.first for epoch, _ in parts)),
+        tuple(dict.fromkeys(epoch.kind.value for epoch, _ in parts)),
+        longest.counters.bound.value,
+        longest.provenance.value,
+    )
+
+
+# Nodes of a model file as other viewers name them, with the origin that our ops carry.
+
+_TFLITE_MAGIC = b"TFL3"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """`key` is the node's id in Model Explorer, `index` its place in the file."""
+
+    index: int
+    key: str
+    origin: str
+
+
+def is_tflite(data: bytes) -> bool:
+    return data[4:8] == _TFLITE_MAGIC
+
+
+def tflite_nodes(graph: Graph) -> tuple[SourceNode, ...]:
+    """Operators that became ops; the viewer calls them by their place in the file."""
+    origins = dict.fromkeys(origin for op in graph.ops for origin in op.origin)
+    places = [(origin, origin.rpartition("#")[2]) for origin in origins]
+    return tuple(
+        SourceNode(int(place), place, origin) for origin, place in places if place.isdecimal()
+    )
+
+
+def onnx_proto(data: bytes) -> Any:
+    """The file's message; it has been read as a model before."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, RuntimeError, ValueError):
+        raise FileError("not an ONNX file, or a damaged one") from None
+    return proto
+
+
+def onnx_nodes(proto: Any) -> tuple[SourceNode, ...]:
+    """All nodes; the viewer's name for one without a name has its place."""
+    return tuple(_onnx_node(index, node) for index, node in enumerate(_nodes(proto)))
+
+
+def _nodes(proto: Any) -> Iterable[Any]:
+    nodes: Iterable[Any] = proto.graph.node
+    return nodes
+
+
+def _onnx_node(index: int, node: Any) -> SourceNode:
+    name, kind = _text(node.name), _text(node.op_type)
+    # The same text as the reader makes of it.
+    origin = safe_terminal(f"{kind}:{name or f'#{index}'}"[:MAX_NAME_BYTES])
+    return SourceNode(index, name or f"<node_{index}>", origin)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
+
+
+# Node data for Google's Model Explorer: one JSON file a figure, a value for each node.
+
+NodeData = dict[str, Any]
+# Cheap to dear; the viewer stretches them from the smallest value to the largest.
+_GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"})
+_COLOURS = {"HW": "#d0ebff", "SW": "#ffd8a8", "HYBRID": "#fff3bf"}
+_MIXED = "#eebefa"
+_TEXTS: dict[str, Callable[[LayerCost], str]] = {
+    "kind": lambda cost: cost.kind,
+    "epoch": lambda cost: cost.epoch,
+    "bound": lambda cost: cost.bound,
+}
+
+
+def node_data(
+    nodes: Sequence[SourceNode], costs: Mapping[str, LayerCost], provenance: str
+) -> dict[str, NodeData]:
+    """Figure -> what its file holds. A file shows one figure: the viewer loads several at once."""
+    known = [(node.key, costs[node.origin]) for node in nodes if node.origin in costs]
+    times = {key: {"value": round(cost.ms, 6), **_beside(cost)} for key, cost in known}
+    found: dict[str, NodeData] = {
+        "ms": {"name": f"ms ({provenance})", "results": times, "gradient": list(_GRADIENT)}
+    }
+    for name, text in _TEXTS.items():
+        results = {key: {"value": text(cost), "bgColor": _colour(cost)} for key, cost in known}
+        found[name] = {"name": name, "results": results}
+    return found
+
+
+def _beside(cost: LayerCost) -> dict[str, Any]:
+    """For other readers of the file; the viewer takes no notice."""
+    return {"kind": cost.kind, "epochs": list(cost.epochs), "bound": cost.bound}
+
+
+def _colour(cost: LayerCost) -> str:
+    return _COLOURS.get(cost.kind, _MIXED)
+
+
+def data_paths(path: Path) -> dict[str, Path]:
+    """Figure -> its file: times under the name that was asked for, the others beside it."""
+    beside = {name: path.with_name(f"{path.stem}.{name}{path.suffix}") for name in _TEXTS}
+    return {"ms": path, **beside}
+
+
+# ONNX files for Netron: a copy of the user's with our figures, or a drawing of a Graph.
+
+_PREFIX = "npuscope."
+
+
+def annotated_onnx(proto: Any, costs: Mapping[str, LayerCost], folder: Path) -> bytes:
+    """The user's model with a description and properties at every node that costs time.
+
+    Weights that lie in other files of the model's folder come along, for the copy may lie anywhere.
+    """
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for node in onnx_nodes(copy):
+        cost = costs.get(node.origin)
+        if cost is not None:
+            _annotate(copy.graph.node[node.index], cost)
+    _take_weights_in(copy, folder)
+    return _serialized(copy)
+
+
+def _annotate(node: Any, cost: LayerCost) -> None:
+    for name, value in figures(cost).items():
+        entry = node.metadata_props.add()
+        entry.key, entry.value = _PREFIX + name, value
+    said = ", ".join(f"{name} {value}" for name, value in figures(cost).items())
+    node.doc_string = f"{node.doc_string}\n{said}" if node.doc_string else said
+
+
+def figures(cost: LayerCost) -> dict[str, str]:
+    """What a viewer shows of a layer."""
+    return {
+        "ms": f"{cost.ms:.6f}",
+        "kind": cost.kind,
+        "epoch": cost.epoch,
+        "bound": cost.bound,
+        "provenance": cost.provenance,
+    }
+
+
+def _take_weights_in(proto: Any, folder: Path) -> None:
+    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+    if not any(uses_external_data(tensor) for tensor in proto.graph.initializer):
+        return
+    try:
+        load_external_data_for_model(proto, str(folder))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FileError(f"the external weights cannot be read: {error}") from None
+
+
+def _serialized(proto: Any) -> bytes:
+    from google.protobuf.message import EncodeError
+
+    try:
+        return bytes(proto.SerializeToString())
+    except (EncodeError, ValueError):
+        raise FileError("the annotated model is larger than an ONNX file can be") from None

@@ -1,0 +1,279 @@
+"""Findings, explanations and rules as text and as JSON. Keys are added, never renamed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from npuscope.profile.model import Profile
+from npuscope.report.figures import ms, percent, shorten
+from npuscope.report.header import machine_line, model_line, note_lines
+from npuscope.report.json_report import estimate_json
+from npuscope.rules.finding import Finding, Fix, Severity, Value
+from npuscope.rules.registry import Rule
+from npuscope.rules.saved import finding_json, fix_json, gain
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.advice.explain import Change, Explanation
+
+
+# Findings, explanations and rules as JSON objects. Keys are added, never renamed.
+
+EXPLAIN_SCHEMA = "npuscope/explain/1"
+LINT_SCHEMA = "npuscope/lint/1"
+RULES_SCHEMA = "npuscope/rules/1"
+_OF_PROFILE = ("model", "machine", "total_ms", "interval_ms", "model_error", "time", "counts")
+
+
+def explain_json(explanation: Explanation) -> dict[str, Any]:
+    """The object of `npuscope explain --json`."""
+    profile = estimate_json(explanation.profile)
+    return {
+        "schema": EXPLAIN_SCHEMA,
+        "verdict": explanation.verdict,
+        **{key: profile[key] for key in _OF_PROFILE},
+        "changes": [_change(change) for change in explanation.changes],
+        "findings": [finding_json(finding) for finding in explanation.findings],
+        "notes": profile["notes"],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "rule": change.rule,
+        "fix": fix_json(change.fix),
+        "ops": list(change.ops),
+        "findings": change.count,
+        "gain_ms": gain(change.gain_ms),
+    }
+
+
+def lint_json(file: str, findings: Iterable[Finding], generation: str) -> dict[str, Any]:
+    """The object of `npuscope lint --json`."""
+    return {
+        "schema": LINT_SCHEMA,
+        "file": file,
+        "generation": generation,
+        "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def rules_json(rules: Iterable[Rule]) -> dict[str, Any]:
+    """The object of `npuscope rules --json`."""
+    return {"schema": RULES_SCHEMA, "rules": [_rule(info) for info in rules]}
+
+
+def _rule(info: Rule) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "kind": info.kind.value,
+        "title": info.title,
+        "sentence": info.sentence,
+        "severity": info.severity.value,
+        "confidence": info.confidence.value,
+        "cause": info.cause,
+        "fixes": [
+            {"id": fix.id, "title": fix.title, "automatic": fix.automatic} for fix in info.fixes
+        ],
+        "since": info.since,
+        "until": info.until,
+        "docs": info.docs,
+    }
+
+
+# Findings as text: one block a rule, one line a finding. Foreign names are made safe.
+
+_WIDTH = 100
+_INDENT = "    "
+_SHOWN = 4
+_NAMES = 48
+
+
+def finding_lines(findings: Iterable[Finding], *, every: bool = False) -> list[str]:
+    """Blocks in the order in which their rules first appear; `every` lists all findings."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.rule, []).append(finding)
+    away = len(_epochs(finding for group in groups.values() for finding in group))
+    return [line for group in groups.values() for line in _block(group, every, away)]
+
+
+def _epochs(findings: Iterable[Finding]) -> set[Value]:
+    """Numbers of the epochs off the NPU that findings speak of."""
+    lists = (finding.evidence.get("epochs") for finding in findings)
+    return {number for numbers in lists if isinstance(numbers, list) for number in numbers}
+
+
+def _block(group: list[Finding], every: bool, away: int) -> list[str]:
+    first = group[0]
+    number = f" ({len(group)})" if len(group) > 1 else ""
+    shown = group if every else group[:_SHOWN]
+    more = len(group) - len(shown)
+    return [
+        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {first.title}{number}",
+        *(_INDENT + finding_line(finding) for finding in shown),
+        *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
+        *_cost_lines(group, away),
+        *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
+        *_fix_lines(group),
+        f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
+    ]
+
+
+def _cost_lines(group: list[Finding], away: int) -> list[str]:
+    """What several findings of a rule cost together."""
+    epochs = len(_epochs(group))
+    if len(group) < 2 or not epochs:
+        return []
+    known = [finding for finding in group if finding.evidence.get("ms_known") is not False]
+    times, shares = (_sum(known, key) for key in ("ms", "share"))
+    cost = f", {ms(times)} ms, {percent(shares, 1.0)}" if known else ""
+    return _wrapped("cost", f"{epochs} of the {away} epochs off the NPU{cost}")
+
+
+def _sum(findings: list[Finding], key: str) -> float:
+    values = (finding.evidence.get(key) for finding in findings)
+    return sum(value for value in values if isinstance(value, int | float))
+
+
+def _bounds(finding: Finding) -> str:
+    """Generations that the rule is about, where not all."""
+    if not finding.since and not finding.until:
+        return ""
+    if finding.since == finding.until:
+        return f" [generation {finding.since}]"
+    if not finding.since:
+        return f" [up to generation {finding.until}]"
+    return f" [generations {finding.since} to {finding.until or 'now'}]"
+
+
+def finding_line(finding: Finding) -> str:
+    """Where, what was found against what is expected, and what it costs."""
+    place = f"epoch {finding.epoch}: " if finding.epoch is not None else ""
+    limit = finding.evidence.get("limit")
+    word = "limit" if str(limit).isdecimal() else "expected"
+    against = "" if limit is None else f", {word} {_text(limit)}"
+    text = f"{place}{_names(finding.ops)}{_text(finding.evidence['value'])}{against}"
+    return f"{safe_terminal(text)}{_cost(finding)}"
+
+
+def _names(ops: tuple[str, ...]) -> str:
+    if not ops:
+        return ""
+    more = f" and {len(ops) - 1} more" if len(ops) > 1 else ""
+    return f"{shorten(ops[0], _NAMES)}{more}: "
+
+
+def _text(value: Value) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _cost(finding: Finding) -> str:
+    time, share = finding.evidence.get("ms"), finding.evidence.get("share")
+    if not isinstance(time, int | float):
+        return ""
+    if finding.evidence.get("ms_known") is False:
+        return "; its time on the CPU is not known"
+    part = f", {percent(share, 1.0)}" if isinstance(share, int | float) else ""
+    return f"; {ms(time)} ms{part}"
+
+
+def _fix_lines(group: list[Finding]) -> list[str]:
+    """Each fix once, in the words of the finding where it saves most."""
+    found: dict[str, list[Fix]] = {}
+    for fix in (fix for finding in group for fix in finding.fixes):
+        found.setdefault(fix.id, []).append(fix)
+    return [line for fixes in found.values() for line in _wrapped("fix", _fix_text(fixes))]
+
+
+def _fix_text(fixes: list[Fix]) -> str:
+    best = max(fixes, key=lambda fix: fix.gain_ms or 0.0)
+    gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
+    in_all = " in all" if len(fixes) > 1 else ""
+    gain = f" (saves {ms(sum(gains))} ms{in_all})" if gains else ""
+    return f"{safe_terminal(best.title)}{gain}"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    head = f"{_INDENT}{label}  "
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False
+    )
+
+
+# An explanation as text: the verdict, time by kind, the changes that pay most, all findings.
+
+_KIND_NAMES = 40
+
+
+def explain_text(explanation: Explanation, *, every: bool = False) -> str:
+    """One line where there is nothing to say."""
+    if not explanation.findings:
+        return explanation.verdict + "\n"
+    profile = explanation.profile
+    lines = [
+        explanation.verdict,
+        time_line(profile),
+        *_change_lines(explanation),
+        model_line(profile),
+        machine_line(profile),
+        *note_lines(profile),
+        *_next_line(explanation),
+        "",
+        *finding_lines(explanation.findings, every=every),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _next_line(explanation: Explanation) -> list[str]:
+    """What the tool itself can change, where the source is a model file."""
+    file = explanation.profile.model.file
+    offered = (fix for finding in explanation.findings for fix in finding.fixes)
+    known = {
+        fix.id for fix in offered if fix.automatic and (fix.gain_ms is None or fix.gain_ms > 0)
+    }
+    if not known or not file.lower().endswith((".onnx", ".tflite")):
+        return []
+    count = "one of these fixes" if len(known) == 1 else f"{len(known)} of these fixes"
+    return [f"next     npuscope fix {safe_terminal(file)}: tries {count} on a copy and measures it"]
+
+
+def time_line(profile: Profile) -> str:
+    parts, total = profile.time.by_work, profile.total_ms
+    text = ", ".join(f"{name} {percent(value, total)} ({ms(value)} ms)" for name, value in parts)
+    return f"time     {text}"
+
+
+def _change_lines(explanation: Explanation) -> list[str]:
+    if not explanation.changes:
+        return ["changes  none is predicted to pay"]
+    lines = ["changes  that pay most, as predicted; gains overlap and do not add up"]
+    for number, change in enumerate(explanation.changes, 1):
+        lines.append(f"  {number}. {_gain(change):<12} {_change_text(change)}")
+    return lines
+
+
+def _gain(change: Change) -> str:
+    return "gain unknown" if change.gain_ms is None else f"-{ms(change.gain_ms)} ms"
+
+
+def _change_text(change: Change) -> str:
+    alike = f" (and {change.count - 1} alike)" if change.count > 1 else ""
+    where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
+    return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]"
+
+
+def lint_text(
+    file: str, findings: tuple[Finding, ...], generation: str, *, every: bool = False
+) -> str:
+    """The findings on a model file; one line where there are none."""
+    name = safe_terminal(file)
+    if not findings:
+        return f"{name}: no rule found anything (generation {generation})\n"
+    problems = sum(finding.is_problem for finding in findings)
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    counts = f"{errors} errors, {problems - errors} warnings, {len(findings) - problems} notes"
+    lines = [f"{name}: {counts} (generation {generation})", ""]
+    return "\n".join([*lines, *finding_lines(findings, every=every)]) + "\n"

@@ -1,0 +1,203 @@
+"""A gate as text, as JSON that serves as a baseline, and for GitHub: summary and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from npuscope.advice.compare.model import Row
+from npuscope.advice.compare.sides import GATE_SCHEMA
+from npuscope.advice.gate import Check, Gate
+from npuscope.report.compare import row_json, row_lines
+from npuscope.report.figures import ms, size, source_of
+from npuscope.report.header import machine_line
+from npuscope.text import html_text, safe_terminal
+
+# A gate as text: passed or failed, a line a check, and what made a failed one worse.
+
+_WORST = 5
+_SIGNS = {"max": "<=", "baseline": "<=", "min": ">="}
+
+
+def gate_text(found: Gate) -> str:
+    lines = [
+        answer(found),
+        f"source   {safe_terminal(found.side.name)}",
+        machine_line(found.side.profile),
+        *_baseline_line(found),
+        *(f"note     {safe_terminal(note)}" for note in found.notes),
+        "",
+        *(_check_line(check) for check in found.checks),
+        *_worst_lines(found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def answer(found: Gate) -> str:
+    """The line a reader may stop at."""
+    number = len(found.checks)
+    if not number:
+        return "passed: there is nothing to check"
+    if found.passed:
+        return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
+    first = found.failed[0]
+    others = f" and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
+    return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({number} checks)"
+
+
+def verdict(check: Check) -> str:
+    """`is 7.2 ms, limit 6 ms`."""
+    return f"is {shown(check, check.value)}, limit {shown(check, check.limit)}"
+
+
+def shown(check: Check, value: float) -> str:
+    """A value in the unit of its figure."""
+    if check.is_bytes:
+        return size(value)
+    if check.name.endswith("_ms"):
+        return f"{ms(value)} ms"
+    return f"{value:g}" if value == round(value) else f"{value:.2f}"
+
+
+def limit_text(check: Check) -> str:
+    """The limit with where it comes from."""
+    text = f"{_SIGNS[check.kind]} {shown(check, check.limit)}"
+    if check.kind != "baseline":
+        return text
+    noise = f", noise {shown(check, check.noise)}" if check.noise else ""
+    return f"{text} (was {shown(check, check.baseline)}{noise})"
+
+
+def _check_line(check: Check) -> str:
+    mark = "ok    " if check.passed else "FAILED"
+    name = safe_terminal(check.name)
+    return f"  {mark} {name:<20} {shown(check, check.value):>12}  {limit_text(check)}"
+
+
+def _baseline_line(found: Gate) -> Iterator[str]:
+    if found.baseline is not None:
+        yield f"baseline {safe_terminal(found.baseline.name)}"
+
+
+def worst_rows(found: Gate) -> tuple[Row, ...]:
+    """What got slower, where a check against a baseline failed."""
+    if found.comparison is None or found.passed:
+        return ()
+    worse = [row for row in found.comparison.changed if row.delta_ms > 0]
+    return tuple(worse[:_WORST])
+
+
+def _worst_lines(found: Gate) -> Iterator[str]:
+    rows = worst_rows(found)
+    if not rows or found.comparison is None:
+        return
+    yield ""
+    yield "Slower than the baseline (A), by source op; `npuscope compare` shows all:"
+    for row in rows:
+        yield from row_lines(row, found.comparison.changed_ms)
+
+
+# A gate as the JSON object that other programs rely on, and that serves as a baseline.
+
+
+def gate_json(found: Gate) -> dict[str, Any]:
+    """The object of `npuscope gate --json`."""
+    profile = found.side.profile
+    return {
+        "schema": GATE_SCHEMA,
+        "passed": found.passed,
+        "checks": [_check(check) for check in found.checks],
+        "source": found.side.name,
+        "baseline": None if found.baseline is None else found.baseline.name,
+        "model": {"file": profile.model.file, "md5": profile.model.md5},
+        "machine": asdict(profile.machine),
+        "provenance": source_of(profile).value,
+        "figures": {name: _number(value) for name, value in found.figures.items()},
+        "worst": [row_json(row) for row in worst_rows(found)],
+        "notes": list(found.notes),
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "kind": check.kind,
+        "value": _number(check.value),
+        "limit": _number(check.limit),
+        "passed": check.passed,
+        "unit": "bytes" if check.is_bytes else "ms" if check.name.endswith("_ms") else "",
+        "baseline": _number(check.baseline) if check.kind == "baseline" else None,
+        "noise": _number(check.noise),
+    }
+
+
+def _number(value: float) -> float | int:
+    return value if isinstance(value, int) else round(value, 6)
+
+
+# A gate for GitHub: a Markdown summary of the job, and annotations in its log.
+
+# Characters that Markdown would take for its own, as HTML entities.
+_SPECIAL = {char: f"&#{ord(char)};" for char in "|`*_[]~\\#@!$"}
+
+
+def cell(text: str) -> str:
+    """Foreign text in a table cell: nothing in it is a tag, a link or emphasis."""
+    # Entities hold an ampersand and a hash of their own: one pass over the plain text.
+    return "".join(_SPECIAL.get(char) or html_text(char) for char in safe_terminal(text))
+
+
+def gate_markdown(found: Gate) -> str:
+    """A section with one row a check, and the worst rows of a comparison."""
+    mark = ":white_check_mark: passed" if found.passed else ":x: failed"
+    lines = [
+        f"### npuscope gate {mark}: {cell(found.side.name)}",
+        "",
+        "| | check | value | limit |",
+        "|---|---|---:|---|",
+        *(_row(check) for check in found.checks),
+        "",
+        *_worst(found),
+        *(f"- {cell(note)}" for note in found.notes),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n\n"
+
+
+def _row(check: Check) -> str:
+    mark = ":white_check_mark:" if check.passed else ":x:"
+    limit = limit_text(check).replace("<", "&lt;").replace(">", "&gt;")
+    return f"| {mark} | {cell(check.name)} | {shown(check, check.value)} | {limit} |"
+
+
+def _worst(found: Gate) -> Iterator[str]:
+    rows = worst_rows(found)
+    if not rows:
+        return
+    yield "| slower by ms | source ops | cause |"
+    yield "|---:|---|---|"
+    yield from map(_slower, rows)
+    yield ""
+
+
+def _slower(row: Row) -> str:
+    why = f"{row.cause.kind.value}: {row.cause.text}" if row.cause else ""
+    return f"| {ms(row.delta_ms)} | {cell(', '.join(row.ops))} | {cell(why)} |"
+
+
+def error_commands(found: Gate) -> list[str]:
+    """Commands that GitHub reads from a job's log, one a failed check."""
+    title = _property(f"npuscope gate: {found.side.name}")
+    return [
+        f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}"
+        for check in found.failed
+    ]
+
+
+def _data(text: str) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return safe_terminal(escaped)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

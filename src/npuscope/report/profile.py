@@ -1,0 +1,388 @@
+"""The profile as text: runtime part, one line an epoch or full blocks, the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from npuscope.profile.model import EpochProfile, Profile
+from npuscope.program.model import EpochKind
+from npuscope.report.figures import (
+    DASH,
+    Phases,
+    bus_traffic,
+    clocks_of,
+    count,
+    is_bare,
+    label,
+    ms,
+    operations,
+    per,
+    percent,
+    phases,
+    processor_units,
+    rate,
+    shorten,
+    source_of,
+    total_phases,
+    traffic,
+)
+from npuscope.report.header import (
+    answer,
+    interval_line,
+    machine_line,
+    model_line,
+    note_lines,
+    tensor_lines,
+)
+from npuscope.sim.counters import BusTraffic, EngineActivity
+from npuscope.text import safe_terminal
+
+# One line an epoch: what a long run looks like at a glance.
+
+
+def epoch_label(epoch: EpochProfile) -> str:
+    """The compiler's number, or the range that a meta epoch covers."""
+    return str(epoch.first) if epoch.first == epoch.last else f"{epoch.first}->{epoch.last}"
+
+
+def names(parts: Iterable[str]) -> str:
+    """Foreign names in one cell; repeated ones are counted."""
+    counted: dict[str, int] = {}
+    for part in parts:
+        counted[part] = counted.get(part, 0) + 1
+    shown = (f"{name} x{n}" if n > 1 else name for name, n in counted.items())
+    return safe_terminal(", ".join(shown))
+
+
+def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]:
+    # Our own prediction stands beside measured times, where the program is known.
+    compared = any(epoch.predicted_ms is not None for epoch in profile.epochs)
+    predicted = f"{'predicted':>10}" if compared else ""
+    heading = (
+        f"{'epoch':>9}  {'kind':<6} {'ms':>7}{predicted} {'share':>6} {'core cycles':>12} "
+        f"{'vs max':>8} {'ops/cycle':>9}  {'bound':<13}{'ops':<20} from"
+    )
+    return [heading, *(_line(profile, epoch, compared) for epoch in epochs)]
+
+
+def _predicted(epoch: EpochProfile) -> str:
+    return f"{DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms):>10}"
+
+
+def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
+    total = phases(epoch, clocks_of(profile)).total_npu_cycles
+    speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
+    return (
+        f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
+        f"{_predicted(epoch) if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
+        f"{count(epoch.counters.core_cycles):>12} "
+        f"{_against_max(epoch):>8} {speed:>9}  "
+        f"{epoch.counters.bound.value:<13}{shorten(names(epoch.operators), 19):<20} "
+        f"{shorten(names(epoch.origin), 40)}"
+    ).rstrip()
+
+
+def _against_max(epoch: EpochProfile) -> str:
+    """Core cycles against the compiler's own estimate."""
+    limit = epoch.claims.max_cycles
+    return f"{100 * (epoch.counters.core_cycles - limit) / limit:+.0f}%" if limit else DASH
+
+
+# The full block of one epoch: what the compiler said of it, what its target did.
+
+_RULER = "-" * 60
+
+
+def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
+    clocks = clocks_of(profile)
+    cycles = phases(epoch, clocks)
+    return [
+        _RULER,
+        f"{safe_terminal(epoch.name)} (c_idx={epoch.index}, num={epoch.first}:{epoch.last}, "
+        f"c_type={epoch.kind.value}, blob={DASH if epoch.blob is None else epoch.blob})",
+        _RULER,
+        "[compiler]",
+        *_compiler(epoch),
+        f"[target: {label(epoch.provenance)}]",
+        *_duration(profile, epoch, cycles),
+        *_cycles(epoch, cycles, clocks.mcu_mhz, clocks.npu_mhz),
+        *_buses(epoch, cycles),
+        *_speed(epoch, cycles),
+        *_engines(epoch, cycles),
+        _cache(epoch),
+        *_pool_rates(traffic((epoch,)), _busy_ms(epoch, cycles)),
+    ]
+
+
+def _compiler(epoch: EpochProfile) -> list[str]:
+    claims = epoch.claims
+    if is_bare(epoch):
+        return [_row("epoch type", epoch.kind.value), "  (no more is known of this epoch)"]
+    moved = " ".join(
+        f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses
+    )
+    return [
+        _row("epoch type", epoch.kind.value),
+        _row("source ops", names(epoch.origin) or DASH),
+        _row("operations", str(operations(epoch))),
+        _row("processor units", str(processor_units(epoch))),
+        _row("ops", str(claims.ops)),
+        _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
+        _row(
+            "ops/cycle",
+            f"{per(claims.ops, claims.max_cycles)} "
+            f"(ideal={per(claims.ops, claims.compute_cycles)})",
+        ),
+        _row("mem accesses", moved or DASH),
+    ]
+
+
+def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str]:
+    share = percent(epoch.ms, profile.total_ms)
+    lines = [
+        _row("duration", f"{ms(epoch.ms)}ms ({share}) total={ms(profile.total_ms)}ms"),
+        _row("bound by", epoch.counters.bound.value),
+    ]
+    if epoch.predicted_ms is not None:
+        error = percent(epoch.predicted_ms - epoch.ms, epoch.ms)
+        lines.append(_row("predicted", f"{ms(epoch.predicted_ms)}ms ({error} off)"))
+    spread = epoch.spread
+    if spread.n > 1:
+        lines.append(
+            _row(
+                "spread",
+                f"min={ms(spread.min)} median={ms(spread.median)} max={ms(spread.max)} ms "
+                f"({spread.n} runs)",
+            )
+        )
+    return lines
+
+
+def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float) -> list[str]:
+    claims = epoch.claims
+    mcu = ", ".join(str(round(value)) for value in cycles.mcu_cycles)
+    split = ",".join(ms(value) for value in cycles.ms)
+    core = cycles.core_npu_cycles
+    whole = percent(claims.compute_cycles, cycles.total_npu_cycles)
+    ratio = f"{whole} (core only: {percent(claims.compute_cycles, core)})"
+    return [
+        _row(
+            "mcu cycles",
+            f"[{mcu}] -> {split} ms (mcu_freq={mcu_mhz:g}MHz), {ms(cycles.total_ms)}ms",
+        ),
+        _row(
+            "core npu cycles",
+            f"{round(core)} -> {ms(cycles.core_ms)} ms (npu_freq={npu_mhz:g}MHz) "
+            f"{_against_compiler(core, claims.max_cycles)}",
+        ),
+        *([] if is_bare(epoch) else [_row("compute cycles ratio", ratio)]),
+    ]
+
+
+def _against_compiler(core: float, max_cycles: int) -> str:
+    """The gap to the compiler's own estimate; software kernels have none."""
+    if not max_cycles:
+        return "(no estimate from compiler)"
+    gap = core - max_cycles
+    return f"diff. vs max_cycles from compiler: {round(gap)} ({percent(gap, core)})"
+
+
+def _speed(epoch: EpochProfile, cycles: Phases) -> list[str]:
+    if is_bare(epoch):
+        return []
+    ops = epoch.claims.ops
+    core = f"(core only: {per(ops, cycles.core_npu_cycles)})"
+    return [_row("ops/cycle", f"{per(ops, cycles.total_npu_cycles)} {core}")]
+
+
+def _buses(epoch: EpochProfile, cycles: Phases) -> list[str]:
+    buses = epoch.counters.busif
+    if not buses:
+        return [_row("busif", "not counted")]
+    reads, writes = sum(b.read_bytes for b in buses), sum(b.write_bytes for b in buses)
+    return [
+        *(_row(f"busif {bus.id}", _bus(bus, cycles.core_ms)) for bus in buses),
+        _row("busif (total)", f"r={reads} w={writes} -> {rate(reads + writes, cycles.core_ms)}"),
+    ]
+
+
+def _bus(bus: BusTraffic, core_ms: float) -> str:
+    reads, writes = (",".join(map(str, b)) for b in (bus.read_bursts, bus.write_bursts))
+    return (
+        f"r={bus.read_bytes} w={bus.write_bytes} rburst[1,2,4,8]x8=({reads}) "
+        f"wburst[1,2,4,8]x8=({writes}) -> {rate(bus.read_bytes + bus.write_bytes, core_ms)}"
+    )
+
+
+def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
+    engines = epoch.counters.engines
+    if not engines:
+        return [_row("strg engines", "none")]
+    core = cycles.core_npu_cycles
+    busiest = max(engines, key=lambda engine: engine.active_cycles)
+    head = f"{percent(busiest.active_cycles, core)} (id={busiest.id})"
+    return [
+        _row("strg engines", head),
+        *(_row(" active", _engine(engine, core)) for engine in engines),
+    ]
+
+
+def _engine(engine: EngineActivity, core: float) -> str:
+    place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
+    return (
+        f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, {engine.active_cycles} cycles, "
+        f"{place}{percent(engine.active_cycles, core)}"
+    )
+
+
+def _cache(epoch: EpochProfile) -> str:
+    c = epoch.counters.cache
+    return _row(
+        "NPU cache cnts",
+        f"R[hit={c.read_hit}, miss={c.read_miss}, alloc-miss={c.read_alloc_miss}, "
+        f"evict={c.read_evict}], W[hit={c.write_hit}, miss={c.write_miss}, "
+        f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
+    )
+
+
+def _busy_ms(epoch: EpochProfile, cycles: Phases) -> float:
+    """The time in which the bytes moved: kernels on the CPU work outside the core phase."""
+    return cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
+
+
+def _pool_rates(pools: dict[str, tuple[int, int]], busy_ms: float) -> list[str]:
+    """Bandwidth by pool while the epoch works, and all pools together."""
+    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
+    rows = [*pools.items(), ("total", (reads, writes))]
+    return [
+        _row(safe_terminal(name), f"r={r} w={w} -> {rate(r + w, busy_ms)}") for name, (r, w) in rows
+    ]
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:<20} : {value}"
+
+
+# The profile as text: runtime part, one line an epoch (or full blocks), the whole model.
+
+
+def profile_text(
+    profile: Profile, *, full: bool = False, epochs: frozenset[int] | None = None
+) -> str:
+    """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
+    chosen = select(profile, epochs)
+    lines = [*_runtime(profile), "", "Per epoch"]
+    if full:
+        lines += [line for epoch in chosen for line in epoch_lines(profile, epoch)]
+    else:
+        lines += table_lines(profile, chosen)
+    lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
+    return "\n".join(lines) + "\n"
+
+
+def select(profile: Profile, numbers: frozenset[int] | None) -> tuple[EpochProfile, ...]:
+    """Epochs that cover one of the numbers; all of them without numbers."""
+    if numbers is None:
+        return profile.epochs
+    return tuple(
+        epoch
+        for epoch in profile.epochs
+        if any(epoch.first <= number <= epoch.last for number in numbers)
+    )
+
+
+def _runtime(profile: Profile) -> list[str]:
+    runs = "; ".join(f"{label(run.source)}, {run.n} inference(s)" for run in profile.runs)
+    clocks = clocks_of(profile)
+    domains = [("noc", clocks.noc_mhz), ("nic", clocks.nic_mhz)]
+    buses = ", ".join(f"{name.upper()} {mhz:g} MHz" for name, mhz in domains if mhz)
+    counts = ", ".join(f"{number} {name}" for name, number in profile.counts.items())
+    return [
+        answer(profile),
+        model_line(profile),
+        *tensor_lines(profile),
+        machine_line(profile) + (f", {buses}" if buses else ""),
+        *interval_line(profile),
+        f"runs     {runs or 'none'}",
+        f"epochs   {counts}",
+        *note_lines(profile),
+    ]
+
+
+def _compiler_lines(profile: Profile) -> list[str]:
+    """The compiler's own estimate, summed; cycles are NPU cycles."""
+    ops = sum(epoch.claims.ops for epoch in profile.epochs)
+    cycles = sum(epoch.claims.max_cycles for epoch in profile.epochs)
+    ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
+    hertz = clocks_of(profile).npu_mhz * 1e6
+    if not ops and not cycles:
+        return ["Compiler", "  nothing is known: name the build that ran with --cfile"]
+    return [
+        "Compiler",
+        _figure_row("cycles", f"{cycles} (total max_cycles)"),
+        _figure_row("ideal cycles", f"{ideal} (total compute_cycles)"),
+        _figure_row("ops", str(ops)),
+        _figure_row("ops/cycle", per(ops, cycles)),
+        _figure_row("inf/s", f"{per(hertz, cycles)} (based on estimated total max_cycles)"),
+        _figure_row("ideal ops/cycle", per(ops, ideal)),
+        _figure_row("ideal inf/s", per(hertz, ideal)),
+    ]
+
+
+def _target(profile: Profile) -> list[str]:
+    """What ran, under the name of its source: only a board's numbers are measured."""
+    total = total_phases(profile.epochs, clocks_of(profile))
+    ops = sum(epoch.claims.ops for epoch in profile.epochs)
+    ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
+    mcu = sum(total.mcu_cycles)
+    shares = ", ".join(percent(cycles, mcu) for cycles in total.mcu_cycles)
+    core = total.core_npu_cycles
+    speed = f"{per(ops, total.total_npu_cycles)}, including SW epochs"
+    ratio = f"{percent(ideal, total.total_npu_cycles)} (core only: {percent(ideal, core)})"
+    return [
+        label(source_of(profile)).capitalize(),
+        _figure_row(
+            "total duration",
+            f"{ms(profile.total_ms)}ms, npu_core:{ms(total.core_ms)}ms "
+            f"({percent(total.core_ms, profile.total_ms)}), mcu_cycles=[{shares}]",
+        ),
+        _figure_row("mcu cycles", f"{count(mcu)} (core only = {count(total.mcu_cycles[1])})"),
+        _figure_row("npu cycles", f"{count(total.total_npu_cycles)} (core only = {count(core)})"),
+        *([_figure_row("ops/cycle", f"{speed} (core only = {per(ops, core)})")] if ops else []),
+        _figure_row("inf/s", f"{profile.inferences_per_s:.1f} ({ms(profile.total_ms)}ms)"),
+        *([_figure_row("compute cycles ratio", ratio)] if ops else []),
+        _figure_row("time by work", _shares(profile)),
+    ]
+
+
+def _shares(profile: Profile) -> str:
+    return ", ".join(f"{name.lower()} {ms(value)}ms" for name, value in profile.time.by_work)
+
+
+def _bandwidth(profile: Profile) -> list[str]:
+    """Peak counts hardware epochs while the NPU is active, average the whole inference."""
+    hardware = tuple(epoch for epoch in profile.epochs if epoch.kind is EpochKind.HW)
+    core_ms = total_phases(hardware, clocks_of(profile)).core_ms
+    # Without the program the pools are not known, but what passed each bus interface is.
+    moved = traffic if traffic(profile.epochs) else bus_traffic
+    active = moved(hardware)
+    lines = ["Memory bandwidth / inference"]
+    for name, (reads, writes) in _with_total(moved(profile.epochs)).items():
+        peak = sum(_with_total(active).get(name, (0, 0)))
+        lines.append(
+            _figure_row(
+                safe_terminal(name),
+                f"r={reads} w={writes} -> {rate(peak, core_ms)} (peak), "
+                f"{rate(reads + writes, profile.total_ms)} (average)",
+            )
+        )
+    return lines
+
+
+def _with_total(pools: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
+    return {**pools, "total r/w": (reads, writes)}
+
+
+def _figure_row(name: str, value: str) -> str:
+    return f"  {name:<20} : {value}"
