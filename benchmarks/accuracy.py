@@ -30,8 +30,8 @@ from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
-from npuscope.profile.model import MemoryUse
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import MemoryUse
+from npuscope.profiling.run import estimate
 from npuscope.text import safe_terminal
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import npuscope
-from npuscope.profile.validate import Validation
+from npuscope.profiling.validate import Validation
 
 _HERE = Path(__file__).resolve().parents[1]
 _MODELS = _HERE.parent / "shared" / "data" / "models"

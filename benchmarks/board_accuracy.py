@@ -20,8 +20,8 @@ from statistics import mean, median
 from typing import Any
 
 from npuscope.api import build
-from npuscope.profile.model import Profile
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
 
 Row = dict[str, Any]
 

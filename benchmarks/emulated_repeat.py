@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope import api
-from npuscope.board.emulated.firmware import CPU
+from npuscope.boards.emulated.firmware import CPU
 from npuscope.loadable.codes import PackageOptions
 
 NPUSCOPE = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -19,17 +19,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.api import build
-from npuscope.board.client_exchange import Timeouts
-from npuscope.board.device import DeviceInfo, Inference, Option, Request
-from npuscope.board.link import FileLink, Link
-from npuscope.board.listeners import PtyListener
-from npuscope.board.remote import RemoteBoard
-from npuscope.board.server import VirtualBoard
-from npuscope.board.server_exchange import Timing
-from npuscope.board.simulated import SimulatedBoard
-from npuscope.demo import demo_graph
+from npuscope.boards.client_exchange import Timeouts
+from npuscope.boards.device import DeviceInfo, Inference, Option, Request
+from npuscope.boards.link import FileLink, Link
+from npuscope.boards.listeners import PtyListener
+from npuscope.boards.remote import RemoteBoard
+from npuscope.boards.server import VirtualBoard
+from npuscope.boards.server_exchange import Timing
+from npuscope.boards.simulated import SimulatedBoard
+from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
-from npuscope.profile.measure import random_inputs
+from npuscope.profiling.measure import random_inputs
 
 SCALE = 0.01
 KINDS = ("drop", "double", "change", "stall", "break")

@@ -100,8 +100,8 @@ def measure(case: str, options: argparse.Namespace) -> Found:
 
 
 def decoding(options: argparse.Namespace) -> Found:
-    from npuscope.manycore.buffer import read_buffer
-    from npuscope.manycore.buffer_sums import sums
+    from npuscope.many_core.buffer import read_buffer
+    from npuscope.many_core.buffer_sums import sums
 
     data, layout, count = _buffer(options.records)
     seconds = _best(lambda: sums(read_buffer(data, layout, "buffer")), options.runs)
@@ -119,9 +119,10 @@ def decoding(options: argparse.Namespace) -> Found:
 def _buffer(records: int) -> tuple[bytes, Any, int]:
     """Ops of a sample program in a loop, each time with its number in `sample`."""
     from manycore.samples import layout, stats, with_rows
-    from npuscope.manycore.buffer import write_buffer
-    from npuscope.manycore.layout import Pmu
-    from npuscope.manycore.records import SectionId
+
+    from npuscope.many_core.buffer import write_buffer
+    from npuscope.many_core.layout import Pmu
+    from npuscope.many_core.records import SectionId
 
     made = stats(layout(cores=16, level=70, pmu=Pmu(), ddr=False, repeat=100))
     once = made.of(SectionId.OP_REC)

@@ -125,7 +125,7 @@ def seeded_input(tensor: Any, seed: int) -> Any:
 
 def litert(path: Path, values: Any, keep_all: bool = False) -> Any:
     """An interpreter on reference kernels with its input set."""
-    from npuscope.profile.runtimes import litert_interpreter
+    from npuscope.profiling.runtimes import litert_interpreter
 
     interpreter = litert_interpreter(str(path), keep_all=keep_all)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)

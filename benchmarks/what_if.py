@@ -22,7 +22,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.machine.keys import machine_keys, with_value
 from npuscope.machine.marks import Effect
 from npuscope.machine.set_keys import with_overrides
-from npuscope.profile.run import Retimer, estimate, retimer
+from npuscope.profiling.run import Retimer, estimate, retimer
 
 NETWORKS = (
     "kws_ref_model.tflite",

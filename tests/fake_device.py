@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope.board.device import (
+from npuscope.boards.device import (
     Clocks,
     DeviceInfo,
     Inference,

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from npuscope.profile.inspectors import INSPECTORS
+from npuscope.profiling.inspectors import INSPECTORS
 from npuscope.program.generate_report.lines import read_lines
 from npuscope.program.identify import Identity, identify
 

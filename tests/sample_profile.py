@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.profile.model import (
+from npuscope.profiling.model import (
     EpochProfile,
     Fit,
     MachineInfo,

@@ -8,10 +8,10 @@ import pytest
 import npuscope
 from models import mobilenet_like, save, to_onnx, to_tflite
 from npuscope import api
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType
 from npuscope.machine.load import load_machine
-from npuscope.profile.model import Provenance
+from npuscope.profiling.model import Provenance
 
 
 @pytest.fixture

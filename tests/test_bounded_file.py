@@ -34,14 +34,14 @@ NOTE = Kind("a note", 10)
 EXCEPTIONS = {
     "bounded_file.py": "the reader itself",
     "report/html/page.py": "a part of this package, through importlib",
-    "profile/outside.py": "a file that our own child process wrote a moment ago",
-    "profile/outside_child.py": "a file that our own parent process wrote a moment ago",
-    "board/emulated/firmware.py": "our own C sources and what the compiler made of them",
-    "board/link.py": "a serial line, which is no regular file",
+    "profiling/outside.py": "a file that our own child process wrote a moment ago",
+    "profiling/outside_child.py": "a file that our own parent process wrote a moment ago",
+    "boards/emulated/firmware.py": "our own C sources and what the compiler made of them",
+    "boards/link.py": "a serial line, which is no regular file",
     "work_folder.py": "locks and folders, which are held and not read",
     "advice/sweep/journal.py": "opened for writing and for locks; rows come through the reader",
     "cli/main.py": "the null device, to be written",
-    "profile/measure.py": "LogDevice.open, which is no file and reads through the reader",
+    "profiling/measure.py": "LogDevice.open, which is no file and reads through the reader",
     "advice/fix/run.py": "Workbench.open, which is no file",
 }
 _READS = ("read_text", "read_bytes", "open", "load", "fromfile", "memmap", "genfromtxt", "loadtxt")

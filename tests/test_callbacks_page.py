@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from npuscope.api import build
-from npuscope.board import runtime
-from npuscope.demo import demo_graph
+from npuscope.boards import runtime
+from npuscope.demo_network import demo_graph
 from npuscope.program.model import EpochKind
 from npuscope.sim import debug_unit as debug_services
 from processes import LIMIT_S

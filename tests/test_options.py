@@ -15,12 +15,12 @@ import npuscope
 from npuscope import api, option_rows, options
 from npuscope.building import Options, ReadOptions
 from npuscope.cli.main import build_parser, main
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import UsageError
 from npuscope.loadable import codes as loadable_options
 from npuscope.option_kinds import Effect, Mark
 from npuscope.options import VERBS, keywords, verb_of
-from npuscope.profile.image_source import DEFAULT_IMAGE
+from npuscope.profiling.image_source import DEFAULT_IMAGE
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name in npuscope.__all__ if name in options.PYTHON_ONLY or name not in (

@@ -19,9 +19,9 @@ from npuscope import api, option_rows, options  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
 from npuscope.option_kinds import Group, Kind, Option  # noqa: E402
-from npuscope.profile.model import Profile  # noqa: E402
+from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
-from npuscope.rules.finding import Finding  # noqa: E402
+from npuscope.rulebook.finding import Finding  # noqa: E402
 
 CLI = ROOT / "docs" / "cli.md"
 API = ROOT / "docs" / "api.md"

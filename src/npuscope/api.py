@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from npuscope.building import Build, Options, ReadOptions, Source
     from npuscope.graph.model import Graph
     from npuscope.machine.model import Machine
-    from npuscope.profile.measure import Measurement, Subject
-    from npuscope.profile.model import Profile
+    from npuscope.profiling.measure import Measurement, Subject
+    from npuscope.profiling.model import Profile
     from npuscope.program.model import Program
     from npuscope.report.build_files import BuildNames
 
@@ -159,7 +159,7 @@ def estimate(
         write_explained(html, found)
         return found.profile
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    from npuscope.profile.run import estimate as run_estimate
+    from npuscope.profiling.run import estimate as run_estimate
 
     return run_estimate(made.program, made.machine, made.graph)
 
@@ -253,7 +253,7 @@ def profile(
         write_explained(html, explained)
     else:
         made = build(source, options)
-        from npuscope.profile.run import profile as run_profile
+        from npuscope.profiling.run import profile as run_profile
 
         found = run_profile(made.program, made.machine, made.graph, batch=batch or 1)
     write_files(found, program, csv=csv, save=save, trace=trace, chrome=chrome)
@@ -262,7 +262,7 @@ def profile(
 
 def _kept(source: Source | None) -> Profile | None:
     """A profile that was saved: nothing runs."""
-    from npuscope.profile.saved import is_saved_profile, read_profile
+    from npuscope.profiling.saved import is_saved_profile, read_profile
 
     if isinstance(source, (str, Path)) and is_saved_profile(source):
         return read_profile(source)
@@ -286,9 +286,9 @@ def measure(
 
     >>> npuscope.measure("model.tflite", vendor_plan=True).profile.total_ms
     """
-    from npuscope.board.descriptor import DescriptorKind, parse_descriptor
-    from npuscope.profile.measure import measure as run_measure
-    from npuscope.profile.measure import opened
+    from npuscope.boards.descriptor import DescriptorKind, parse_descriptor
+    from npuscope.profiling.measure import measure as run_measure
+    from npuscope.profiling.measure import opened
 
     descriptor = parse_descriptor(connect)
     if descriptor.kind is DescriptorKind.EMULATED:
@@ -299,7 +299,7 @@ def measure(
 
 
 def _subject(source: Source | None, options: Options) -> Subject:
-    from npuscope.profile.measure import Subject
+    from npuscope.profiling.measure import Subject
 
     if source is None:
         return Subject()
@@ -375,7 +375,7 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
 
     Gives notes on what could not be written.
     """
-    from npuscope.profile.run import estimate as run_estimate
+    from npuscope.profiling.run import estimate as run_estimate
     from npuscope.report.build_files import write_build
 
     if made.graph is None:
@@ -400,8 +400,8 @@ def demo(directory: str | Path = "npuscope-demo", **options: Unpack[Options]) ->
 def demonstrated(directory: str | Path, options: Options) -> tuple[Explanation, tuple[str, ...]]:
     """The run with its findings, and notes on files that were kept."""
     from npuscope.advice.explain import explain
-    from npuscope.demo import demo_graph
-    from npuscope.profile.run import profile as run_profile
+    from npuscope.demo_network import demo_graph
+    from npuscope.profiling.run import profile as run_profile
     from npuscope.report.demo_files import write_demo
 
     made = build(demo_graph(), options)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from npuscope.advice.fix.step import Fixed
     from npuscope.building import Options, ReadOptions, Source
     from npuscope.machine.model import Machine
-    from npuscope.profile.bisect import Bisection
-    from npuscope.profile.validate import Validation
-    from npuscope.rules.finding import Finding, Findings
+    from npuscope.profiling.bisect import Bisection
+    from npuscope.profiling.validate import Validation
+    from npuscope.rulebook.finding import Finding, Findings
 
 __all__ = ["bisect", "explain", "fix", "lint", "validate"]
 
@@ -48,8 +48,8 @@ def explain(
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
     from npuscope.advice.explain import explain as run_explain
-    from npuscope.profile.run import estimate as run_estimate
-    from npuscope.profile.run import profile as run_profile
+    from npuscope.profiling.run import estimate as run_estimate
+    from npuscope.profiling.run import profile as run_profile
     from npuscope.report.result_files import write_findings
 
     if batch:
@@ -81,8 +81,8 @@ def lint(
     machine = machine_for(options)
     graph = read_graph(source, options)
     from npuscope.report.result_files import write_findings
-    from npuscope.rules.finding import Findings, gravest_first
-    from npuscope.rules.registry import lint_graph
+    from npuscope.rulebook.finding import Findings, gravest_first
+    from npuscope.rulebook.registry import lint_graph
 
     found = gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
     generation = options.get("generation") or machine.generation.name
@@ -97,7 +97,7 @@ def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
 
     if isinstance(source, Graph) or is_program(source):
         return ()
-    from npuscope.rules.registry import lint_model_file
+    from npuscope.rulebook.registry import lint_model_file
 
     return lint_model_file(source, machine)
 
@@ -169,7 +169,7 @@ def validate(
     from npuscope.graph.model import Graph
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    from npuscope.profile.validate import validate as run_validation
+    from npuscope.profiling.validate import validate as run_validation
 
     compiled = not isinstance(source, Graph) and is_program(source)
     original = model if compiled else source
@@ -202,6 +202,6 @@ def bisect(
 
     >>> npuscope.bisect("model.tflite").op
     """
-    from npuscope.profile.bisect import bisect as run_bisect
+    from npuscope.profiling.bisect import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))

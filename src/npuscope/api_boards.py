@@ -17,14 +17,14 @@ from npuscope.whole_file import write_files
 if TYPE_CHECKING:
     import numpy as np
 
-    from npuscope.board.emulated.board import EmulatedBoard
-    from npuscope.board.emulated.boot import Placed
-    from npuscope.board.listeners import PtyListener, Served, TcpListener
-    from npuscope.board.simulated import SimulatedBoard
+    from npuscope.boards.emulated.board import EmulatedBoard
+    from npuscope.boards.emulated.boot import Placed
+    from npuscope.boards.listeners import PtyListener, Served, TcpListener
+    from npuscope.boards.simulated import SimulatedBoard
     from npuscope.building import Build, Options, Source
     from npuscope.loadable.build import Package
     from npuscope.loadable.codes import PackageOptions
-    from npuscope.profile.load_and_run import LoadAndRun
+    from npuscope.profiling.load_and_run import LoadAndRun
 
 __all__ = ["board_serve", "package", "run"]
 
@@ -92,8 +92,8 @@ def run(
     >>> npuscope.run("build/network_rel.bin", batch=3).total_ms
     """
     from npuscope.machine.load import load_machine
-    from npuscope.profile.image_source import named, parse_addresses, parse_modes, place
-    from npuscope.profile.load_and_run import load_and_run
+    from npuscope.profiling.image_source import named, parse_addresses, parse_modes, place
+    from npuscope.profiling.load_and_run import load_and_run
 
     told = {"clocks.mcu_mhz": mcu_mhz, "clocks.npu_mhz": npu_mhz}
     overrides = {name: value for name, value in told.items() if value is not None}
@@ -160,12 +160,12 @@ def _powered(
     """What answers, and the networks on it."""
     if emulated:
         with _emulated(sources, options) as found:
-            from npuscope.board.emulated.board import Bridge
+            from npuscope.boards.emulated.board import Bridge
 
             names = [network.name for network in found.info().networks]
             yield Bridge(found.machine), names
         return
-    from npuscope.board.server import VirtualBoard
+    from npuscope.boards.server import VirtualBoard
 
     board = _simulated(sources, options)
     yield VirtualBoard(board, memory=board), [network.name for network in board.info().networks]
@@ -174,8 +174,8 @@ def _powered(
 @contextmanager
 def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedBoard]:
     """All sources packaged and loaded side by side."""
-    from npuscope.board.emulated.boot import load, side_by_side
-    from npuscope.board.emulated.firmware import CPU
+    from npuscope.boards.emulated.boot import load, side_by_side
+    from npuscope.boards.emulated.firmware import CPU
     from npuscope.loadable.build import package_program
     from npuscope.loadable.codes import PackageOptions
     from npuscope.program.network_c.layout import DIALECT_2, dialect
@@ -201,7 +201,7 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
 
 def _simulated(sources: Sequence[Source], options: Options) -> SimulatedBoard:
     """All sources as the networks of one board, each under its own name."""
-    from npuscope.board.simulated import SimulatedBoard
+    from npuscope.boards.simulated import SimulatedBoard
 
     made = _built(sources, options)
     pairs = zip(_unique(made), made, strict=True)
@@ -210,7 +210,7 @@ def _simulated(sources: Sequence[Source], options: Options) -> SimulatedBoard:
 
 
 def _unique(made: list[Build]) -> list[str]:
-    from npuscope.board.wire.describe import unique_names
+    from npuscope.boards.wire.describe import unique_names
 
     return list(unique_names(one.program.name for one in made))
 
@@ -233,6 +233,6 @@ def _built(sources: Sequence[Source], options: Options) -> list[Build]:
 
 
 def _listener(tcp: int | None, host: str) -> PtyListener | TcpListener:
-    from npuscope.board.listeners import PtyListener, TcpListener
+    from npuscope.boards.listeners import PtyListener, TcpListener
 
     return PtyListener() if tcp is None else TcpListener(tcp, host)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npuscope.machine.model import Machine
     from npuscope.program.ec_blob.binary import EcBinary
     from npuscope.program.identify import Identity
-    from npuscope.rules.registry import Rule
+    from npuscope.rulebook.registry import Rule
 
 __all__ = ["asm", "checklist", "disasm", "doctor", "inspect", "machines", "rules"]
 
@@ -64,8 +64,8 @@ def inspect(
     >>> npuscope.inspect("st_ai_output/network_c_info.json").kind
     """
     from npuscope.loadable.inspectors import INSPECTORS as IMAGES
-    from npuscope.manycore.inspectors import INSPECTORS as CONTAINERS
-    from npuscope.profile.inspectors import INSPECTORS
+    from npuscope.many_core.inspectors import INSPECTORS as CONTAINERS
+    from npuscope.profiling.inspectors import INSPECTORS
     from npuscope.program.identify import identify
 
     found = identify(source, {**INSPECTORS, **IMAGES, **CONTAINERS})

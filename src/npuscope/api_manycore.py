@@ -14,9 +14,9 @@ from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files, write_whole
 
 if TYPE_CHECKING:
-    from npuscope.manycore.machine import CoreMachine
-    from npuscope.manycore.program import CoreProgram
-    from npuscope.manycore.runner import RunReport
+    from npuscope.many_core.machine import CoreMachine
+    from npuscope.many_core.program import CoreProgram
+    from npuscope.many_core.runner import RunReport
     from npuscope.report.opstats_work import Outcome
 
 __all__ = ["manycore_compile", "manycore_run", "opstats"]
@@ -145,9 +145,9 @@ def manycore_compile(
     >>> npuscope.manycore_compile("model.onnx", "qpc", stats_level=70).program
     """
     from npuscope.files.load import load_model
-    from npuscope.manycore.compiler.options import CompileOptions, pmu_of
-    from npuscope.manycore.compiler.pipeline import compile_graph
-    from npuscope.manycore.machine import load_core_machine
+    from npuscope.many_core.compiler.options import CompileOptions, pmu_of
+    from npuscope.many_core.compiler.pipeline import compile_graph
+    from npuscope.many_core.machine import load_core_machine
 
     asked = CompileOptions(
         cores=cores,
@@ -165,7 +165,7 @@ def manycore_compile(
 
 
 def _write_program(folder: Path, program: CoreProgram) -> Path:
-    from npuscope.manycore.container import FILE_NAME, write_program
+    from npuscope.many_core.container import FILE_NAME, write_program
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -202,9 +202,9 @@ def manycore_run(
 
     >>> npuscope.manycore_run("qpc", num_iter=10).inferences_per_s
     """
-    from npuscope.manycore.machine import load_core_machine
-    from npuscope.manycore.runner import run_program
-    from npuscope.manycore.sim.conditions import RunOptions
+    from npuscope.many_core.machine import load_core_machine
+    from npuscope.many_core.runner import run_program
+    from npuscope.many_core.sim.conditions import RunOptions
 
     asked = RunOptions(
         iterations=num_iter,

@@ -10,9 +10,9 @@ from npuscope.errors import FileError
 if TYPE_CHECKING:
     from npuscope.graph.model import Graph
     from npuscope.machine.model import Machine
-    from npuscope.profile.model import Profile
+    from npuscope.profiling.model import Profile
     from npuscope.program.model import Program
-    from npuscope.rules.finding import Findings
+    from npuscope.rulebook.finding import Findings
 
 __all__ = ["load"]
 
@@ -44,8 +44,8 @@ def load(path: str | Path) -> Graph | Machine | Program | Profile | Findings:
 def _saved(file: Path) -> Machine | Program | Profile | Findings:
     """A record of ours by its schema; other JSON is a compiler's."""
     from npuscope.machine.saved import is_saved_machine, read_machine
-    from npuscope.profile.saved import is_saved_profile, read_profile
-    from npuscope.rules.saved import are_saved_findings, read_findings
+    from npuscope.profiling.saved import is_saved_profile, read_profile
+    from npuscope.rulebook.saved import are_saved_findings, read_findings
 
     if is_saved_profile(file):
         return read_profile(file)

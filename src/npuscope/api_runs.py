@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npuscope.advice.sweep.summary import Summary
     from npuscope.building import Options, Source
     from npuscope.graph.model import Graph
-    from npuscope.profile.model import Profile
+    from npuscope.profiling.model import Profile
     from npuscope.report.export_drawing import Export
 
 __all__ = ["compare", "export", "gate", "sweep", "sweep_report"]
@@ -265,8 +265,8 @@ def export(
 def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
     """Times of the source, and the network if the source is a model."""
     from npuscope.building import build
-    from npuscope.profile.run import estimate
-    from npuscope.profile.saved import is_saved_profile, read_profile
+    from npuscope.profiling.run import estimate
+    from npuscope.profiling.saved import is_saved_profile, read_profile
 
     if isinstance(source, (str, Path)) and is_saved_profile(source):
         return read_profile(source), None

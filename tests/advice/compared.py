@@ -10,8 +10,8 @@ from npuscope.advice.compare.model import Side
 from npuscope.building import Options, build
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
-from npuscope.profile.model import EpochProfile, Profile, Provenance, Run, Spread
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import EpochProfile, Profile, Provenance, Run, Spread
+from npuscope.profiling.run import estimate
 
 
 def graph_of(net: Net) -> Graph:

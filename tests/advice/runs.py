@@ -10,7 +10,7 @@ from npuscope.api import Build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Activation, Graph
 from npuscope.machine.model import Machine
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 
 LATEST = MACHINES["4.0"]
 RELU, RELU6 = Activation.RELU, Activation.RELU6

@@ -15,7 +15,7 @@ from npuscope.advice.advise import advices
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Activation, Graph
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.rules.finding import Finding
+from npuscope.rulebook.finding import Finding
 
 
 class Case(NamedTuple):

@@ -9,7 +9,7 @@ from compiler.nets import Net
 from npuscope.advice.bench import Bench, Change, layer_alone
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 
 
 def conv(inputs: int, outputs: int) -> Graph:

@@ -9,9 +9,9 @@ from compiler.nets import MACHINES, Net
 from npuscope.advice.advise import catalogue
 from npuscope.advice.explain import Explanation, best_changes, explain, merged
 from npuscope.graph.model import Graph
-from npuscope.profile.run import estimate
-from npuscope.rules.finding import Finding, Fix, Hit, Severity
-from npuscope.rules.registry import lint_graph, make_finding
+from npuscope.profiling.run import estimate
+from npuscope.rulebook.finding import Finding, Fix, Hit, Severity
+from npuscope.rulebook.registry import lint_graph, make_finding
 
 
 def explained(graph: Graph, generation: str = "4.0") -> Explanation:

@@ -17,7 +17,7 @@ from npuscope.advice.gate import Check, Gate, gate
 from npuscope.advice.gate_baseline import Baseline, read_baseline
 from npuscope.advice.gate_figures import Limit, figures, parse_limits, parse_share
 from npuscope.errors import FileError, UsageError
-from npuscope.profile.model import UNKNOWN_MEMORY
+from npuscope.profiling.model import UNKNOWN_MEMORY
 from npuscope.report.gate import gate_json
 
 NAMES = {
@@ -247,7 +247,7 @@ def test_as_a_function(tmp_path: Path) -> None:
 
 
 def test_findings_need_a_build(tmp_path: Path) -> None:
-    from npuscope.profile.saved import profile_to_json
+    from npuscope.profiling.saved import profile_to_json
 
     path = tmp_path / "kept.json"
     path.write_bytes(profile_to_json(api.estimate(network())))

@@ -16,8 +16,8 @@ from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.images import ResizeAttrs, ResizeMode
 from npuscope.program.model import Epoch, EpochKind, Refused
 from npuscope.report.findings import finding_lines
-from npuscope.rules.finding import Finding
-from npuscope.rules.registry import Kind, rules
+from npuscope.rulebook.finding import Finding
+from npuscope.rulebook.registry import Kind, rules
 
 
 def prime(kind: str) -> Graph:

@@ -14,7 +14,7 @@ from npuscope.errors import UsageError
 from npuscope.machine.load import load_machine
 from npuscope.machine.marks import Effect
 from npuscope.machine.set_keys import Change
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.serialize import save as save_program
 
 FASTER = {"clocks.npu_mhz": 2000}

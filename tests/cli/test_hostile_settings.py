@@ -18,8 +18,8 @@ from npuscope.errors import FileError, UsageError
 from npuscope.machine.keys import machine_keys
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.set_keys import leaves
-from npuscope.manycore import machine as manycore_machine
-from npuscope.manycore.machine import load_core_machine
+from npuscope.many_core import machine as manycore_machine
+from npuscope.many_core.machine import load_core_machine
 
 Capture = pytest.CaptureFixture[str]
 NET = mobilenet_like(size=6, width=4)

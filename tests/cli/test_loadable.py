@@ -10,7 +10,7 @@ import pytest
 from loadable import samples
 from npuscope import api
 from npuscope.cli.main import main
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.firmware_map import known_maps, load_firmware_map
 from npuscope.loadable.fitting import fit

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from manycore.nets import convolutions, encoder, integer_net
+from many_core.nets import convolutions, encoder, integer_net
 from npuscope.cli import manycore_compile
 from npuscope.cli.main import Parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.manycore.container import read_program
-from npuscope.manycore.layout import Layout
+from npuscope.many_core.container import read_program
+from npuscope.many_core.layout import Layout
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manycore.nets import EncoderShape, encoder
+from many_core.nets import EncoderShape, encoder
 from npuscope.cli.main import main
 
 ROOT = Path(__file__).parents[2]

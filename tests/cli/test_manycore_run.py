@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from manycore.samples import layout, program
+from many_core.samples import layout, program
 from npuscope.cli import manycore_run
 from npuscope.cli.main import Parser
 from npuscope.errors import UsageError
-from npuscope.manycore.container import write_program
+from npuscope.many_core.container import write_program
 
 NAME = "aic-profiling-program-0-activation-0-inf-{}-QAicGraph-aiccyclecounts.bin"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from manycore.samples import UTC_NS, layout, program, stats
+from many_core.samples import UTC_NS, layout, program, stats
 from npuscope.cli import opstats
 from npuscope.cli.main import Parser
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.manycore.buffer import write_buffer
-from npuscope.manycore.container import write_program
-from npuscope.manycore.layout import Layout
-from npuscope.manycore.opstats.tables import opstats_of
+from npuscope.many_core.buffer import write_buffer
+from npuscope.many_core.container import write_program
+from npuscope.many_core.layout import Layout
+from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.report.opstats import summary_text
 
 STEM = "aic-profiling-program-0-activation-0-inf-{}-{}"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import npuscope
-from board.emulated.loads import GRAPHS, Net33, packaged
+from boards.emulated.loads import GRAPHS, Net33, packaged
 from npuscope import api
-from npuscope.board.simulated import SimulatedBoard
+from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
-from npuscope.profile.measure import random_inputs
+from npuscope.profiling.measure import random_inputs
 from npuscope.sim.run import execute
 
 for module in ("ziglang", "unicorn", "elftools"):

@@ -18,7 +18,7 @@ from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.report.estimate import estimate_text
 from npuscope.report.json_report import estimate_json, profile_json
 from npuscope.report.profile import profile_text
-from npuscope.rules.finding import Confidence, Finding, Severity
+from npuscope.rulebook.finding import Confidence, Finding, Severity
 from npuscope.whole_file import MARKER
 from sample_profile import sample_profile
 
@@ -266,8 +266,8 @@ def test_demo_writes_its_reports(
 ) -> None:
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
     monkeypatch.setattr(api, "build", lambda source, options: made)
-    monkeypatch.setattr("npuscope.demo.demo_graph", lambda: None)
-    monkeypatch.setattr("npuscope.profile.run.profile", lambda *_: PROFILE)
+    monkeypatch.setattr("npuscope.demo_network.demo_graph", lambda: None)
+    monkeypatch.setattr("npuscope.profiling.run.profile", lambda *_: PROFILE)
     folder = tmp_path / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
     assert sorted(p.name for p in folder.iterdir()) == [

@@ -21,14 +21,14 @@ from compiler.nets import (
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.moves import TransposeAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
-from npuscope.profile.validate import validate
+from npuscope.profiling.validate import validate
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.serialize import to_json

@@ -9,7 +9,7 @@ import pytest
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.lower.context import quant_pair, tensor_value
 from npuscope.compiler.stages import Lowered
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError, TargetError
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.machine.load import load_machine

@@ -7,8 +7,8 @@ import pytest
 from compiler.nets import MACHINES, Net, compiled
 from npuscope.compiler.lower.pieces import good_parts
 from npuscope.graph.model import Graph
-from npuscope.profile.run import estimate
-from npuscope.profile.validate import validate
+from npuscope.profiling.run import estimate
+from npuscope.profiling.validate import validate
 from npuscope.program.model import EpochKind
 from npuscope.program.verify import verify
 

@@ -12,8 +12,8 @@ from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting, Request, apply_edit, open_document
 from npuscope.files.load import is_tflite, read_model
 from npuscope.graph import Graph
-from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
-from npuscope.rules.finding import Value
+from npuscope.profiling.runtimes import litert_interpreter, onnxruntime_session
+from npuscope.rulebook.finding import Value
 
 
 def graph_of(data: bytes) -> Graph:

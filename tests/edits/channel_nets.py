@@ -12,8 +12,8 @@ from npuscope.advice.fix.numeric import effects
 from npuscope.building import Build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
-from npuscope.profile.run import estimate
-from npuscope.rules.finding import Finding
+from npuscope.profiling.run import estimate
+from npuscope.rulebook.finding import Finding
 
 
 def shuffle_net(net: Net, channels: int = 58, units: int = 2, size: int = 14) -> bytes:

@@ -18,10 +18,10 @@ from npuscope.edits import open_document
 from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.files.load import is_tflite
 from npuscope.graph.model import Graph
-from npuscope.profile.run import estimate
-from npuscope.profile.validate import validate
+from npuscope.profiling.run import estimate
+from npuscope.profiling.validate import validate
 from npuscope.program.model import EpochKind
-from npuscope.rules.finding import Finding
+from npuscope.rulebook.finding import Finding
 from ops.litert_ops import references
 
 SCALE, ZERO = 0.05, -3

@@ -13,7 +13,7 @@ from npuscope.advice.fix.numeric import as_given, effects, real
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.files.load import is_tflite
 from npuscope.graph.model import Tensor
-from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
+from npuscope.profiling.runtimes import litert_interpreter, onnxruntime_session
 from npuscope.program.model import EpochKind
 
 IN_SCALE, IN_ZERO = 1 / 64, -3

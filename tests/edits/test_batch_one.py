@@ -10,7 +10,7 @@ from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, TfliteWriter
 from npuscope.edits import open_document
-from npuscope.rules.registry import lint_graph
+from npuscope.rulebook.registry import lint_graph
 
 
 def onnx_net(batch: int | str) -> bytes:

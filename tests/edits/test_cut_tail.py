@@ -16,7 +16,7 @@ from npuscope.advice.fix.frontier import frontier
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind, Program
 
 NET = mobilenet_like()

@@ -8,7 +8,7 @@ import pytest
 from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, TfliteWriter
-from npuscope.rules.registry import lint_graph
+from npuscope.rulebook.registry import lint_graph
 
 
 def onnx_net(spare: bool = True) -> bytes:

@@ -10,7 +10,7 @@ from npuscope.advice.explain import explain
 from npuscope.advice.fix.workbench import Network
 from npuscope.building import Build, build
 from npuscope.edits import Request, apply_edit, open_document
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 
 FILE = "artefacts/PeleAB__STM32N6-FaceRecognition/input_models/mobilefacenet_int8_faces.onnx"

@@ -11,7 +11,7 @@ from edits.number_case import conv, furthest, input_pair, int8, largest_change, 
 from models import OnnxWriter, TfliteWriter
 from npuscope.compiler.passes.numbers import with_io_types
 from npuscope.graph.model import DType
-from npuscope.rules.finding import Value
+from npuscope.rulebook.finding import Value
 
 OUT = 1 / 30
 

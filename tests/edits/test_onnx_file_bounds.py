@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 from compiler.nets import MACHINES
 from edits.border_case import edited, misfit, outside
 from models import OnnxWriter, save
-from npuscope.rules.registry import lint_model_file
+from npuscope.rulebook.registry import lint_model_file
 
 IMAGE = (1, 4, 8, 8)
 

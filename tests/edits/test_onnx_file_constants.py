@@ -15,7 +15,7 @@ from models import OnnxWriter, save
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting, Request, apply_edit, open_document
 from npuscope.ops.run import run
-from npuscope.rules.registry import lint_model_file
+from npuscope.rulebook.registry import lint_model_file
 
 IMAGE = (1, 4, 8, 8)
 Write = Callable[[OnnxWriter, str], str]

@@ -15,7 +15,7 @@ from edits.moves_case import findings, fixed, off_npu
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.edits.channels import permutation
 from npuscope.files.load import load_model
-from npuscope.profile.validate import validate
+from npuscope.profiling.validate import validate
 
 
 def shuffled(net: Net, channels: int, groups: int, size: int = 12) -> bytes:

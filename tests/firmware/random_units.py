@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from firmware.host_npu import FIRMWARE, Net
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.program.ec_blob.register_map import DESTINATIONS, SOURCES
 from npuscope.program.ec_blob.registers import UNIT_BY_NAME
 from npuscope.program.model import Buffer, Epoch, EpochKind, Group

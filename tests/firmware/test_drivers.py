@@ -25,7 +25,7 @@ from firmware.host_npu import (
     zig_cc,
 )
 from firmware.random_units import random_net
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.ec_blob.registers import UNIT_BY_NAME, clock_gate, page_of
 from npuscope.program.ec_blob.unit_compute import lift_decun

@@ -26,16 +26,16 @@ from firmware.validation_conversations import (
     ours,
 )
 from firmware.validation_host import Server, the_server
-from npuscope.board.device import Option, Request
-from npuscope.board.link import SocketLink
-from npuscope.board.remote import RemoteBoard
-from npuscope.board.server_run import bsd_checksum
-from npuscope.board.wire.constants import Command, Fault
-from npuscope.board.wire.framing import Revision, host_packets
-from npuscope.board.wire.messages import Ack, Req
+from npuscope.boards.device import Option, Request
+from npuscope.boards.link import SocketLink
+from npuscope.boards.remote import RemoteBoard
+from npuscope.boards.server_run import bsd_checksum
+from npuscope.boards.wire.constants import Command, Fault
+from npuscope.boards.wire.framing import Revision, host_packets
+from npuscope.boards.wire.messages import Ack, Req
 from processes import LIMIT_S
 
-RECORDED = sorted((Path(__file__).parents[1] / "board" / "recorded").glob("*.json"))
+RECORDED = sorted((Path(__file__).parents[1] / "boards" / "recorded").glob("*.json"))
 
 
 @pytest.fixture(scope="module")

@@ -28,13 +28,13 @@ from firmware.validation_board import (
     inputs_of,
     results,
 )
-from npuscope.board.client_exchange import Exchange, RefusedError, Timeouts
-from npuscope.board.device import Option, Request
-from npuscope.board.emulated.board import EmulatedBoard
-from npuscope.board.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, FLASH_ADDRESS
-from npuscope.board.server_run import bsd_checksum
-from npuscope.board.wire.constants import Command, State, TensorFlag
-from npuscope.board.wire.messages import Ack, Data, Operator, SysInfo, Tensor
+from npuscope.boards.client_exchange import Exchange, RefusedError, Timeouts
+from npuscope.boards.device import Option, Request
+from npuscope.boards.emulated.board import EmulatedBoard
+from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, FLASH_ADDRESS
+from npuscope.boards.server_run import bsd_checksum
+from npuscope.boards.wire.constants import Command, State, TensorFlag
+from npuscope.boards.wire.messages import Ack, Data, Operator, SysInfo, Tensor
 from program.network_c.nets import kernels, layers, moves
 
 for module in ("ziglang", "unicorn", "elftools"):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from fake_device import FakeDevice
 from firmware.validation_conversations import CONVERSATIONS, Said, Showing, host_bytes, ours
 from firmware.validation_host import the_server
-from npuscope.board.wire.framing import Revision, host_packets
-from npuscope.board.wire.messages import encode
-from npuscope.board.wire.protobuf import varint
+from npuscope.boards.wire.framing import Revision, host_packets
+from npuscope.boards.wire.messages import encode
+from npuscope.boards.wire.protobuf import varint
 
 FUZZED = 4000
 

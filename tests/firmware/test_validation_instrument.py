@@ -16,11 +16,11 @@ from firmware.validation_instrument import (
     item_of,
     node_of,
 )
-from npuscope.board.device import NodeCounters, Option
-from npuscope.board.instrument import Instrument, granted
-from npuscope.board.runtime import EpochBlock, EpochEvent, Runtime, RuntimeEvent
-from npuscope.board.wire.constants import BlockType
-from npuscope.board.wire.statistics import block_type
+from npuscope.boards.device import NodeCounters, Option
+from npuscope.boards.instrument import Instrument, granted
+from npuscope.boards.runtime import EpochBlock, EpochEvent, Runtime, RuntimeEvent
+from npuscope.boards.wire.constants import BlockType
+from npuscope.boards.wire.statistics import block_type
 from npuscope.program.ec_blob.registers import clock_gate
 from npuscope.sim.debug_unit import DebugUnit, watch_epoch_length
 from program.network_c.nets import build

@@ -12,15 +12,15 @@ import numpy as np
 
 from firmware.bare_build import FIRMWARE, TARGET, WARNINGS, built, zig
 from npuscope import api
-from npuscope.board.device import Device, Inference, NodeCounters, random_values
-from npuscope.board.emulated.board import EmulatedBoard, EmulatedSetup
-from npuscope.board.emulated.memory import (
+from npuscope.boards.device import Device, Inference, NodeCounters, random_values
+from npuscope.boards.emulated.board import EmulatedBoard, EmulatedSetup
+from npuscope.boards.emulated.memory import (
     EXEC_RAM_ADDRESS,
     FLASH_ADDRESS,
     MAILBOX_ADDRESS,
     NETWORK_RAM_ADDRESS,
 )
-from npuscope.board.simulated import SimulatedBoard
+from npuscope.boards.simulated import SimulatedBoard
 from npuscope.graph.model import Graph
 from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from board.played import Played
+from boards.played import Played
 from fake_device import MEMORY_START, FakeDevice
-from npuscope.board.device import Inference, NodeTensors, Request, TensorDesc
-from npuscope.board.server import VirtualBoard
-from npuscope.board.wire.constants import Command
-from npuscope.board.wire.framing import Revision, host_packets, receive_from_device
-from npuscope.board.wire.messages import Ack, Data, Req, Resp, decode, encode
+from npuscope.boards.device import Inference, NodeTensors, Request, TensorDesc
+from npuscope.boards.server import VirtualBoard
+from npuscope.boards.wire.constants import Command
+from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device
+from npuscope.boards.wire.messages import Ack, Data, Req, Resp, decode, encode
 
 IMAGE = (np.arange(48) - 20).astype(np.int8).reshape(1, 4, 4, 3)
 SHOWN = np.arange(6, dtype="<i2").reshape(1, 6)

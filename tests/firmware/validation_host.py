@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, counted
-from npuscope.board.device import NetworkDesc, NodeCounters, Option, TensorDesc
-from npuscope.board.wire.constants import format_word
-from npuscope.board.wire.describe import version_word
-from npuscope.board.wire.statistics import block_type
+from npuscope.boards.device import NetworkDesc, NodeCounters, Option, TensorDesc
+from npuscope.boards.wire.constants import format_word
+from npuscope.boards.wire.describe import version_word
+from npuscope.boards.wire.statistics import block_type
 from processes import LIMIT_S
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"

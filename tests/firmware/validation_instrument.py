@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firmware.host_npu import FIRMWARE, INCLUDES, WARNINGS, zig_cc
-from npuscope.board.device import NodeCounters
-from npuscope.board.emulated.npu_debug import CacheRegisters, DebugRegisters
-from npuscope.board.runtime import EpochBlock
+from npuscope.boards.device import NodeCounters
+from npuscope.boards.emulated.npu_debug import CacheRegisters, DebugRegisters
+from npuscope.boards.runtime import EpochBlock
 from npuscope.program.ec_blob.registers import clock_gate, page_of
 from npuscope.sim.debug_unit import DebugUnit
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from npuscope.board.wire.protobuf import fields, varint
+from npuscope.boards.wire.protobuf import fields, varint
 from npuscope.errors import DeviceError
 
 Mutator = Callable[[bytes, Random], bytes]

@@ -17,12 +17,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from board import pump
 
 import report_texts
 from advice.sweep import samples as sweeps
-from board import pump
-from board.played import Played
-from board.pump import ClientEnd
+from boards.played import Played
+from boards.pump import ClientEnd
 from fake_device import FakeDevice
 from fuzz import mutate, mutate_models
 from fuzz.engine import Command, Target
@@ -35,11 +35,11 @@ from models_onnx_cases import CASES as ODD_ONNX
 from models_onnx_ops import CASES as ONNX_OPS
 from models_tflite import RELU
 from npuscope import api
-from npuscope.board.client_exchange import Timeouts
-from npuscope.board.device import Option, Request
-from npuscope.board.remote import RemoteBoard
-from npuscope.board.server import VirtualBoard
-from npuscope.board.server_exchange import Timing
+from npuscope.boards.client_exchange import Timeouts
+from npuscope.boards.device import Option, Request
+from npuscope.boards.remote import RemoteBoard
+from npuscope.boards.server import VirtualBoard
+from npuscope.boards.server_exchange import Timing
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 from npuscope.loadable import firmware_map
@@ -55,7 +55,7 @@ from program.ec_blob.test_binary import ALL as CONTAINERS
 from program.test_identify import CSV, MDESC, MPOOL
 from program.test_quant_json import DOCUMENT as QUANT_JSON
 
-RECORDED = Path(__file__).parents[1] / "board" / "recorded"
+RECORDED = Path(__file__).parents[1] / "boards" / "recorded"
 
 
 def _commands(*rows: str, weight: int = 10) -> tuple[Command, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from manycore import adapter_samples, samples
 
 from fuzz.engine import Command, Target
 from fuzz.mutate import (
@@ -23,8 +24,7 @@ from fuzz.mutate import (
     json_tree,
     protobuf,
 )
-from manycore import adapter_samples, samples
-from manycore.test_adapters_device import (
+from many_core.test_adapters_device import (
     RAW_NAME,
     descriptor_file,
     field,
@@ -32,12 +32,12 @@ from manycore.test_adapters_device import (
     raw_with_layout,
 )
 from npuscope.errors import FileError
-from npuscope.manycore import machine as machines
-from npuscope.manycore.buffer import write_buffer
-from npuscope.manycore.buffer_format import ROW, Stats
-from npuscope.manycore.container import with_program_id, write_program
-from npuscope.manycore.networkdesc import NetworkDesc, encode_networkdesc
-from npuscope.manycore.qpc import read_qpc, write_qpc
+from npuscope.many_core import machine as machines
+from npuscope.many_core.buffer import write_buffer
+from npuscope.many_core.buffer_format import ROW, Stats
+from npuscope.many_core.container import with_program_id, write_program
+from npuscope.many_core.networkdesc import NetworkDesc, encode_networkdesc
+from npuscope.many_core.qpc import read_qpc, write_qpc
 
 MACHINE = Path(machines.__file__).parent / "cloudai100.toml"
 STEM = "aic-profiling-program-0-activation-0-inf-3-QAicGraph"

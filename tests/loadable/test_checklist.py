@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from npuscope import api
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.checklist import make_checklist
 from npuscope.loadable.checklist_memories import Agent, Span, Traffic, memories

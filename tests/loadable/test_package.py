@@ -24,7 +24,7 @@ from firmware.bare import (
 )
 from loadable.hand_net import COUNT, INPUT, OUTPUT, POOL, WEIGHTS, write_net
 from npuscope import api
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, NpuscopeError, TargetError
 from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions

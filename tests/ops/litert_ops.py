@@ -12,7 +12,7 @@ import pytest
 
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
-from npuscope.profile.runtimes import Kernels, litert_interpreter
+from npuscope.profiling.runtimes import Kernels, litert_interpreter
 
 schema = pytest.importorskip(
     "ai_edge_litert.schema_py_generated", reason="ai_edge_litert is not installed"

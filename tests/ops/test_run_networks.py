@@ -11,7 +11,7 @@ from npuscope.files.load import load_model
 from npuscope.graph import Graph, Tensor
 from npuscope.ops.run import plan_of, trace
 from npuscope.ops.table import total_macs
-from npuscope.profile.runtimes import litert_interpreter, onnxruntime_session
+from npuscope.profiling.runtimes import litert_interpreter, onnxruntime_session
 
 # network -> seeded inputs
 NETWORKS = {

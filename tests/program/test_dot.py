@@ -7,8 +7,8 @@ import re
 import pytest
 
 from compiler.nets import MACHINES, compiled
-from npuscope.demo import demo_graph
-from npuscope.profile.run import estimate
+from npuscope.demo_network import demo_graph
+from npuscope.profiling.run import estimate
 from npuscope.program.dot import dot_text
 from npuscope.program.units import Streng
 from program.network_c.nets import HOSTILE, kernels, renamed

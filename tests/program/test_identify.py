@@ -13,7 +13,7 @@ import pytest
 
 from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.profile.inspectors import INSPECTORS
+from npuscope.profiling.inspectors import INSPECTORS
 from npuscope.program.identify import FORMATS, Identity, identify
 from npuscope.program.serialize import to_json
 from number_proof import lost_numbers, numbers, numbers_in

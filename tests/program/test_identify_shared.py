@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.profile.inspectors import INSPECTORS
-from npuscope.profile.profiler_log import read_profiler_log
-from npuscope.profile.validate_report import read_validate_report
+from npuscope.profiling.inspectors import INSPECTORS
+from npuscope.profiling.profiler_log import read_profiler_log
+from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report import read_generate_report
 from npuscope.program.identify import identify
 from npuscope.program.model import EpochKind

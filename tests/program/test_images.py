@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.nets import compiled
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.code_files import hex_text, pool_images
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import compiled
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.program.model import EpochKind, Pool, Program

@@ -14,7 +14,7 @@ import pytest
 
 from compiler.nets import sample
 from npuscope import api
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, UsageError
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hostile_names import HOSTILE
-from npuscope.rules.finding import Finding, Hit, Severity
-from npuscope.rules.registry import make_finding, rule
+from npuscope.rulebook.finding import Finding, Hit, Severity
+from npuscope.rulebook.registry import make_finding, rule
 
 
 def hostile_findings() -> tuple[Finding, ...]:

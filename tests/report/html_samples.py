@@ -9,10 +9,10 @@ import numpy as np
 from npuscope import api
 from npuscope.advice.explain import Explanation, explain
 from npuscope.api import Build
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.ops.layers import ConvAttrs
-from npuscope.profile.run import profile as run_profile
+from npuscope.profiling.run import profile as run_profile
 from npuscope.report.html.data import profile_page
 
 # Runs in a page that takes a name for markup; each way sets the same mark.

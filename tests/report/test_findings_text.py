@@ -8,9 +8,9 @@ from golden_file import check_golden
 from npuscope.advice.advise import catalogue
 from npuscope.advice.explain import Explanation, best_changes
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
-from npuscope.rules.finding import Finding, Hit, worst_first
-from npuscope.rules.registry import make_finding
-from npuscope.rules.saved import finding_json
+from npuscope.rulebook.finding import Finding, Hit, worst_first
+from npuscope.rulebook.registry import make_finding
+from npuscope.rulebook.saved import finding_json
 from sample_profile import sample_profile
 
 

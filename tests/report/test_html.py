@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from manycore.samples import layout, program, stats
+from many_core.samples import layout, program, stats
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
-from npuscope.demo import demo_graph
-from npuscope.manycore.buffer import write_buffer
-from npuscope.manycore.container import write_program
-from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.profile.model import UNKNOWN_FIT, UNKNOWN_MEMORY
+from npuscope.demo_network import demo_graph
+from npuscope.many_core.buffer import write_buffer
+from npuscope.many_core.container import write_program
+from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY
 from npuscope.report.html.data import epoch_edges, profile_data, profile_page
 from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
 from npuscope.report.html.opstats import opstats_page

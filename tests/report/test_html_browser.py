@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from manycore.samples import layout, program, stats
-from npuscope.demo import demo_graph
-from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.profile.model import Profile, Provenance
+from many_core.samples import layout, program, stats
+from npuscope.demo_network import demo_graph
+from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.profiling.model import Profile, Provenance
 from npuscope.report.html.data import profile_page
 from npuscope.report.html.opstats import opstats_page
 from report.browser import Page, browser, find_browser

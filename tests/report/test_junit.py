@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from npuscope.report.findings_files import Checked, junit_xml
-from npuscope.rules.finding import Finding, Hit, Severity
-from npuscope.rules.registry import make_finding, rule
+from npuscope.rulebook.finding import Finding, Hit, Severity
+from npuscope.rulebook.registry import make_finding, rule
 from report.hostile import hostile_findings
 
 

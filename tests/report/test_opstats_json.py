@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from manycore.samples import layout, stats
-from npuscope.manycore.adapters.model import OpRow, Sheet
-from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.profile.model import Provenance
+from many_core.samples import layout, stats
+from npuscope.many_core.adapters.model import OpRow, Sheet
+from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.profiling.model import Provenance
 from npuscope.report.opstats_json import opstats_json
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from manycore.samples import layout, stats
-from npuscope.manycore.adapters.registry import read_sheet
-from npuscope.manycore.layout import Pmu
-from npuscope.manycore.opstats.model import (
+from many_core.samples import layout, stats
+from npuscope.many_core.adapters.registry import read_sheet
+from npuscope.many_core.layout import Pmu
+from npuscope.many_core.opstats.model import (
     ActivationRow,
     CoreTables,
     DdrRow,
@@ -19,7 +19,7 @@ from npuscope.manycore.opstats.model import (
     ThreadRow,
     Totals,
 )
-from npuscope.manycore.opstats.tables import opstats_of
+from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.report.opstats import summary_text
 
 # Figures of a published run (BERT on 2 cores, batch 8), to check widths and formulas.

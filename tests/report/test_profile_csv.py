@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import replace
 
-from npuscope.profile.model import Profile, Provenance
+from npuscope.profiling.model import Profile, Provenance
 from npuscope.report.profile_csv import profile_csv_text
 from npuscope.sim.counters import CacheCounts, EngineActivity, PoolTraffic
 from sample_profile import hardware_epoch, sample_profile

@@ -13,10 +13,10 @@ import pytest
 
 from compiler.nets import Net, random_network
 from npuscope import api
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph
-from npuscope.profile.model import Profile
-from npuscope.profile.run import profile as run_profile
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import profile as run_profile
 from npuscope.program.model import Program
 from npuscope.report.profile_trace import trace_of_profile
 from npuscope.report.trace.chrome import write_chrome

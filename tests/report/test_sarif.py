@@ -13,7 +13,7 @@ from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.advice.advise import catalogue
 from npuscope.report.findings_files import FINGERPRINT, Checked, sarif_json, source_uri
-from npuscope.rules.registry import Kind
+from npuscope.rulebook.registry import Kind
 from report.hostile import hostile_findings
 from report.sarif_rules import Invalid, check_sarif
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from golden_file import check_golden
-from npuscope.profile.model import Fit, Provenance
+from npuscope.profiling.model import Fit, Provenance
 from npuscope.report.estimate import estimate_text
 from npuscope.report.profile import profile_text
 from sample_profile import sample_profile

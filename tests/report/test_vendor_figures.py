@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.board.device import Clocks, Inference, NodeCounters
+from npuscope.boards.device import Clocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
-from npuscope.profile.profiler_log import parse_profiler_log, read_profiler_log
+from npuscope.profiling.profiler_log import parse_profiler_log, read_profiler_log
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.model import (
     Access,

@@ -14,8 +14,8 @@ from statistics import median
 import pytest
 
 from npuscope.api import build
-from npuscope.profile.model import Profile
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 
 DATA = (Path(__file__).parents[2] / ".." / "shared" / "data").resolve()

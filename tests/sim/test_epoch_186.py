@@ -13,7 +13,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
 from npuscope.ops.layers import ConvAttrs
-from npuscope.profile.run import profile
+from npuscope.profiling.run import profile
 from npuscope.program.links import Wiring
 from npuscope.program.units import Convacc, Ref, Streng
 from npuscope.sim.counters import Bound, count_bursts, engine_runs

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The emulated board: a Cortex-M33 in the memory map of the STM32N6570-DK, with the NPU behind
- * its registers. The Python side (npuscope.board.emulated) has the same numbers. */
+ * its registers. The Python side (npuscope.boards.emulated) has the same numbers. */
 #ifndef HARDWARE_H
 #define HARDWARE_H
 

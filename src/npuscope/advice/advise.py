@@ -6,8 +6,8 @@ from functools import cache
 
 from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Subject
-from npuscope.rules.finding import Finding, worst_first
-from npuscope.rules.registry import Kind, Rule, rules, themed
+from npuscope.rulebook.finding import Finding, worst_first
+from npuscope.rulebook.registry import Kind, Rule, rules, themed
 
 # The order in which findings of one weight are told.
 THEMES = ("software", "layers", "moves", "memory", "control")

@@ -15,7 +15,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from npuscope.advice.subject import Subject
 from npuscope.program.model import EpochKind
-from npuscope.rules import fixes
-from npuscope.rules.finding import Confidence, Hit, Severity
-from npuscope.rules.registry import advise
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
 # Below about 1 MB of weights latency follows the number of epochs; with 20 and more of them, and

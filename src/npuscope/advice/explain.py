@@ -10,11 +10,11 @@ from npuscope.advice.advise import advise_run, catalogue
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind, Program
-from npuscope.rules.finding import Finding, Findings, Fix, Severity, worst_first
-from npuscope.rules.fixes import Effect
-from npuscope.rules.registry import lint_graph
+from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
+from npuscope.rulebook.fixes import Effect
+from npuscope.rulebook.registry import lint_graph
 from npuscope.shown import Rows, Shown
 
 _BEST = 3

@@ -10,7 +10,7 @@ from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.gate_baseline import Baseline
 from npuscope.advice.gate_figures import Figures, Limit, figures, is_bytes
-from npuscope.rules.finding import Finding
+from npuscope.rulebook.finding import Finding
 from npuscope.shown import Rows, Shown, counted
 
 # What must not get worse than it was; all of these are better when smaller.

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from npuscope.errors import UsageError
-from npuscope.profile.model import UNKNOWN_MEMORY, Profile
-from npuscope.rules.finding import Finding, Severity
+from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
+from npuscope.rulebook.finding import Finding, Severity
 
 Figures = Mapping[str, float]
 

@@ -8,15 +8,15 @@ from math import ceil, prod
 from npuscope.advice.bench import Change
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.graph.model import Graph, Op
-from npuscope.profile.model import EpochProfile
+from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.modes import Simd
-from npuscope.rules import fixes
-from npuscope.rules.channels import channel_fixes
-from npuscope.rules.finding import Confidence, Hit, Severity, Value
-from npuscope.rules.queries import is_dense, source
-from npuscope.rules.registry import advise
-from npuscope.rules.streams import layer_shape, shared_count, slowdown
+from npuscope.rulebook import fixes
+from npuscope.rulebook.channels import channel_fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.queries import is_dense, source
+from npuscope.rulebook.registry import advise
+from npuscope.rulebook.streams import layer_shape, shared_count, slowdown
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.02  # of the time: epochs below it are not worth a line

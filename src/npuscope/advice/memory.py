@@ -8,13 +8,13 @@ from dataclasses import replace
 from npuscope.advice.subject import Subject
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import is_depthwise
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
-from npuscope.rules import fixes
-from npuscope.rules.conv import internal_ram_bytes
-from npuscope.rules.finding import Confidence, Hit, Severity, Value
-from npuscope.rules.registry import advise
+from npuscope.rulebook import fixes
+from npuscope.rulebook.conv import internal_ram_bytes
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
 _FLASH_SHARE = 0.2  # of the time: below it other advice pays more (a choice)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
-from npuscope.profile.model import EpochProfile
+from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
-from npuscope.rules import fixes
-from npuscope.rules.finding import Confidence, Hit, Severity, Value
-from npuscope.rules.registry import advise
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
 # Shares of the time below which an epoch, or all of a kind, are not worth a line (choices).

@@ -16,7 +16,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
-from npuscope.rules.registry import rule
+from npuscope.rulebook.registry import rule
 
 _USUAL = {"QuantizeLinear": "NA-QUANTIZE-FLOAT", "DequantizeLinear": "NA-DEQUANTIZE-FLOAT"}
 _OFF = (EpochKind.SW, EpochKind.HYBRID)

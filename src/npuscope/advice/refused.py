@@ -12,15 +12,15 @@ from math import prod
 from npuscope.advice.bench import Change
 from npuscope.advice.subject import LAYERS, UNCOSTED, Subject
 from npuscope.graph.model import Op
-from npuscope.profile.model import EpochProfile
+from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
-from npuscope.rules.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rules.fixes import Effect, FixTemplate
-from npuscope.rules.layout import shuffle_fix
-from npuscope.rules.queries import CONVERSIONS
-from npuscope.rules.registry import Kind, Rule, make_finding, rule
-from npuscope.rules.streams import (
+from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
+from npuscope.rulebook.fixes import Effect, FixTemplate
+from npuscope.rulebook.layout import shuffle_fix
+from npuscope.rulebook.queries import CONVERSIONS
+from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
+from npuscope.rulebook.streams import (
     LayerShape,
     best_split,
     layer_shape,

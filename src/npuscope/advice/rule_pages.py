@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from npuscope.advice.advise import catalogue
 from npuscope.edits import formats
-from npuscope.rules.fixes import FixTemplate
-from npuscope.rules.registry import Kind, Rule
+from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.registry import Kind, Rule
 
 _WIDTH = 100
 _KINDS = {

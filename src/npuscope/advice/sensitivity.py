@@ -9,7 +9,7 @@ from npuscope.building import Build
 from npuscope.machine.keys import Key, machine_keys, with_value
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
-from npuscope.profile.run import retimer
+from npuscope.profiling.run import retimer
 
 STEP = 0.1
 _NOISE = 1e-9  # of the total: rounding of sums, not a saving

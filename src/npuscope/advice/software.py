@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from npuscope.advice.subject import Subject
 from npuscope.program.model import Buffer, Epoch, EpochKind
-from npuscope.rules import fixes
-from npuscope.rules.finding import Confidence, Hit, Severity
-from npuscope.rules.registry import advise
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.registry import advise
 
 # Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
 # boards, where the true limits were not looked for.

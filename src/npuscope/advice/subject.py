@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from npuscope.advice.bench import Bench
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
-from npuscope.profile.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 

@@ -10,8 +10,8 @@ from npuscope.graph.model import Graph
 from npuscope.machine.load import plain_overrides
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Change, changes_of, with_overrides
-from npuscope.profile.model import Profile
-from npuscope.profile.run import estimate, retimer
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate, retimer
 from npuscope.shown import Shown
 
 

@@ -13,8 +13,8 @@ from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.manycore.machine import CoreMachine
-    from npuscope.manycore.program import CoreProgram
+    from npuscope.many_core.machine import CoreMachine
+    from npuscope.many_core.program import CoreProgram
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def _lines(
     if args.perf_warnings:
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if args.perf_metrics:
-        from npuscope.manycore.compiler.metrics import metrics_lines, perf_metrics
+        from npuscope.many_core.compiler.metrics import metrics_lines, perf_metrics
 
         lines += metrics_lines(perf_metrics(program))
     return lines
@@ -88,7 +88,7 @@ def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
 
 
 def _as_json(program: CoreProgram, machine: CoreMachine, path: Path) -> dict[str, Any]:
-    from npuscope.manycore.compiler.metrics import perf_metrics
+    from npuscope.many_core.compiler.metrics import perf_metrics
 
     layout = program.layout
     kinds = Counter(op.info.kind for part in program.devices for op in part.all_ops())

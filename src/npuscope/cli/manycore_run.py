@@ -10,7 +10,7 @@ from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.manycore.runner import RunReport
+    from npuscope.many_core.runner import RunReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.test_data)
     from npuscope import api
-    from npuscope.manycore.runner import run_lines
+    from npuscope.many_core.runner import run_lines
 
     with working(args, "running"):
         report = api.manycore_run(

@@ -10,7 +10,7 @@ from npuscope.cli.output import deliver, print_text, refuse_overwrite, working, 
 from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from npuscope.profile.model import Profile
+    from npuscope.profiling.model import Profile
     from npuscope.program.model import Program
 
 # A list longer than any program; keeps `--epochs 0-99999999999` from eating memory.
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_saved(args: argparse.Namespace, source: str) -> bool:
-    from npuscope.profile.saved import is_saved_profile
+    from npuscope.profiling.saved import is_saved_profile
 
     if not is_saved_profile(source):
         return False
@@ -102,7 +102,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
 
 def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | None) -> int:
     """Nothing runs: the report of a run that was kept."""
-    from npuscope.profile.saved import read_profile
+    from npuscope.profiling.saved import read_profile
     from npuscope.report.json_report import profile_json
     from npuscope.report.profile import profile_text
     from npuscope.report.result_files import write_page

@@ -10,7 +10,7 @@ from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
 
 if TYPE_CHECKING:
-    from npuscope.rules.registry import Rule
+    from npuscope.rulebook.registry import Rule
 
 _WIDTH = 100
 

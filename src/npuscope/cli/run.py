@@ -14,7 +14,7 @@ from npuscope.errors import UsageError
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.board.emulated.boot import Placed
+    from npuscope.boards.emulated.boot import Placed
 
 _KIT = "stm32n6570-dk"
 _VENDOR_SCRIPT = "$STEDGEAI_CORE_DIR/scripts/N6_reloc/st_load_and_run.py"
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.source is not None and args.input is not None:
         raise UsageError("the image is given twice", where=f"--input {safe_terminal(args.input)}")
-    from npuscope.profile.image_source import DEFAULT_IMAGE, parse_addresses, parse_modes
+    from npuscope.profiling.image_source import DEFAULT_IMAGE, parse_addresses, parse_modes
 
     source = Path(args.source or args.input or DEFAULT_IMAGE)
     refuse_overwrite(args, str(source))
@@ -90,7 +90,7 @@ def _explain_kit(
     args: argparse.Namespace, source: Path, modes: set[str], addresses: tuple[int, int]
 ) -> int:
     """Real boards are flashed by the vendor's tools: the commands to do it."""
-    from npuscope.profile.image_source import DEFAULT_IMAGE, MODES, open_image, parameters_beside
+    from npuscope.profiling.image_source import DEFAULT_IMAGE, MODES, open_image, parameters_beside
 
     files, commands = [source], []
     if source.is_dir():

@@ -18,8 +18,8 @@ from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import Request
 from npuscope.machine.model import Machine
-from npuscope.rules.finding import Value as Parameter
-from npuscope.rules.streams import LayerShape, padded_count
+from npuscope.rulebook.finding import Value as Parameter
+from npuscope.rulebook.streams import LayerShape, padded_count
 from npuscope.text import safe_terminal
 
 _ONE = 64  # as an integer; its scale is a power of two too, so that nothing is rounded

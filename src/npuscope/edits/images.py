@@ -17,7 +17,7 @@ from npuscope.edits.request import Request, attrs_of, network_op
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import PoolAttrs
-from npuscope.rules.layout import repeats_pixels, resize_factor
+from npuscope.rulebook.layout import repeats_pixels, resize_factor
 
 T = TypeVar("T")
 LONGEST_AXIS = 65535  # what the NPU's size registers hold

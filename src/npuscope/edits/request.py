@@ -11,7 +11,7 @@ import numpy as np
 from npuscope.edits.records import NotFitting
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.machine.model import Machine
-from npuscope.rules.finding import Value
+from npuscope.rulebook.finding import Value
 
 A = TypeVar("A", bound=Attrs)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.program.app_config import app_config_text
 from npuscope.program.c_info import c_info_json, c_info_of
 from npuscope.program.code_files import Files, code_files, pool_images

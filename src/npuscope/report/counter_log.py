@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.board.device import DeviceInfo, NetworkDesc, NodeCounters, TensorDesc
-from npuscope.board.wire.statistics import Place, block_type, config_lines, node_lines
-from npuscope.profile.measure import Measurement
-from npuscope.profile.recorded import Recorded
+from npuscope.boards.device import DeviceInfo, NetworkDesc, NodeCounters, TensorDesc
+from npuscope.boards.wire.statistics import Place, block_type, config_lines, node_lines
+from npuscope.profiling.measure import Measurement
+from npuscope.profiling.recorded import Recorded
 from npuscope.text import safe_terminal
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from npuscope.advice.sensitivity import STEP, Sensitivity
 from npuscope.advice.what_if import WhatIf
 from npuscope.machine.set_keys import Change
-from npuscope.profile.model import Fit, PoolUse, Profile
+from npuscope.profiling.model import Fit, PoolUse, Profile
 from npuscope.report.figures import DASH, bar, ms, percent, shorten, size
 from npuscope.report.header import answer, interval_line, machine_line, model_line, note_lines
 from npuscope.report.profile import epoch_label, names

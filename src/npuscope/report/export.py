@@ -12,7 +12,7 @@ from npuscope.errors import FileError
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.graph.model import Graph
 from npuscope.ops.table import macs
-from npuscope.profile.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.text import safe_terminal
 
 # What each layer of the model file costs: times of epochs, shared among what they came from.

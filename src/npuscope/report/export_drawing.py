@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.report.export import (
     LayerCost,
     SourceNode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from npuscope.profile.model import EpochProfile, Profile, Provenance, RunClocks
+from npuscope.profiling.model import EpochProfile, Profile, Provenance, RunClocks
 from npuscope.program.model import Claims, EpochKind
 from npuscope.sim.counters import Bound
 

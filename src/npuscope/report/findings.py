@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.report.figures import ms, percent, shorten
 from npuscope.report.header import machine_line, model_line, note_lines
 from npuscope.report.json_report import estimate_json
-from npuscope.rules.finding import Finding, Fix, Severity, Value
-from npuscope.rules.registry import Rule
-from npuscope.rules.saved import finding_json, fix_json, gain
+from npuscope.rulebook.finding import Finding, Fix, Severity, Value
+from npuscope.rulebook.registry import Rule
+from npuscope.rulebook.saved import finding_json, fix_json, gain
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXPLAIN_SCHEMA = "npuscope/explain/1"
 LINT_SCHEMA = "npuscope/lint/1"
-RULES_SCHEMA = "npuscope/rules/1"
+RULES_SCHEMA = "npuscope/rulebook/1"
 _OF_PROFILE = ("model", "machine", "total_ms", "interval_ms", "model_error", "time", "counts")
 
 

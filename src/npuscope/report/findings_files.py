@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from npuscope.report.findings import finding_line
-from npuscope.rules.finding import Finding, Severity
-from npuscope.rules.registry import Kind, Rule, rules
-from npuscope.rules.saved import finding_json
+from npuscope.rulebook.finding import Finding, Severity
+from npuscope.rulebook.registry import Kind, Rule, rules
+from npuscope.rulebook.saved import finding_json
 from npuscope.text import link_free, safe_terminal, xml_text
 from npuscope.version import __version__
 

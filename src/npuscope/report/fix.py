@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.report.figures import ms, shorten
 from npuscope.report.header import machine_line, model_line
 from npuscope.text import safe_terminal

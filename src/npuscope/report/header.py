@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.profile.model import UNKNOWN_FIT, Fit, Profile, TensorInfo
+from npuscope.profiling.model import UNKNOWN_FIT, Fit, Profile, TensorInfo
 from npuscope.report.figures import clocks_of, count, is_predicted, label, millions, ms, source_of
 from npuscope.text import safe_terminal
 

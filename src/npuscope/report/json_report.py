@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from npuscope.profile.model import (
+from npuscope.profiling.model import (
     UNKNOWN_FIT,
     UNKNOWN_MEMORY,
     EpochProfile,
@@ -18,12 +18,12 @@ from npuscope.profile.model import (
     TensorInfo,
 )
 from npuscope.report.figures import clocks_of, phases
-from npuscope.rules.finding import Finding
-from npuscope.rules.saved import finding_json
+from npuscope.rulebook.finding import Finding
+from npuscope.rulebook.saved import finding_json
 from npuscope.sim.counters import BusTraffic, CacheCounts
 
 ESTIMATE_SCHEMA = "npuscope/estimate/1"
-PROFILE_SCHEMA = "npuscope/profile/1"
+PROFILE_SCHEMA = "npuscope/profiling/1"
 
 
 def estimate_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.board.device import NodeCounters
-from npuscope.board.emulated.boot import Mode
+from npuscope.boards.device import NodeCounters
+from npuscope.boards.emulated.boot import Mode
 from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
 from npuscope.loadable.checklist_memories import Memory
 from npuscope.loadable.codes import Segment, name_of, segment_of
@@ -17,7 +17,7 @@ from npuscope.loadable.fitting import Check, Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING
 from npuscope.loadable.inspectors import flags_text, version_text
-from npuscope.profile.load_and_run import LoadAndRun
+from npuscope.profiling.load_and_run import LoadAndRun
 from npuscope.text import safe_terminal
 
 # Runtime-loadable images as text: sizes and the pool table as the vendor's tools print them.

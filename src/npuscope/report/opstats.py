@@ -1,12 +1,12 @@
-"""Stats buffers as text: the summary in the shape of the vendor's tool, and what the verb prints."""
+"""Stats buffers as text: the summary in the vendor's shape, and what the verb prints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from npuscope.manycore.opstats.index import event_name
-from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.opstats.index import event_name
+from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
 from npuscope.report.figures import ms, percent, shorten
 from npuscope.text import safe_terminal
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from npuscope.manycore.adapters.model import Sheet
-from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.adapters.model import Sheet
+from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
 from npuscope.report.trace.chrome import write_chrome
 from npuscope.report.trace.perfetto import write_perfetto
 from npuscope.text import file_name

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
-from npuscope.manycore.adapters.model import Companions, Sheet, open_source
-from npuscope.manycore.adapters.registry import all_adapters, named_adapter, read_sheet
-from npuscope.manycore.adapters.tables import sheet_tables, sheet_text, sheet_trace
-from npuscope.manycore.buffer_format import Stats
-from npuscope.manycore.container import read_layout
-from npuscope.manycore.layout import Layout
-from npuscope.manycore.opstats.host_trace import HostTrace, of_inferences, read_host_trace
-from npuscope.manycore.opstats.inputs import (
+from npuscope.many_core.adapters.model import Companions, Sheet, open_source
+from npuscope.many_core.adapters.registry import all_adapters, named_adapter, read_sheet
+from npuscope.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace
+from npuscope.many_core.buffer_format import Stats
+from npuscope.many_core.container import read_layout
+from npuscope.many_core.layout import Layout
+from npuscope.many_core.opstats.host_trace import HostTrace, of_inferences, read_host_trace
+from npuscope.many_core.opstats.inputs import (
     SCHEME,
     BufferFile,
     BufferReader,
@@ -26,9 +26,9 @@ from npuscope.manycore.opstats.inputs import (
     is_own,
     of_program,
 )
-from npuscope.manycore.opstats.model import Opstats
-from npuscope.manycore.opstats.tables import opstats_of
-from npuscope.manycore.opstats.trace import TraceOptions, trace_of, undrawn_note
+from npuscope.many_core.opstats.model import Opstats
+from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
 from npuscope.report.opstats import summary_text
 from npuscope.report.opstats_json import SUMMARY, output_path, write_text, write_trace
 from npuscope.shown import Shown, counted

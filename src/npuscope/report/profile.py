@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npuscope.profile.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
     DASH,

@@ -11,8 +11,8 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from npuscope.board.wire.statistics import BEATS
-from npuscope.profile.model import EpochProfile, Profile
+from npuscope.boards.wire.statistics import BEATS
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.report.figures import clocks_of, is_bare, operations, phases, processor_units
 from npuscope.sim.counters import CacheCounts, EngineActivity
 from npuscope.text import csv_cell

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.machine.model import Machine
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.program.model import Epoch, Pool, Program
 from npuscope.program.units import Streng
 from npuscope.report.figures import label, source_of

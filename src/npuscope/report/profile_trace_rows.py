@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npuscope.profile.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import clocks_of
 from npuscope.sim.counters import EngineActivity

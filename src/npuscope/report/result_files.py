@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.graph.model import Graph
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.program.model import Program
-from npuscope.rules.finding import Finding
+from npuscope.rulebook.finding import Finding
 from npuscope.whole_file import write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
-    from npuscope.profile.measure import Measurement
+    from npuscope.profiling.measure import Measurement
 
 Name = str | Path | None
 
@@ -57,7 +57,7 @@ def write_profile(
 
         _write(csv, profile_csv_text(profile))
     if save:
-        from npuscope.profile.saved import profile_to_json
+        from npuscope.profiling.saved import profile_to_json
 
         write_whole(save, profile_to_json(profile))
     if not (trace or chrome):

@@ -9,8 +9,8 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.profile.bisect import Bisection
-    from npuscope.profile.validate import Validation
+    from npuscope.profiling.bisect import Bisection
+    from npuscope.profiling.validate import Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.board.device import Clocks
+from npuscope.boards.device import Clocks
 from npuscope.program.model import Claims
 from npuscope.report.vendor_figures import (
     Cycles,

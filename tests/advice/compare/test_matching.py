@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.advice.compare.matching import has_common_op, match
 from npuscope.advice.compare.model import Row
-from npuscope.profile.model import EpochProfile
+from npuscope.profiling.model import EpochProfile
 from sample_profile import sample_profile
 
 SAMPLE = sample_profile().epochs[0]

@@ -13,7 +13,7 @@ from models import Net
 from npuscope.advice.compare.model import CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import compare
 from npuscope.graph.model import Graph
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, EpochKind
 from npuscope.program.units import Streng
 

@@ -22,7 +22,7 @@ from npuscope.edits import edits, formats, open_document
 from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model, read_model
 from npuscope.program.model import Call
-from npuscope.rules.finding import Finding, Fix, Severity
+from npuscope.rulebook.finding import Finding, Fix, Severity
 
 EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
 

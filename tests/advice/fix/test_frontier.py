@@ -10,7 +10,7 @@ from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.building import Build
 from npuscope.graph.model import DType, Graph
 from npuscope.ops.moves import SliceAttrs
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 
 IMAGE = (1, 16, 16, 8)
 

@@ -12,7 +12,7 @@ from models_onnx_cases import CASES
 from npuscope.files.load import load_model
 from npuscope.graph import DType, Graph, Tensor
 from npuscope.ops.run import run
-from npuscope.profile.runtimes import onnxruntime_session
+from npuscope.profiling.runtimes import onnxruntime_session
 
 pytest.importorskip("onnxruntime")
 

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from models import OnnxWriter, save
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
-from npuscope.profile.runtimes import onnxruntime_session
+from npuscope.profiling.runtimes import onnxruntime_session
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

@@ -13,7 +13,7 @@ from models_onnx_ops import CASES, OpCase
 from npuscope.files.load import load_model
 from npuscope.graph import Graph
 from npuscope.ops.run import run
-from npuscope.profile.runtimes import onnxruntime_session
+from npuscope.profiling.runtimes import onnxruntime_session
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

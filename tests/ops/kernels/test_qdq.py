@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from npuscope.files.load import load_model
 from npuscope.graph.model import Numerics
 from npuscope.ops.run import run
-from npuscope.profile.runtimes import onnxruntime_session
+from npuscope.profiling.runtimes import onnxruntime_session
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compiler.nets import GENERATIONS, MACHINES, Net, compiled, random_network, uint8_network
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph, Quant
 from npuscope.machine.load import load_machine
 from npuscope.program.c_info import c_info_json, c_info_of, program_from_c_info, read_c_info

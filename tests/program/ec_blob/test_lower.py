@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net, compiled, random_network, sample, uint8_network
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
 from npuscope.program.ec_blob.instructions import Irq, Label, Poll, WriteField

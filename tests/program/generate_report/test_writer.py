@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
-from npuscope.profile.run import estimate
+from npuscope.profiling.run import estimate
 from npuscope.program.generate_report import GenerateReport, generate_report_text
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.generate_report.reader import parse_generate_report

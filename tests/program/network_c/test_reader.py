@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled, sample
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
 from npuscope.program.code_files import blob_arrays, pool_images, without_blobs

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from compiler.nets import GENERATIONS, random_network, uint8_network
-from npuscope.demo import demo_graph
+from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import ONLY_OURS, UNITS

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from npuscope.advice.compare.model import Side
 from npuscope.machine.model import Machine, MemoryPool, Path
-from npuscope.profile.model import EpochProfile
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import EpochProfile
+from npuscope.profiling.run import estimate
 from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.modes import Bcast, Simd

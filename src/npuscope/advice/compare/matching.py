@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from npuscope.advice.compare.model import Move, Row, Side
 from npuscope.advice.reasons import plain
-from npuscope.profile.model import EpochProfile
+from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch, EpochKind, Refused
 
 # How two builds of one model are matched that share no names: by the work, in order.

@@ -10,7 +10,7 @@ from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Row, Side
 from npuscope.errors import NpuscopeError
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine
-from npuscope.profile.model import EpochProfile, Profile, RunClocks
+from npuscope.profiling.model import EpochProfile, Profile, RunClocks
 from npuscope.program.model import EpochKind
 
 # From one machine to another in steps, each with its cause: a program timed on all of them shows

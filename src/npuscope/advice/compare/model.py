@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from npuscope.machine.model import Machine
-from npuscope.profile.model import EpochProfile, PoolUse, Profile, Provenance
+from npuscope.profiling.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import Rows, Shown, counted
 

@@ -16,9 +16,9 @@ from npuscope.building import Options, Source, build
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
-from npuscope.profile.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, Profile
-from npuscope.profile.run import estimate
-from npuscope.profile.saved import is_saved_profile, read_profile
+from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, Profile
+from npuscope.profiling.run import estimate
+from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, Program
 from npuscope.program.records import decode_record, encode
 from npuscope.text import safe_terminal
@@ -28,7 +28,7 @@ from npuscope.text import safe_terminal
 # Those objects are for readers: counters are rounded, engines and bursts are left out. Times,
 # kinds, source ops and memories are all there, which is what a comparison needs.
 
-PROFILE_SCHEMAS = ("npuscope/estimate/1", "npuscope/profile/1")
+PROFILE_SCHEMAS = ("npuscope/estimate/1", "npuscope/profiling/1")
 GATE_SCHEMA = "npuscope/gate/1"
 _HEAD_BYTES = 256
 _DROPPED = ("compute_cycles", "max_cycles", "core_cycles", "pre_cycles", "post_cycles", "bound")
@@ -190,8 +190,8 @@ def open_log(source: Source, options: Options, other: Side | None = None) -> Sid
 
 
 def _measured(path: str, program: Program | None, machine: Machine | None) -> Profile:
-    from npuscope.board.descriptor import parse_descriptor
-    from npuscope.profile.measure import Subject, measure, opened
+    from npuscope.boards.descriptor import parse_descriptor
+    from npuscope.profiling.measure import Subject, measure, opened
 
     subject = Subject(program, machine)
     with opened(parse_descriptor(f"{_LOG}{path}"), subject) as device:

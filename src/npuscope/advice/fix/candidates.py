@@ -14,9 +14,9 @@ from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
-from npuscope.rules.finding import Finding, Fix, Severity
-from npuscope.rules.fixes import INTEGER_INPUT, INTEGER_OUTPUT
-from npuscope.rules.registry import file_lints
+from npuscope.rulebook.finding import Finding, Fix, Severity
+from npuscope.rulebook.fixes import INTEGER_INPUT, INTEGER_OUTPUT
+from npuscope.rulebook.registry import file_lints
 
 # Fixes that change what the application sees: they wait until they are asked for.
 CUT = "cut-tail"

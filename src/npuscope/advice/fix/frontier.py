@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from npuscope.advice.explain import Built
 from npuscope.graph.model import Graph, Op
-from npuscope.profile.model import Profile, TensorInfo
+from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
-from npuscope.rules.queries import live_ops
+from npuscope.rulebook.queries import live_ops
 
 # What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
 _CPU_SLOWDOWN = 20.0

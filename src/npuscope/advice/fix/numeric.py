@@ -11,7 +11,7 @@ import numpy as np
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.ops.run import run, trace
-from npuscope.profile.agreement import noise
+from npuscope.profiling.agreement import noise
 
 Arrays = Mapping[str, np.ndarray]
 

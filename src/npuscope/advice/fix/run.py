@@ -14,7 +14,7 @@ from npuscope.advice.fix.workbench import Look, Workbench, opened
 from npuscope.building import Options
 from npuscope.edits import Document, NotFitting, Request, apply_edit
 from npuscope.errors import NpuscopeError
-from npuscope.rules.finding import Fix
+from npuscope.rulebook.finding import Fix
 
 _MOST_STEPS = 100  # each kept step helps, but no file may keep us for ever
 

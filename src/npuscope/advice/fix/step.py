@@ -10,9 +10,9 @@ from math import inf
 from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.fix.numeric import Effect
 from npuscope.advice.fix.workbench import Look, Opened
-from npuscope.profile.model import Profile
-from npuscope.rules.finding import Finding, Severity
-from npuscope.rules.registry import file_lints
+from npuscope.profiling.model import Profile
+from npuscope.rulebook.finding import Finding, Severity
+from npuscope.rulebook.registry import file_lints
 from npuscope.shown import Rows, Shown
 
 

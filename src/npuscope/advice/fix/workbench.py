@@ -27,12 +27,12 @@ from npuscope.edits import Document, NotFitting, open_document
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
-from npuscope.profile.model import Profile
-from npuscope.profile.outside import outside_outputs
-from npuscope.profile.run import estimate
+from npuscope.profiling.model import Profile
+from npuscope.profiling.outside import outside_outputs
+from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
-from npuscope.rules.finding import Finding
-from npuscope.rules.registry import lint_graph, lint_model_file
+from npuscope.rulebook.finding import Finding
+from npuscope.rulebook.registry import lint_graph, lint_model_file
 from npuscope.whole_file import work_folder
 
 

@@ -19,7 +19,7 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.machine.saved import machine_from
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.
 _KEPT_GRAPHS = 2
@@ -86,7 +86,7 @@ def _ending(seconds: float) -> dict[str, Any]:
 
 def _figures(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
     """Compile and estimate: a Profile as columns."""
-    from npuscope.profile.run import estimate
+    from npuscope.profiling.run import estimate
 
     asked = told["asked"]
     options: Options = {

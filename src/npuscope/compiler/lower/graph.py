@@ -28,8 +28,8 @@ from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
-from npuscope.rules import refusals
-from npuscope.rules.queries import FUNCTIONS
+from npuscope.rulebook import refusals
+from npuscope.rulebook.queries import FUNCTIONS
 
 LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
     "Conv2D": lower_conv,

@@ -14,8 +14,8 @@ from npuscope.graph.model import Op, Tensor
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import PadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.program.modes import Simd
-from npuscope.rules import refusals
-from npuscope.rules.layout import resize_factor
+from npuscope.rulebook import refusals
+from npuscope.rulebook.layout import resize_factor
 
 # Concat, Slice and Split along the channels: copies by DMA between windows of channels.
 

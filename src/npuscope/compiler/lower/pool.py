@@ -23,8 +23,8 @@ from npuscope.compiler.numbers import (
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
 from npuscope.graph.model import Op
 from npuscope.ops.reduce import PoolAttrs
-from npuscope.rules import refusals
-from npuscope.rules.pool import covers_the_map
+from npuscope.rulebook import refusals
+from npuscope.rulebook.pool import covers_the_map
 
 # MaxPool, AveragePool and Mean on the POOL units.
 

@@ -15,7 +15,7 @@ from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.program.calls import listed_name
 from npuscope.program.model import Call, Refused
-from npuscope.rules import refusals
+from npuscope.rulebook import refusals
 
 # Kernels that only move data: later compilers run them as driven DMA.
 MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from npuscope.advice.explain import Built
-from npuscope.profile.model import (
+from npuscope.profiling.model import (
     UNKNOWN_FIT,
     UNKNOWN_MEMORY,
     EpochProfile,
@@ -33,8 +33,8 @@ from npuscope.report.figures import (
 from npuscope.report.header import answer, how_sure, verdict
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.rules.finding import Finding
-from npuscope.rules.saved import gain
+from npuscope.rulebook.finding import Finding
+from npuscope.rulebook.saved import gain
 from npuscope.version import __version__
 
 # Which epoch uses what another one made.

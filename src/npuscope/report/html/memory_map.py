@@ -8,7 +8,7 @@ from typing import Any
 
 from npuscope.advice.explain import Built
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.profile.model import Profile
+from npuscope.profiling.model import Profile
 from npuscope.program.model import Buffer, Pool, Program
 from npuscope.report.figures import clocks_of
 

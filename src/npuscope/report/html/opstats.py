@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from npuscope.manycore.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
-from npuscope.manycore.records import UTIMER_HZ
+from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.records import UTIMER_HZ
 from npuscope.report.figures import count, ms, size
 from npuscope.report.html.page import page
 from npuscope.version import __version__

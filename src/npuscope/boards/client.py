@@ -1,0 +1,218 @@
+"""One inference on a board behind a link: what it says of itself, inputs out, epochs and counters
+in, outputs in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npuscope.boards.client_exchange import CONTROL_BYTES, Exchange
+from npuscope.boards.device import (
+    Clocks,
+    NetworkDesc,
+    NodeCounters,
+    Request,
+    TensorDesc,
+)
+from npuscope.boards.server_run import bsd_checksum
+from npuscope.boards.wire import messages
+from npuscope.boards.wire.constants import (
+    MACC_NOT_GIVEN,
+    OPERATOR_FLAG_SHIFT,
+    OPTION_SHIFT,
+    STM32N6,
+    Capability,
+    Command,
+    OperatorFlag,
+    RunParam,
+    State,
+    TensorFlag,
+    format_dtype,
+)
+from npuscope.boards.wire.messages import (
+    Ack,
+    Data,
+    ModelInfo,
+    Operator,
+    Tensor,
+)
+from npuscope.boards.wire.statistics import read_node
+from npuscope.errors import DeviceError, UsageError
+from npuscope.text import safe_terminal
+
+# What a board says of itself and its networks, as values.
+
+
+def tensor_of(desc: messages.TensorDesc) -> TensorDesc:
+    dtype = format_dtype(desc.format)
+    values = (desc.name, desc.dims, dtype, desc.scale, desc.zero_point, desc.address)
+    tensor = TensorDesc(*values)
+    # The vendor allows up to three elements of padding in `size`.
+    if (
+        desc.n_dims & 0xFFFFFF != len(desc.dims)
+        or not 0 <= desc.size - tensor.size_bytes // np.dtype(dtype).itemsize <= 3
+    ):
+        raise DeviceError(f"a tensor of {desc.size} elements in the shape {list(desc.dims)}")
+    return tensor
+
+
+def network_of(model: ModelInfo) -> NetworkDesc:
+    if (model.n_inputs, model.n_outputs) != (len(model.inputs), len(model.outputs)):
+        raise DeviceError(f"network '{safe_terminal(model.name)}' lacks some of its tensors")
+    return NetworkDesc(
+        name=model.name,
+        inputs=tuple(tensor_of(desc) for desc in model.inputs),
+        outputs=tuple(tensor_of(desc) for desc in model.outputs),
+        nodes=model.n_nodes,
+        activations_bytes=sum(desc.size for desc in model.activations),
+        params_bytes=sum(desc.size for desc in model.params),
+        macc=0 if model.rtid & MACC_NOT_GIVEN else model.macc,
+        signature=model.signature,
+        compiled=model.compiled,
+        runtime=model.runtime_desc or _version(model.runtime_version),
+        tools=_version(model.tool_version),
+    )
+
+
+def _version(word: int) -> str:
+    return "" if not word else f"{word >> 24}.{word >> 16 & 0xFF}.{word >> 8 & 0xFF}"
+
+
+def device_line(device_id: int, clocks: Clocks, networks: Sequence[NetworkDesc]) -> str:
+    name = "STM32N6" if device_id == STM32N6 else f"device {device_id:#x}"
+    # Nobody shall take a virtual board's numbers for measured ones.
+    told = " ".join(f"{network.runtime} {network.compiled}" for network in networks)
+    virtual = "".join(f", {word}" for word in ("simulated", "emulated") if word in told)
+    return f"{name} @{clocks.mcu_hz / 1e6:g}/{clocks.noc_hz / 1e6:g}MHz{virtual}"
+
+
+def capability_names(word: int) -> tuple[str, ...]:
+    known = {
+        Capability.OBSERVER: ("PER_LAYER", "PER_LAYER_WITH_DATA"),
+        Capability.RELOC: ("RELOC",),
+        Capability.READ_WRITE: ("MEMORY_RW",),
+        Capability.SELF_TEST: ("SELF_TEST",),
+    }
+    found = (names for bit, names in known.items() if word & bit)
+    return ("IO_ONLY", *(name for names in found for name in names))
+
+
+# One inference on a board: inputs out, epochs and counters in, outputs in.
+
+_MOST_NODES = 1 << 16
+_MOST_TENSORS = 256
+
+
+def start_run(exchange: Exchange, network: NetworkDesc, request: Request) -> None:
+    mode = RunParam.IO_ONLY
+    mode |= RunParam.PER_LAYER if request.per_layer else RunParam(0)
+    mode |= RunParam.CONST_VALUE if request.inputs is None else RunParam(0)
+    # Bit 0 tells the board that this is the first sample of a batch: each of ours is.
+    opt = request.options << OPTION_SHIFT | 1
+    exchange.request(Command.NETWORK_RUN, param=mode, name=network.name, opt=opt)
+    what = f"the start of '{safe_terminal(network.name)}'"
+    exchange.answer(Ack, exchange.timeouts.run_s, what, State.WAITING)
+
+
+def send_inputs(exchange: Exchange, inputs: Sequence[bytes]) -> None:
+    for i, data in enumerate(inputs):
+        exchange.send(Data(size_bytes=len(data), data=data))
+        state = State.PROCESSING if i + 1 == len(inputs) else State.WAITING
+        what = f"the acknowledgement of input {i}"
+        ack, _ = exchange.answer(Ack, exchange.timeouts.data_s, what, state)
+        if ack.param != len(data):
+            raise exchange.failed(f"the board took {ack.param} of {len(data)} bytes of input {i}")
+        exchange.send(Ack())
+
+
+def receive_nodes(exchange: Exchange) -> tuple[list[NodeCounters], Operator]:
+    """The epochs in order, and the operator that stands for the whole inference."""
+    nodes: list[NodeCounters] = []
+    while len(nodes) <= _MOST_NODES:
+        what = f"epoch block {len(nodes)} or the end of the inference"
+        timeout_s = exchange.timeouts.operator_s
+        operator, _ = exchange.answer(Operator, timeout_s, what, State.PROCESSING)
+        flags = operator.type >> OPERATOR_FLAG_SHIFT
+        if not flags:
+            return nodes, operator
+        nodes.append(read_node(operator, exchange.take_lines()))
+        if not flags & OperatorFlag.WITHOUT_TENSOR:
+            _skip_tensors(exchange, what)
+    raise exchange.failed(f"the board reported more than {_MOST_NODES} epoch blocks")
+
+
+def _skip_tensors(exchange: Exchange, what: str) -> None:
+    """The tensors of an epoch: asked for without data, so there is nothing to keep."""
+    for _ in range(_MOST_TENSORS):
+        timeout_s = exchange.timeouts.node_tensor_s
+        tensor, _ = exchange.answer(Tensor, timeout_s, f"a tensor of {what}", State.PROCESSING)
+        if tensor.desc.flags & TensorFlag.LAST:
+            return
+    raise exchange.failed(f"more than {_MOST_TENSORS} tensors of {what}")
+
+
+def receive_output(exchange: Exchange, expected: TensorDesc, *, last: bool) -> np.ndarray:
+    what = f"output '{safe_terminal(expected.name)}'"
+    limit = expected.size_bytes + CONTROL_BYTES
+    state = State.DONE if last else State.PROCESSING
+    timeout_s = exchange.timeouts.output_s
+    tensor, _ = exchange.answer(Tensor, timeout_s, what, state, limit_bytes=limit)
+    got = tensor_of(tensor.desc)
+    if (got.shape, got.dtype) != (expected.shape, expected.dtype):
+        raise exchange.failed(f"{what} is {got.dtype}{list(got.shape)}, expected another form")
+    if bool(tensor.desc.flags & TensorFlag.LAST) != last:
+        raise exchange.failed(f"{what} came out of its order")
+    data = tensor.data.data
+    padded_bytes = tensor.desc.size * np.dtype(expected.dtype).itemsize
+    if len(data) != padded_bytes:
+        raise exchange.failed(f"{what} has {len(data)} bytes, expected {padded_bytes}")
+    values = np.frombuffer(data[: expected.size_bytes], _little(expected.dtype))
+    return values.reshape(expected.shape)
+
+
+def compare_memory(exchange: Exchange, network: NetworkDesc, outputs: Sequence[np.ndarray]) -> None:
+    for tensor, array in zip(network.outputs, outputs, strict=True):
+        if memory_checksum(exchange, tensor) != bsd_checksum(array.tobytes()):
+            raise exchange.failed(f"output '{safe_terminal(tensor.name)}' was damaged on its way")
+    exchange.end()
+
+
+def memory_checksum(exchange: Exchange, tensor: TensorDesc) -> int:
+    address, size = tensor.address, tensor.size_bytes
+    exchange.request(Command.MEMORY_CHECKSUM, param=address, opt=size)
+    what = f"the checksum of {size} bytes at {address:#x}"
+    ack, _ = exchange.answer(Ack, exchange.timeouts.memory_s, what, State.DONE)
+    return ack.param
+
+
+def total_phases(total: Operator) -> tuple[int, int, int]:
+    """Pre, core and post of the inference: pairs of words, the low one first."""
+    words = total.counters
+    if total.counter_type >> 16:
+        counts = list(words)
+    else:
+        counts = [low | high << 32 for low, high in zip(words[::2], words[1::2], strict=False)]
+    pre, core, post = (*counts, 0, 0, 0)[:3] if len(counts) >= 3 else (0, 0, 0)
+    return pre, core, post
+
+
+def input_bytes(network: NetworkDesc, inputs: Sequence[np.ndarray] | None) -> list[bytes]:
+    if inputs is None:  # one element each, repeated by the board
+        return [bytes(np.dtype(tensor.dtype).itemsize) for tensor in network.inputs]
+    if len(inputs) != len(network.inputs):
+        raise UsageError(f"{len(inputs)} inputs given, '{network.name}' has {len(network.inputs)}")
+    return [_as_bytes(*pair) for pair in zip(network.inputs, inputs, strict=True)]
+
+
+def _as_bytes(tensor: TensorDesc, array: np.ndarray) -> bytes:
+    if array.dtype != np.dtype(tensor.dtype) or array.shape != tensor.shape:
+        raise UsageError(
+            f"input '{safe_terminal(tensor.name)}' is {array.dtype}{list(array.shape)}, "
+            f"expected {tensor.dtype}{list(tensor.shape)}"
+        )
+    return array.astype(_little(tensor.dtype)).tobytes()
+
+
+def _little(dtype: str) -> np.dtype:
+    return np.dtype(dtype).newbyteorder("<")

@@ -1,0 +1,206 @@
+"""Where a virtual board is reached: a pseudo terminal or a TCP port, one client at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from npuscope.boards.server_exchange import Gone, Stream
+from npuscope.errors import DeviceError, UsageError
+from npuscope.text import safe_terminal
+
+_LOGGER = logging.getLogger(__name__)
+# Waits are cut into slices so that close() from another thread is seen soon.
+_SLICE_S = 0.1
+_WRITE_TIMEOUT_S = 10.0
+
+
+class Served(Protocol):
+    """A board that answers a client: a virtual one, or the line of an emulated one."""
+
+    def serve(self, stream: Stream) -> None: ...
+
+
+class TcpListener:
+    """A port; without a number the system chooses one."""
+
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        if not _is_loopback(host):
+            _LOGGER.warning(
+                "%s is reachable from other computers, and the protocol has no password",
+                safe_terminal(host),
+            )
+        self._closed = False
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"socket:{host}:{self.port}"
+
+    def serve(self, board: Served) -> None:
+        """One client after the other, until close()."""
+        while not self._closed:
+            client = self._accept()
+            if client is None:
+                continue
+            with client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _converse(board, SocketStream(client, self._turn_away, lambda: self._closed))
+
+    def close(self) -> None:
+        self._closed = True
+        self._socket.close()
+
+    def _accept(self) -> socket.socket | None:
+        with contextlib.suppress(OSError, ValueError):
+            if select.select([self._socket], [], [], _SLICE_S)[0]:
+                return self._socket.accept()[0]
+        return None
+
+    def _turn_away(self) -> None:
+        """A second client learns at once that the board is taken."""
+        with contextlib.suppress(OSError, ValueError):
+            if select.select([self._socket], [], [], 0)[0]:
+                self._socket.accept()[0].close()
+                _LOGGER.info("a second client was turned away")
+
+
+class SocketStream:
+    """A connected socket; `others` looks after newcomers while this client thinks."""
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        others: Callable[[], None] = lambda: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._socket = connected
+        self._others = others
+        self._stopped = stopped
+        connected.settimeout(_WRITE_TIMEOUT_S)
+
+    def read(self, n: int, timeout_s: float) -> bytes:
+        if not _readable(self._socket.fileno(), timeout_s, self._stopped, self._others):
+            return b""
+        try:
+            data = self._socket.recv(n)
+        except OSError as error:
+            raise Gone(f"the connection broke: {error.strerror}") from None
+        if not data:
+            raise Gone("the client closed the connection")
+        return data
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise Gone(f"the client does not take its answer: {error.strerror or error}") from None
+
+
+class PtyListener:
+    """A pseudo terminal in raw mode; its slave is what a client opens as a serial port."""
+
+    def __init__(self) -> None:
+        if os.name != "posix":
+            raise DeviceError("this system has no pseudo terminals", hint="use --tcp PORT")
+        import tty
+
+        self._closed = False
+        self._master, self._slave = os.openpty()
+        # Echo would come back to the client; without our own slave a leaving client ends it all.
+        tty.setraw(self._slave)
+        os.fchmod(self._slave, 0o600)
+        os.set_blocking(self._master, False)
+        self.path = os.ttyname(self._slave)
+
+    @property
+    def address(self) -> str:
+        return f"serial:{self.path}"
+
+    def serve(self, board: Served) -> None:
+        """Nothing tells that a client left, so the conversation simply goes on."""
+        stream = PtyStream(self._master, lambda: self._closed)
+        try:
+            while not self._closed:
+                _converse(board, stream)
+        finally:
+            os.close(self._master)
+            os.close(self._slave)
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class PtyStream:
+    def __init__(self, master: int, stopped: Callable[[], bool] = lambda: False) -> None:
+        self._master = master
+        self._stopped = stopped
+
+    def read(self, n: int, timeout_s: float) -> bytes:
+        if not _readable(self._master, timeout_s, self._stopped):
+            return b""
+        try:
+            return os.read(self._master, n)
+        except OSError as error:
+            raise Gone(f"the terminal broke: {error.strerror}") from None
+
+    def write(self, data: bytes) -> None:
+        """A client that stops reading must not hold the board for ever."""
+        left = memoryview(data)
+        while left:
+            if not select.select([], [self._master], [], _WRITE_TIMEOUT_S)[1]:
+                raise Gone("the client does not take its answer")
+            with contextlib.suppress(BlockingIOError):
+                left = left[os.write(self._master, left) :]
+
+
+def _converse(board: Served, stream: SocketStream | PtyStream) -> None:
+    with contextlib.suppress(Gone):
+        board.serve(stream)
+
+
+def _readable(
+    descriptor: int,
+    timeout_s: float,
+    stopped: Callable[[], bool],
+    between: Callable[[], None] = lambda: None,
+) -> bool:
+    """Whether bytes came within the time; Gone once the board is switched off."""
+    end = time.monotonic() + timeout_s
+    while not stopped():
+        left = end - time.monotonic()
+        if select.select([descriptor], [], [], max(0.0, min(left, _SLICE_S)))[0]:
+            return True
+        if left <= 0:
+            return False
+        between()
+    raise Gone("the board was switched off")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1)
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"cannot listen on port {port}: {getattr(error, 'strerror', None) or error}",
+            where=f"--host {safe_terminal(host)} --tcp {port}",
+            hint="choose another port; 0 lets the system choose",
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,134 @@
+"""A virtual board: any device behind the vendor's protocol, for the vendor's own clients.
+
+One object serves one client after the other; where the bytes come from is listeners.py.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from npuscope.boards import server_run
+from npuscope.boards import server_run as server_memory
+from npuscope.boards.device import Device, NetworkDesc
+from npuscope.boards.server_exchange import (
+    Exchange,
+    Gone,
+    Idle,
+    Interrupted,
+    Refused,
+    Stream,
+    Timing,
+)
+from npuscope.boards.server_run import BoardMemory
+from npuscope.boards.wire.constants import Command, Fault, State
+from npuscope.boards.wire.describe import (
+    model_message,
+    sync_message,
+    sysinfo_message,
+    unique_names,
+)
+from npuscope.boards.wire.messages import Req
+from npuscope.boards.wire.statistics import config_lines
+from npuscope.errors import DeviceError
+
+_LOGGER = logging.getLogger(__name__)
+# A message is at most an input with its heads; memory comes in far smaller chunks.
+_ROOM_BYTES = 64 << 10
+
+
+class VirtualBoard:
+    """Serves a device; `memory` opens what is mapped to the host's memory commands."""
+
+    def __init__(
+        self, device: Device, *, memory: BoardMemory | None = None, timing: Timing | None = None
+    ) -> None:
+        self._device = device
+        self._info = device.info()
+        self._memory = memory
+        self._timing = timing or Timing()
+        names = unique_names(network.name for network in self._info.networks)
+        self._networks = dict(zip(names, self._info.networks, strict=True))
+        # Made here, so that a network the wire cannot describe is refused before anyone connects.
+        self._models = [model_message(network, name) for name, network in self._networks.items()]
+
+    def serve(self, stream: Stream) -> None:
+        """Talk to one client until it leaves or says nothing for long."""
+        exchange = Exchange(stream, self._limit_bytes(), self._timing)
+        pending: Req | None = None
+        while True:
+            try:
+                request = exchange.begin(pending) if pending else exchange.request()
+                pending = None
+                self._answer(exchange, request)
+            except Interrupted as interruption:
+                pending = interruption.request
+            except (Gone, Idle) as reason:
+                _LOGGER.debug("the conversation is over: %s", reason)
+                return
+            except DeviceError as error:
+                _LOGGER.debug("input dropped: %s", error)
+                if not self._recovered(exchange):
+                    return
+
+    def _recovered(self, exchange: Exchange) -> bool:
+        """Whether the client is still there after its broken input was let through."""
+        try:
+            exchange.drop_input()
+        except Gone:
+            return False
+        return True
+
+    def _limit_bytes(self) -> int:
+        inputs = [desc for network in self._networks.values() for desc in network.inputs]
+        return max((desc.size_bytes for desc in inputs), default=0) + _ROOM_BYTES
+
+    def _answer(self, exchange: Exchange, request: Req) -> None:
+        """One request; what the device cannot do is said to the host, not raised."""
+        try:
+            self._dispatch(exchange, request)
+        except Refused as refusal:
+            _LOGGER.debug("request %d refused: %s", request.reqid, refusal)
+            exchange.refuse(refusal.fault, refusal.param)
+        except Idle:
+            # Data or an acknowledgement stayed out: the next request starts afresh.
+            _LOGGER.debug("request %d was not completed by the host", request.reqid)
+
+    def _dispatch(self, exchange: Exchange, request: Req) -> None:
+        match request.cmd:
+            case Command.SYNC:
+                exchange.reply(State.IDLE, sync_message(memory=self._memory is not None))
+            case Command.SYS_INFO:
+                exchange.reply(State.IDLE, sysinfo_message(self._info))
+            case Command.DISCONNECT:
+                _LOGGER.debug("the client says goodbye")
+            case Command.NETWORK_INFO:
+                self._describe(exchange, request.param)
+            case Command.NETWORK_RUN:
+                server_run.run(exchange, request, self._device, self._network(request.name))
+            case Command.MEMORY_READ:
+                server_memory.read(exchange, request, self._memory)
+            case Command.MEMORY_WRITE:
+                server_memory.write(exchange, request, self._memory)
+            case Command.MEMORY_CHECKSUM:
+                server_memory.checksum(exchange, request, self._memory)
+            case _:
+                raise Refused(f"command {request.cmd} is unknown", Fault.INVALID_PARAM)
+
+    def _describe(self, exchange: Exchange, index: int) -> None:
+        """The network at an index; hosts count upwards until they are refused."""
+        if index >= len(self._models):
+            raise Refused(f"no network {index}", Fault.INVALID_PARAM)
+        if exchange.takes_statistics:
+            info = self._info
+            for line in config_lines(info.device_id, info.clocks, npu_cache=info.npu_cache):
+                exchange.log(line)
+        exchange.reply(State.IDLE, self._models[index])
+
+    def _network(self, name: str) -> NetworkDesc:
+        """By its name on this board; without one, the first."""
+        if not name and self._networks:
+            return next(iter(self._networks.values()))
+        found = self._networks.get(name)
+        if found is None:
+            raise Refused("no such network", Fault.INVALID_PARAM)
+        return found

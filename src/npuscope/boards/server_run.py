@@ -1,0 +1,220 @@
+"""What a host asks of a virtual board: its memory, and inferences with epochs, counters and
+outputs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from npuscope.boards.device import (
+    NOTHING,
+    Device,
+    Inference,
+    NetworkDesc,
+    NodeCounters,
+    NodeTensors,
+    Option,
+    Request,
+    TensorDesc,
+)
+from npuscope.boards.server_exchange import Exchange, Refused
+from npuscope.boards.wire.constants import (
+    MEMORY_CHUNK_BYTES,
+    OPTION_SHIFT,
+    Fault,
+    RunParam,
+    State,
+    TensorFlag,
+)
+from npuscope.boards.wire.describe import inference_message, node_message, values_message
+from npuscope.boards.wire.messages import Ack, Data, Req
+from npuscope.boards.wire.statistics import Place, node_lines
+from npuscope.errors import NpuscopeError
+
+# Reading, writing and summing up the board's memory for a host.
+
+
+class BoardMemory(Protocol):
+    """Mapped memory by address; outside of it both raise one of our errors."""
+
+    def read(self, address: int, size: int, /) -> bytes: ...
+
+    def write(self, address: int, data: bytes, /) -> None: ...
+
+
+def read(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+    """All chunks but the last are acknowledged by the host."""
+    found = _content(request, _served(memory))
+    exchange.reply(State.PROCESSING, Ack(MEMORY_CHUNK_BYTES))
+    for start in range(0, len(found), MEMORY_CHUNK_BYTES):
+        data = found[start : start + MEMORY_CHUNK_BYTES]
+        last = start + len(data) == len(found)
+        chunk = Data(size_bytes=len(data), address=request.param + start, data=data)
+        exchange.reply(State.DONE if last else State.PROCESSING, chunk)
+        if not last:
+            exchange.receive(Ack)
+
+
+def write(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+    """Each chunk is answered with its checksum."""
+    target = _served(memory)
+    # The whole range is looked at before the host is asked for data.
+    left = len(_content(request, target))
+    address = request.param
+    exchange.reply(State.WAITING, Ack(MEMORY_CHUNK_BYTES))
+    while left:
+        data = exchange.receive(Data).data
+        if not 0 < len(data) <= min(MEMORY_CHUNK_BYTES, left):
+            raise Refused(f"a chunk of {len(data)} bytes", Fault.INVALID_SIZE, len(data))
+        _store(target, address, data)
+        address += len(data)
+        left -= len(data)
+        exchange.reply(State.WAITING if left else State.DONE, Ack(bsd_checksum(data)))
+
+
+def checksum(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+    exchange.reply(State.DONE, Ack(bsd_checksum(_content(request, _served(memory)))))
+
+
+def bsd_checksum(data: bytes) -> int:
+    """The 16-bit checksum of BSD: rotate right by one, add the byte."""
+    total = 0
+    for byte in data:
+        total = ((total >> 1 | (total & 1) << 15) + byte) & 0xFFFF
+    return total
+
+
+def _served(memory: BoardMemory | None) -> BoardMemory:
+    if memory is None:
+        raise Refused("this board's memory is not served", Fault.INVALID_CMD)
+    return memory
+
+
+def _content(request: Req, memory: BoardMemory) -> bytes:
+    if request.opt == 0:
+        raise Refused("0 bytes of memory", Fault.INVALID_SIZE)
+    try:
+        return memory.read(request.param, request.opt)
+    except NpuscopeError as error:
+        raise Refused(error.message, Fault.INVALID_PARAM) from None
+
+
+def _store(memory: BoardMemory, address: int, data: bytes) -> None:
+    try:
+        memory.write(address, data)
+    except NpuscopeError as error:
+        raise Refused(error.message, Fault.INVALID_PARAM) from None
+
+
+# One inference for a host: inputs in, epochs and counters, outputs out.
+
+_LOGGER = logging.getLogger(__name__)
+
+_DIRECT = RunParam.DIRECT_WRITE | RunParam.DIRECT_READ
+_EACH_EPOCH = RunParam.PER_LAYER | RunParam.PER_LAYER_WITH_DATA
+_ALL_OPTIONS = sum(Option)
+
+
+@runtime_checkable
+class ShowsTensors(Protocol):
+    """A device that can also give what each epoch wrote, one entry a node."""
+
+    def run_with_tensors(self, request: Request) -> tuple[Inference, tuple[NodeTensors, ...]]: ...
+
+
+def run(exchange: Exchange, request: Req, device: Device, network: NetworkDesc) -> None:
+    """The whole of NETWORK_RUN."""
+    param = RunParam(request.param)
+    if param & _DIRECT:
+        raise Refused("inputs written straight into memory", Fault.INVALID_PARAM)
+    inputs = _inputs(exchange, network, constant=bool(param & RunParam.CONST_VALUE))
+    asked = _asked(request, network, inputs, param)
+    inference, tensors = _compute(device, asked, param)
+    mcu_hz = device.info().clocks.mcu_hz
+    if asked.per_layer:
+        _send_nodes(exchange, inference.nodes, tensors, mcu_hz)
+    exchange.reply(State.PROCESSING, inference_message(inference))
+    _send_outputs(exchange, network, inference, with_data=not param & RunParam.PERF)
+
+
+def _asked(
+    request: Req, network: NetworkDesc, inputs: tuple[np.ndarray, ...], param: RunParam
+) -> Request:
+    per_layer = bool(param & _EACH_EPOCH)
+    bits = request.opt >> OPTION_SHIFT & _ALL_OPTIONS
+    return Request(network.name, inputs, per_layer, Option(bits) if per_layer else NOTHING)
+
+
+def _compute(
+    device: Device, asked: Request, param: RunParam
+) -> tuple[Inference, tuple[NodeTensors, ...]]:
+    wanted = param & RunParam.PER_LAYER_WITH_DATA and not param & RunParam.PERF
+    try:
+        if wanted and isinstance(device, ShowsTensors):
+            return device.run_with_tensors(asked)
+        return device.run(asked), ()
+    except NpuscopeError as error:
+        _LOGGER.warning("the inference failed: %s", error)
+        raise Refused(error.message, Fault.GENERIC) from None
+
+
+def _inputs(exchange: Exchange, network: NetworkDesc, *, constant: bool) -> tuple[np.ndarray, ...]:
+    first = network.inputs[0].size_bytes if network.inputs else 0
+    exchange.reply(State.WAITING, Ack(first))
+    found: list[np.ndarray] = []
+    for desc in network.inputs:
+        data = exchange.receive(Data).data
+        found.append(_values(desc, data, constant=constant))
+        last = len(found) == len(network.inputs)
+        exchange.reply(State.PROCESSING if last else State.WAITING, Ack(len(data)))
+        exchange.receive(Ack)
+    return tuple(found)
+
+
+def _values(desc: TensorDesc, data: bytes, *, constant: bool) -> np.ndarray:
+    """An input from its bytes; with one element for all of it, that one repeated."""
+    dtype = np.dtype(desc.dtype)
+    expected = dtype.itemsize if constant else desc.size_bytes
+    if len(data) != expected:
+        text = f"{len(data)} bytes for input '{desc.name}', expected {expected}"
+        raise Refused(text, Fault.INVALID_SIZE, len(data))
+    values = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+    return np.full(desc.shape, values[0]) if constant else values.reshape(desc.shape)
+
+
+def _send_nodes(
+    exchange: Exchange,
+    nodes: tuple[NodeCounters, ...],
+    tensors: tuple[NodeTensors, ...],
+    mcu_hz: int,
+) -> None:
+    current = 0
+    for index, node in enumerate(nodes):
+        current = current if node.extra else node.number
+        shown = tensors[index] if index < len(tensors) else ()
+        if exchange.takes_statistics:
+            for line in node_lines(node, Place(index, current), tensors=len(shown)):
+                exchange.log(line)
+        operator = node_message(node, current, mcu_hz, tensors=len(shown))
+        exchange.reply(State.PROCESSING, operator)
+        _send_tensors(exchange, shown)
+
+
+def _send_tensors(exchange: Exchange, shown: NodeTensors) -> None:
+    for i, (desc, values) in enumerate(shown, 1):
+        flags = TensorFlag.INTERNAL | (TensorFlag.LAST if i == len(shown) else TensorFlag(0))
+        exchange.reply(State.PROCESSING, values_message(desc, values, flags, with_data=True))
+
+
+def _send_outputs(
+    exchange: Exchange, network: NetworkDesc, inference: Inference, *, with_data: bool
+) -> None:
+    """The last one is marked twice, by its flag and by the state: hosts check both."""
+    pairs = list(zip(network.outputs, inference.outputs, strict=True))
+    for i, (desc, values) in enumerate(pairs, 1):
+        last = i == len(pairs)
+        flags = TensorFlag.OUTPUT | (TensorFlag.LAST if last else TensorFlag(0))
+        message = values_message(desc, values, flags, with_data=with_data)
+        exchange.reply(State.DONE if last else State.PROCESSING, message)

@@ -1,0 +1,274 @@
+"""The messages, each with its layout as a table that reading and writing share.
+
+Names are ours; the numbers are the wire's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from npuscope.boards.wire.protobuf import Field, Kind
+from npuscope.boards.wire.protobuf import decode as decode
+from npuscope.boards.wire.protobuf import encode as encode
+
+
+@dataclass(frozen=True, slots=True)
+class Req:
+    """What a host asks; every answer carries its `reqid`."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "reqid", Kind.UINT32),
+        Field(2, "cmd", Kind.UINT32),
+        Field(3, "param", Kind.UINT32),
+        Field(4, "name", Kind.STRING),
+        Field(5, "opt", Kind.UINT32),
+    )
+    reqid: int = 0
+    cmd: int = 0
+    param: int = 0
+    name: str = ""
+    opt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """`version` is major << 8 | minor."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "version", Kind.UINT32),
+        Field(4, "capability", Kind.UINT32),
+        Field(5, "rtid", Kind.UINT32),
+    )
+    version: int = 0
+    capability: int = 0
+    rtid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SysInfo:
+    """The device. Field 5 changed its meaning between the revisions: see `extra`."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "device_id", Kind.UINT32),
+        Field(2, "mcu_hz", Kind.UINT32),
+        Field(3, "bus_hz", Kind.UINT32),
+        Field(4, "cache", Kind.UINT32),
+        Field(5, "field5", Kind.UINT32, repeated=True),
+        Field(6, "field6", Kind.UINT32, repeated=True),
+    )
+    device_id: int = 0
+    mcu_hz: int = 0
+    bus_hz: int = 0
+    cache: int = 0
+    field5: tuple[int, ...] = ()
+    field6: tuple[int, ...] = ()
+
+    @classmethod
+    def for_all(
+        cls, device_id: int, mcu_hz: int, bus_hz: int, cache: int, extra: tuple[int, ...]
+    ) -> SysInfo:
+        """One answer that every revision understands.
+
+        W1 reads field 5 as `extra`; W2 and W3 keep its last item as the packet size, and 0 there
+        means that packets stay small.
+        """
+        if not extra or extra[-1] != 0:
+            extra = (*extra, 0)
+        return cls(device_id, mcu_hz, bus_hz, cache, extra, extra)
+
+    @property
+    def com_param(self) -> int:
+        """Payload bytes of large packets, 0 for none; only W2 and W3 have it."""
+        return self.field5[-1] if self.field5 and self.field6 else 0
+
+    @property
+    def extra(self) -> tuple[int, ...]:
+        """On the N6: 0, NPU Hz, NIC Hz, 0."""
+        return self.field6 or self.field5
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "param", Kind.UINT32),
+        Field(2, "error", Kind.UINT32),
+    )
+    param: int = 0
+    error: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A line of the device; the host acknowledges each one."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "level", Kind.UINT32),
+        Field(2, "text", Kind.STRING),
+    )
+    level: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    """`size` counts elements; `n_dims` has the shape's format in bits 31..24."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "name", Kind.STRING),
+        Field(2, "format", Kind.UINT32),
+        Field(3, "size", Kind.UINT32),
+        Field(4, "n_dims", Kind.UINT32),
+        Field(5, "dims", Kind.UINT32, repeated=True),
+        Field(6, "scale", Kind.FLOAT),
+        Field(7, "zero_point", Kind.INT32),
+        Field(8, "address", Kind.UINT32),
+        Field(9, "flags", Kind.UINT32),
+    )
+    name: str = ""
+    format: int = 0
+    size: int = 0
+    n_dims: int = 0
+    dims: tuple[int, ...] = ()
+    scale: float = 0.0
+    zero_point: int = 0
+    address: int = 0
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Elements, little endian."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "type", Kind.UINT32),
+        Field(2, "size_bytes", Kind.UINT32),
+        Field(3, "address", Kind.UINT32),
+        Field(4, "data", Kind.BYTES),
+    )
+    type: int = 0
+    size_bytes: int = 0
+    address: int = 0
+    data: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "desc", Kind.MESSAGE, type=TensorDesc),
+        Field(2, "data", Kind.MESSAGE, type=Data),
+    )
+    desc: TensorDesc = TensorDesc()
+    data: Data = Data()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One epoch block, or with no flag in `type` the whole inference."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "name", Kind.STRING),
+        Field(2, "type", Kind.UINT32),
+        Field(3, "id", Kind.UINT32),
+        Field(4, "duration_ms", Kind.FLOAT),
+        Field(5, "counter_type", Kind.UINT32),
+        Field(6, "counters", Kind.UINT32, repeated=True),
+        Field(7, "stack_used", Kind.INT32),
+        Field(8, "heap_used", Kind.INT32),
+    )
+    name: str = ""
+    type: int = 0
+    id: int = 0
+    duration_ms: float = 0.0
+    counter_type: int = 0
+    counters: tuple[int, ...] = ()
+    stack_used: int = -1
+    heap_used: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A network; versions are major << 24 | minor << 16 | patch << 8."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "name", Kind.STRING),
+        Field(2, "rtid", Kind.UINT32),
+        Field(3, "signature", Kind.STRING),
+        Field(4, "compiled", Kind.STRING),
+        Field(5, "runtime_version", Kind.UINT32),
+        Field(6, "tool_version", Kind.UINT32),
+        Field(7, "macc", Kind.UINT64),
+        Field(8, "n_nodes", Kind.UINT32),
+        Field(10, "n_inputs", Kind.UINT32),
+        Field(11, "inputs", Kind.MESSAGE, True, TensorDesc),
+        Field(12, "n_outputs", Kind.UINT32),
+        Field(13, "outputs", Kind.MESSAGE, True, TensorDesc),
+        Field(14, "n_activations", Kind.UINT32),
+        Field(15, "activations", Kind.MESSAGE, True, TensorDesc),
+        Field(16, "n_params", Kind.UINT32),
+        Field(17, "params", Kind.MESSAGE, True, TensorDesc),
+        Field(20, "runtime_desc", Kind.STRING),
+        Field(21, "install_ms", Kind.FLOAT),
+        Field(22, "init_ms", Kind.FLOAT),
+    )
+    name: str = ""
+    rtid: int = 0
+    signature: str = ""
+    compiled: str = ""
+    runtime_version: int = 0
+    tool_version: int = 0
+    macc: int = 0
+    n_nodes: int = 0
+    n_inputs: int = 0
+    inputs: tuple[TensorDesc, ...] = ()
+    n_outputs: int = 0
+    outputs: tuple[TensorDesc, ...] = ()
+    n_activations: int = 0
+    activations: tuple[TensorDesc, ...] = ()
+    n_params: int = 0
+    params: tuple[TensorDesc, ...] = ()
+    runtime_desc: str = ""
+    install_ms: float = 0.0
+    init_ms: float = 0.0
+
+
+Payload = Sync | SysInfo | Ack | Log | Data | Operator | Tensor | ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Resp:
+    """What a device answers: exactly one of the payloads is there."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(1, "reqid", Kind.UINT32),
+        Field(2, "state", Kind.UINT32),
+        Field(10, "sync", Kind.MESSAGE, type=Sync),
+        Field(11, "sysinfo", Kind.MESSAGE, type=SysInfo),
+        Field(12, "ack", Kind.MESSAGE, type=Ack),
+        Field(13, "log", Kind.MESSAGE, type=Log),
+        Field(15, "data", Kind.MESSAGE, type=Data),
+        Field(16, "operator", Kind.MESSAGE, type=Operator),
+        Field(17, "tensor", Kind.MESSAGE, type=Tensor),
+        Field(22, "model", Kind.MESSAGE, type=ModelInfo),
+    )
+    reqid: int = 0
+    state: int = 0
+    sync: Sync | None = None
+    sysinfo: SysInfo | None = None
+    ack: Ack | None = None
+    log: Log | None = None
+    data: Data | None = None
+    operator: Operator | None = None
+    tensor: Tensor | None = None
+    model: ModelInfo | None = None
+
+    @classmethod
+    def of(cls, reqid: int, state: int, payload: Payload) -> Resp:
+        name = next(row.name for row in cls.FIELDS if row.type is type(payload))
+        # The table names one attribute for each payload type.
+        return cls(reqid, state, **{name: payload})  # type: ignore[arg-type]
+
+    @property
+    def payload(self) -> Payload | None:
+        found = (getattr(self, row.name) for row in self.FIELDS if row.type is not None)
+        return next((item for item in found if item is not None), None)

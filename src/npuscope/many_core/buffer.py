@@ -1,0 +1,185 @@
+"""Stats buffers as files: records of one inference on one device, each section with its CRC."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npuscope.errors import FileError, InternalError
+from npuscope.many_core.buffer_check import checked, missing_cores
+from npuscope.many_core.buffer_format import (
+    HEADER,
+    MINOR,
+    ROW,
+    Header,
+    Records,
+    Stats,
+    aligned,
+    collected,
+    fault,
+    op_index,
+    read_header,
+    read_rows,
+)
+from npuscope.many_core.layout import Layout
+from npuscope.many_core.records import LEVELS, SECTIONS, SectionId
+
+_KNOWN = {int(key): key for key in SectionId}
+
+
+def write_buffer(stats: Stats) -> bytes:
+    """The file's bytes; sections that the level or the flags do not ask for are left out."""
+    wanted = [key for key in collected(stats.level, stats.layout) if stats.has(key)]
+    bodies = [_body(key, stats.of(key)) for key in wanted]
+    rows = _contents(wanted, bodies)
+    return b"".join(_padded([_header(stats, len(wanted)).pack() + rows.tobytes(), *bodies]))
+
+
+def _contents(keys: list[SectionId], bodies: list[bytes]) -> np.ndarray:
+    """The table of contents of sections that follow one another, each aligned."""
+    rows, at = [], aligned(HEADER.size + ROW.itemsize * len(keys))
+    for key, body in zip(keys, bodies, strict=True):
+        size = SECTIONS[key].dtype.itemsize
+        level, crc = SECTIONS[key].min_level, zlib.crc32(body)
+        rows.append((key, size, level, at, len(body) // size, crc, 0))
+        at = aligned(at + len(body))
+    return np.array(rows, ROW)
+
+
+def _body(key: SectionId, records: Records) -> bytes:
+    if records.dtype != SECTIONS[key].dtype or records.ndim != 1:
+        raise InternalError(f"records of {key.name} have another type than their section")
+    return records.tobytes()
+
+
+def _padded(parts: list[bytes]) -> list[bytes]:
+    return [piece for part in parts for piece in (part, bytes(aligned(len(part)) - len(part)))]
+
+
+def _header(stats: Stats, sections: int) -> Header:
+    return Header(
+        minor=MINOR,
+        program_uuid=stats.layout.program_uuid,
+        level=stats.level,
+        cores=stats.layout.cores,
+        threads=len(stats.layout.threads),
+        device=stats.device,
+        specialization=stats.specialization,
+        sections=sections,
+        inference=stats.inference,
+        utc_ns=stats.utc_ns,
+    )
+
+
+def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = False) -> Stats:
+    """The records that are whole and make sense; `notes` tell what was left out and why."""
+    header = read_header(data)
+    notes = _agreement(header, layout, ignore_uuid)
+    found = read_sections(data, header)
+    notes += found.notes
+    ops = op_index(layout, header.specialization)
+    sections = {}
+    for key, records in found.sections.items():
+        sections[key], told = checked(key, records, ops)
+        notes += told
+    notes += missing_cores(sections, ops)
+    return Stats(
+        layout=layout,
+        name=name,
+        level=header.level,
+        device=header.device,
+        specialization=header.specialization,
+        inference=header.inference,
+        utc_ns=header.utc_ns,
+        sections=sections,
+        notes=tuple(notes),
+    )
+
+
+def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
+    """What the header says against the layout; errors where records could not be understood."""
+    notes = []
+    if header.program_uuid != layout.program_uuid:
+        ids = f"{header.program_uuid}, the container is {layout.program_uuid}"
+        if not ignore_uuid:
+            raise fault(
+                f"was written by the program {ids}",
+                16,
+                "give the programqpc.bin that was run; --ignore-uuid decodes all the same",
+            )
+        notes.append(f"decoded with the layout of another program: the buffer is of {ids}")
+    if header.specialization >= len(layout.specializations):
+        raise fault(
+            f"is of specialization {header.specialization}, "
+            f"the program has {len(layout.specializations)}",
+            40,
+        )
+    return notes + _odd_sizes(header, layout)
+
+
+def _odd_sizes(header: Header, layout: Layout) -> list[str]:
+    notes = []
+    if (header.cores, header.threads) != (layout.cores, len(layout.threads)):
+        notes.append(
+            f"the buffer says {header.cores} cores of {header.threads} threads, "
+            f"the program has {layout.cores} of {len(layout.threads)}"
+        )
+    if header.level not in LEVELS:
+        notes.append(f"the buffer's level {header.level} is none of {', '.join(map(str, LEVELS))}")
+    if header.level < layout.stats_level:
+        notes.append(
+            f"collected at level {header.level}, the program is compiled for {layout.stats_level}"
+        )
+    return notes
+
+
+@dataclass(slots=True)
+class Found:
+    """Sections as they are in the file, and a sentence on each that could not be taken."""
+
+    sections: dict[SectionId, Records] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_sections(data: bytes, header: Header) -> Found:
+    """Whole sections with a right CRC, as views of the file."""
+    found = Found()
+    for row in read_rows(data, header):
+        key = _KNOWN.get(int(row["id"]))
+        if key is None:
+            found.notes.append(f"section {row['id']} is of an unknown kind and was skipped")
+        elif key in found.sections:
+            found.notes.append(f"a second section {key.name} was skipped")
+        else:
+            _take(found, key, data, row)
+    if header.sections and not found.sections:
+        raise FileError(
+            f"no section is whole: {'; '.join(found.notes)}",
+            hint="the file was cut off or damaged: collect it again",
+        )
+    return found
+
+
+def _take(found: Found, key: SectionId, data: bytes, row: np.void) -> None:
+    stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
+    dtype = SECTIONS[key].dtype
+    if stride < dtype.itemsize:
+        found.notes.append(f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}")
+    elif start + stride * count > len(data):
+        found.notes.append(f"{key.name}: the file ends inside its {count:,} records")
+    elif zlib.crc32(memoryview(data)[start : start + stride * count]) != int(row["crc32"]):
+        found.notes.append(f"{key.name}: its {count:,} records are damaged (wrong CRC)")
+    else:
+        found.sections[key] = _records(data, dtype, stride, start, count)
+
+
+def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) -> Records:
+    """Newer writers may make records longer; the fields known here come first."""
+    if not count:
+        return np.zeros(0, dtype)
+    if stride == dtype.itemsize:
+        return np.frombuffer(data, dtype, count, start)
+    raw = np.frombuffer(data, np.uint8, stride * count, start).reshape(count, stride)
+    return np.ascontiguousarray(raw[:, : dtype.itemsize]).view(dtype).reshape(count)

@@ -1,0 +1,72 @@
+"""The many-core compiler, top to bottom: from a Graph to a CoreProgram."""
+
+from __future__ import annotations
+
+from npuscope.errors import ModelError
+from npuscope.graph.model import Graph
+from npuscope.many_core.compiler.draft import Context, Draft
+from npuscope.many_core.compiler.emit import Emitter
+from npuscope.many_core.compiler.finish import (
+    add_outputs,
+    add_warnings,
+    assemble,
+    mark_inputs,
+    with_ends,
+)
+from npuscope.many_core.compiler.lower import lower_op
+from npuscope.many_core.compiler.options import CompileOptions
+from npuscope.many_core.compiler.simplify import simplified
+from npuscope.many_core.compiler.vtcm import place
+from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.program import CoreProgram
+
+
+def compile_graph(
+    graph: Graph, machine: CoreMachine, options: CompileOptions | None = None
+) -> CoreProgram:
+    """Split over cores, bring operands there, place, order and number; give it its id."""
+    options = options or CompileOptions()
+    options.check(machine)
+    if not graph.ops:
+        raise ModelError("the network has no ops", where=graph.name)
+    graph = simplified(graph)
+    draft = lower(graph, machine, options.cores or machine.cores.count, options.devices)
+    if options.cores is None:
+        draft = _on_busy_cores(graph, machine, options, draft)
+    return _identified(finish(graph, draft, machine, options))
+
+
+def lower(graph: Graph, machine: CoreMachine, cores: int, devices: int) -> Draft:
+    """All steps of all cores, in units of work."""
+    context = Context(graph, Draft(cores, devices), machine)
+    for op in graph.ops:
+        lower_op(context, op)
+    add_outputs(context)
+    mark_inputs(context)
+    return context.draft
+
+
+def finish(
+    graph: Graph, draft: Draft, machine: CoreMachine, options: CompileOptions
+) -> CoreProgram:
+    """Places in VTCM, order of issue, waits, and the program around it."""
+    placement = place(draft, machine)
+    add_warnings(draft, placement, machine)
+    emitter = Emitter(draft, placement, machine)
+    pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
+    parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
+    return assemble(graph, draft, parts, machine, options)
+
+
+def _on_busy_cores(
+    graph: Graph, machine: CoreMachine, options: CompileOptions, draft: Draft
+) -> Draft:
+    """Again without the cores that got nothing to do."""
+    busy = 1 + max(draft.local(step.core) for step in draft.steps)
+    return draft if busy == draft.cores else lower(graph, machine, busy, options.devices)
+
+
+def _identified(program: CoreProgram) -> CoreProgram:
+    from npuscope.many_core.container import with_program_id
+
+    return with_program_id(program)

@@ -1,0 +1,165 @@
+"""CoreMachine: the many-core accelerator as data, from a TOML file in this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from npuscope.bounded_file import MACHINE, read_toml
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.machine.marks import Rate
+from npuscope.machine.schema import SchemaError, build, range_faults
+from npuscope.machine.set_keys import apply_overrides
+from npuscope.many_core.layout import Engine, Thread, ThreadGroup
+from npuscope.many_core.machine_parts import (
+    Clocks,
+    Cores,
+    Ddr,
+    Dma,
+    Hmx,
+    Host,
+    Memory,
+    Noc,
+    Peer,
+    StatsCost,
+    Sync,
+)
+
+DEFAULT_CORE_MACHINE = "cloudai100"
+HMX_KINDS = ("aicconvolutiond32", "aicconvtransposed32")
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMachine:
+    """One device: cores, memories, roads and what ops cost."""
+
+    name: str
+    description: str
+    cores: Cores
+    memory: Memory
+    clocks: Clocks
+    hmx: Hmx
+    ddr: Ddr
+    noc: Noc
+    dma: Dma
+    host: Host
+    peer: Peer
+    stats: StatsCost
+    sync: Sync
+    pcycles_per_kb: dict[str, Rate]
+
+    @property
+    def core_hz(self) -> int:
+        return round(self.clocks.core_mhz * 1e6)
+
+    def groups(self) -> tuple[ThreadGroup, ...]:
+        """Thread groups in the order that ops are listed: HVX, HMX, DMA."""
+        return (
+            ThreadGroup("HVX", self.cores.hvx_threads),
+            ThreadGroup("HMX", (self.cores.hmx_thread,)),
+            ThreadGroup("DMAIssue", (self.cores.dma_thread,)),
+        )
+
+    def threads(self) -> tuple[Thread, ...]:
+        found = [
+            Thread(thread, Engine(group.name), number)
+            for number, group in enumerate(self.groups())
+            for thread in group.threads
+        ]
+        return tuple(sorted(found, key=lambda thread: thread.id))
+
+    def macs_per_cycle(self, dtype: str) -> int:
+        wide = dtype.startswith("float")
+        return self.hmx.float16_macs_per_cycle if wide else self.hmx.int8_macs_per_cycle
+
+    def pcycles(self, kind: str, out_bytes: int, macs: int = 0, dtype: str = "float16") -> float:
+        """Cycles of the core's clock that an op executes: by its products on HMX, else by KB."""
+        if kind in HMX_KINDS and macs:
+            return self.hmx.start_cycles + macs / self.macs_per_cycle(dtype)
+        return self.rate(kind) * out_bytes / 1024
+
+    def rate(self, kind: str) -> float:
+        return self.pcycles_per_kb.get(kind, self.pcycles_per_kb["default"])
+
+    def ddr_bytes_per_s(self) -> float:
+        """What one core's transfers get from DDR when the others are quiet."""
+        return self.clocks.utimer_hz * 1024 / self.dma.ddr_ucycles_per_kb
+
+    def multicast_bytes_per_s(self) -> float:
+        return self.clocks.utimer_hz * 1024 / self.dma.multicast_ucycles_per_kb
+
+
+def load_core_machine(
+    name: str = DEFAULT_CORE_MACHINE,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    machine_file: str | Path | None = None,
+) -> CoreMachine:
+    """The machine `name`; `overrides` replaces single values by their path in the TOML."""
+    if machine_file is None and not overrides:
+        return _packaged_machine(name)
+    path = Path(machine_file) if machine_file is not None else _packaged(name)
+    table = read_toml(path, MACHINE)
+    machine = _build(table, path)
+    if not overrides:
+        return machine
+    settable = {key: value for key, value in table.items() if isinstance(value, dict)}
+    apply_overrides(settable, overrides)
+    return _build(table, path, by_user=True)
+
+
+@lru_cache(maxsize=4)
+def _packaged_machine(name: str) -> CoreMachine:
+    path = _packaged(name)
+    return _build(read_toml(path, MACHINE), path)
+
+
+def known_core_machines() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def _packaged(name: str) -> Path:
+    if name not in known_core_machines():
+        known = ", ".join(known_core_machines())
+        raise UsageError(
+            f"unknown machine '{name}'",
+            where="--machine",
+            hint=f"known: {known}; --machine-file reads another",
+        )
+    return _FOLDER / f"{name}.toml"
+
+
+def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> CoreMachine:
+    try:
+        machine = build(CoreMachine, table)
+    except SchemaError as error:
+        raise _fault(path, error.path, error.message, by_user) from None
+    for place, message in _faults(machine):
+        raise _fault(path, place, message, by_user)
+    return machine
+
+
+def _fault(path: Path, place: str, message: str, by_user: bool) -> NpuscopeError:
+    if by_user:
+        return UsageError(message, where=f"--set {place}")
+    return FileError(f"{place}: {message}", where=str(path))
+
+
+def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
+    """Values out of range, and what fields do not say each for itself."""
+    yield from range_faults(machine)
+    threads = [thread for group in machine.groups() for thread in group.threads]
+    if len(set(threads)) != len(threads) or not machine.cores.hvx_threads or min(threads) < 0:
+        yield "cores.hvx_threads", "threads must be there, different and not negative"
+    if "default" not in machine.pcycles_per_kb:
+        yield "pcycles_per_kb.default", "this key is missing"
+    if not machine.clocks.dvfs_mhz:
+        yield "clocks.dvfs_mhz", "needs at least one step"
+    for name in ("end_ticks", "activate_ticks"):
+        found = getattr(machine.stats, name)
+        if len(found) != 2 or found[0] > found[1]:
+            yield f"stats.{name}", "expected two numbers, the lower one first"

@@ -1,0 +1,190 @@
+"""The tables of one stats buffer. What was not collected is None or empty, never zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npuscope.many_core.records import UTIMER_HZ
+
+_TICKS_PER_US = UTIMER_HZ / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """Ops of one label on one core; `sync X` and `barrier X` are rows of their own."""
+
+    core: int
+    details: str
+    count: int
+    ucycles: int
+    pcycles: int | None = None
+    out_bytes: int | None = None
+    pcycles_per_kb_stddev: float | None = None
+    counters: tuple[int, ...] = ()  # PMU events of these ops
+
+    @property
+    def out_kb(self) -> float | None:
+        return None if self.out_bytes is None else self.out_bytes / 1024
+
+    @property
+    def ucycles_per_kb(self) -> float | None:
+        return self.ucycles * 1024 / self.out_bytes if self.out_bytes else None
+
+    @property
+    def pcycles_per_kb(self) -> float | None:
+        known = self.pcycles is not None and self.out_bytes
+        return self.pcycles * 1024 / self.out_bytes if known else None  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """One hardware thread: how long, and where its time went as far as ops were timed."""
+
+    core: int
+    thread: int
+    engine: str
+    start_uc: int
+    end_uc: int
+    pcycles: int | None
+    busy_pcycles: int | None = None
+    busy_uc: int | None = None
+    wait_uc: int | None = None
+
+    @property
+    def ucycles(self) -> int:
+        return self.end_uc - self.start_uc
+
+    @property
+    def idle_uc(self) -> int | None:
+        """What neither an op nor a wait accounts for."""
+        if self.busy_uc is None or self.wait_uc is None:
+            return None
+        return self.ucycles - self.busy_uc - self.wait_uc
+
+    @property
+    def utilization(self) -> float | None:
+        if self.busy_pcycles is None or self.pcycles is None:
+            return None
+        return self.busy_pcycles / self.pcycles if self.pcycles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    core: int
+    thread: int
+    port: int
+    kind: str  # host, p2p
+    incoming: bool
+    waits: int
+    wait_uc: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationRow:
+    core: int
+    thread: int
+    ucycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class PmuRow:
+    """Counts of one thread, in the order of the program's events."""
+
+    core: int
+    thread: int
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DdrRow:
+    core: int
+    read_bytes: int
+    write_bytes: int
+    multicast_read_bytes: int
+    multicast_write_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRow:
+    """Transfers between devices through one port."""
+
+    source: int
+    target: int
+    port: int
+    transfers: int
+    bytes: int
+    ucycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTables:
+    """Everything of one core. `total_*` are those of its longest thread."""
+
+    core: int
+    total_uc: int
+    total_pc: int | None
+    inference_pc: int | None  # from the first thread's start to the last one's end
+    ops: tuple[OpRow, ...]
+    threads: tuple[ThreadRow, ...]
+    ports: tuple[PortRow, ...]
+    activations: tuple[ActivationRow, ...]
+    pmu: tuple[PmuRow, ...]
+    active: tuple[tuple[str, float], ...]  # share of cycles by engine, where events tell it
+    ddr: DdrRow | None
+
+    @property
+    def effective_mhz(self) -> float | None:
+        if self.total_pc is None:
+            return None
+        return self.total_pc * _TICKS_PER_US / self.total_uc if self.total_uc else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The device: from the first thread that starts to the last one that ends."""
+
+    start_uc: int
+    end_uc: int
+    stats_batch: int
+    max_input_wait_uc: int | None
+    max_output_wait_uc: int | None
+
+    @property
+    def ucycles(self) -> int:
+        return self.end_uc - self.start_uc
+
+    @property
+    def seconds(self) -> float:
+        return self.ucycles / UTIMER_HZ
+
+    @property
+    def batches_per_s(self) -> float:
+        return 1 / self.seconds if self.ucycles else 0.0
+
+    @property
+    def inferences_per_s(self) -> float:
+        return self.stats_batch / self.seconds if self.ucycles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opstats:
+    """The tables of one buffer, in the order in which they are printed."""
+
+    name: str
+    network: str
+    specialization: str
+    level: int
+    device: int
+    inference: int
+    pmu_events: tuple[int, ...]
+    pmu_recipe: str
+    cores: tuple[CoreTables, ...]
+    peers: tuple[PeerRow, ...]
+    totals: Totals
+    notes: tuple[str, ...]  # what was not collected, and what was odd
+
+    @property
+    def ddr_bytes(self) -> int | None:
+        """Read and written by all cores; None where it was not counted."""
+        found = [core.ddr for core in self.cores if core.ddr is not None]
+        return sum(row.read_bytes + row.write_bytes for row in found) if found else None

@@ -1,0 +1,162 @@
+"""Run a compiled program as the vendor's runner does: iterations, samples, files, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from pathlib import Path
+from statistics import fmean, pstdev
+
+from npuscope.bounded_file import CORE_PROGRAM, read_bytes
+from npuscope.errors import FileError
+from npuscope.many_core.machine import CoreMachine, load_core_machine
+from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.runner_files import (
+    absent_notes,
+    buffer_files,
+    check_folder,
+    check_views,
+    host_files,
+)
+from npuscope.many_core.sim.conditions import Iteration, RunOptions, RunResult
+from npuscope.many_core.sim.run import simulate
+from npuscope.shown import Rows, Shown, counted
+from npuscope.whole_file import write_files
+
+
+class ProfilingType(Enum):
+    STATS = "stats"
+    TRACE = "trace"
+    RAW = "raw_device_stats"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the table: over all iterations."""
+
+    name: str
+    average: float
+    least: float
+    most: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunReport(Shown):
+    """What a run gave. Times are those of the simulated machine."""
+
+    network: str
+    inferences: int
+    total_us: float
+    batch: int
+    metrics: tuple[Metric, ...]
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+    result: RunResult
+
+    @property
+    def inferences_per_s(self) -> float:
+        return self.inferences * self.batch / self.total_us * 1e6
+
+    def told(self) -> str:
+        times = counted(self.inferences, "inference")
+        return f"{self.network}: {times}, {self.inferences_per_s:.1f} per s"
+
+    def table(self) -> Rows:
+        """A row a metric."""
+        return [asdict(metric) for metric in self.metrics]
+
+
+def run_program(
+    test_data: str | Path,
+    *,
+    profiling: ProfilingType | str | None = None,
+    out_dir: str | Path = ".",
+    options: RunOptions | None = None,
+    wanted: Sequence[str] = (),
+    machine: CoreMachine | None = None,
+) -> RunReport:
+    """Run the program of a folder; with a profiling type its files are written to `out_dir`.
+
+    `wanted` names views (see runner_views) that the program must have been compiled for.
+    """
+    kind = None if profiling is None else ProfilingType(profiling)
+    folder = Path(out_dir)
+    if kind is not None:
+        check_folder(folder)
+    program = load_program(test_data)
+    check_views(program.layout, wanted)
+    options = options or RunOptions()
+    result = simulate(program, machine or load_core_machine(), options)
+    report = _report(program, result)
+    if kind is None:
+        return report
+    return _with_files(report, program, kind, folder)
+
+
+def load_program(test_data: str | Path) -> CoreProgram:
+    """From the folder that the compiler wrote, or from programqpc.bin itself."""
+    from npuscope.many_core.container import FILE_NAME, read_program
+
+    path = Path(test_data)
+    path = path / FILE_NAME if path.is_dir() else path
+    hint = "`npuscope manycore compile -model=FILE -aic-binary-dir=DIR` makes it"
+    data = read_bytes(path, CORE_PROGRAM, hint=hint)
+    try:
+        return read_program(data)
+    except FileError as error:
+        where = f"{path}: {error.where}" if error.where else str(path)
+        raise FileError(error.message, where=where, hint=error.hint) from None
+
+
+def _with_files(
+    report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path
+) -> RunReport:
+    if kind is ProfilingType.RAW:
+        files = buffer_files(report.result)
+        notes = (*report.notes, *absent_notes(program.layout))
+        return replace(report, files=write_files(folder, files), notes=notes)
+    head = run_lines(report)
+    files = host_files(report.result, program.layout, kind.value, head)
+    return replace(report, files=write_files(folder, files))
+
+
+def _report(program: CoreProgram, result: RunResult) -> RunReport:
+    layout = program.layout
+    return RunReport(
+        network=layout.network,
+        inferences=len(result.iterations),
+        total_us=result.total_us,
+        batch=max(layout.stats_batch, 1),
+        metrics=_metrics(result.iterations),
+        files=(),
+        notes=result.notes,
+        result=result,
+    )
+
+
+def _metrics(iterations: Sequence[Iteration]) -> tuple[Metric, ...]:
+    columns = {
+        "ExecTimeUs": [one.exec_us for one in iterations],
+        "InputWaitTimeUs": [one.input_wait_us for one in iterations],
+        "OutputWaitTimeUs": [one.output_wait_us for one in iterations],
+    }
+    return tuple(
+        Metric(name, fmean(values), min(values), max(values), pstdev(values))
+        for name, values in columns.items()
+    )
+
+
+def run_lines(report: RunReport) -> list[str]:
+    """The runner's output: one line of totals, then the table of the iterations."""
+    lines = [
+        f"InferenceCnt {report.inferences} TotalDuration {report.total_us:.0f}us "
+        f"BatchSize {report.batch} Inf/Sec {report.inferences_per_s:.3f}",
+        "",
+        f"{'Metric':<18}" + "".join(f"{name:>14}" for name in ("Avg", "Min", "Max", "Std")),
+    ]
+    for row in report.metrics:
+        values = (row.average, row.least, row.most, row.deviation)
+        lines.append(f"{row.name:<18}" + "".join(f"{value:>14.3f}" for value in values))
+    return lines

@@ -1,0 +1,259 @@
+"""A Profile from a device: run the passes, put them together, join what the program says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from npuscope.boards.device import Device, DeviceInfo, NetworkDesc, TensorDesc
+from npuscope.boards.runtime import BlockFlag
+from npuscope.boards.simulated import SIMULATED
+from npuscope.errors import DeviceError
+from npuscope.graph.model import Graph
+from npuscope.machine.load import load_machine
+from npuscope.machine.model import Machine
+from npuscope.profiling.model import (
+    UNKNOWN_FIT,
+    UNKNOWN_MEMORY,
+    EpochProfile,
+    MachineInfo,
+    ModelInfo,
+    Profile,
+    Provenance,
+    Run,
+    RunClocks,
+    Spread,
+    TensorInfo,
+)
+from npuscope.profiling.passes import CounterPlan, Inputs, Measured, run_passes
+from npuscope.profiling.run import profile as simulate
+from npuscope.profiling.run import time_shares
+from npuscope.profiling.said import Said
+from npuscope.program.model import EpochKind, Program
+from npuscope.sim.counters import (
+    BusTraffic,
+    EngineActivity,
+    EpochCounters,
+)
+
+_EMULATED = "emulated"  # the word that the emulated board's firmware sends
+
+
+def collect(
+    device: Device,
+    network: str,
+    plan: CounterPlan,
+    inputs: Inputs = None,
+    batch: int = 1,
+    program: Program | None = None,
+    machine: Machine | None = None,
+    graph: Graph | None = None,
+) -> Profile:
+    """Counters of `batch` inferences a pass; with the program, what it says of each epoch."""
+    info = device.info()
+    described = _described(info, network)
+    measured = run_passes(device, network, plan, inputs, batch)
+    source = provenance(device, info)
+    machine = machine or (_machine_of(program) if program else None)
+    known = simulate(program, machine, graph) if program and machine else None
+    clocks = _clocks(info)
+    epochs = tuple(_epoch(index, one, known, clocks, source) for index, one in enumerate(measured))
+    programmed = _programmed_ms(known, machine, clocks)
+    found = _bare(info, described, measured, epochs, clocks, source, batch, programmed)
+    return found if known is None else _with_program(found, known, epochs)
+
+
+def provenance(device: Device, info: DeviceInfo) -> Provenance:
+    """A virtual board is known by the word it sends, whatever it is reached through."""
+    texts = (info.description, info.protocol, *(net.runtime for net in info.networks))
+    if any(SIMULATED in text for text in texts):
+        return Provenance.SIMULATION
+    if any(_EMULATED in text for text in texts):
+        return Provenance.EMULATION
+    return Provenance(device.source)
+
+
+def _described(info: DeviceInfo, network: str) -> NetworkDesc:
+    found = next((net for net in info.networks if net.name == network), None)
+    if found is None:
+        names = ", ".join(net.name for net in info.networks) or "none"
+        raise DeviceError(f"the device has no network '{network}'", hint=f"it has: {names}")
+    return found
+
+
+def _machine_of(program: Program) -> Machine:
+    return load_machine(
+        program.machine,
+        generation=program.generation,
+        epoch_controller=program.epoch_controller,
+    )
+
+
+def _clocks(info: DeviceInfo) -> RunClocks:
+    hertz = info.clocks
+    values = (hertz.mcu_hz, hertz.npu_hz, hertz.noc_hz, hertz.nic_hz)
+    mcu, npu, noc, nic = (value / 1e6 for value in values)
+    return RunClocks(mcu, npu, noc, nic)
+
+
+# One epoch.
+
+
+def _said(one: Measured, known: Profile | None) -> Said:
+    if known is None:
+        return Said()
+    first, last = one.node.number, one.node.last
+    return Said(tuple(e for e in known.epochs if first <= e.first and e.last <= last))
+
+
+def _epoch(
+    index: int, one: Measured, known: Profile | None, clocks: RunClocks, source: Provenance
+) -> EpochProfile:
+    node, said = one.node, _said(one, known)
+    times = [_ms(sample, clocks) for sample in one.samples]
+    return EpochProfile(
+        index=index,
+        name=node.name,
+        first=node.number,
+        last=node.last,
+        kind=node.kind,
+        blob=said.epochs[0].blob if said.epochs else None,
+        operators=tuple(name for epoch in said.epochs for name in epoch.operators),
+        origin=tuple(dict.fromkeys(name for epoch in said.epochs for name in epoch.origin)),
+        units=said.units,
+        claims=said.claims,
+        counters=_counters(one, said),
+        ms=_ms(one.cycles, clocks),
+        provenance=source,
+        spread=Spread(min(times), median(times), max(times), len(times)),
+        predicted_ms=_predicted_ms(said) if source is not Provenance.SIMULATION else None,
+    )
+
+
+def _predicted_ms(said: Said) -> float | None:
+    return sum(epoch.ms for epoch in said.epochs) if said.epochs else None
+
+
+def _ms(cycles: tuple[float, float, float], clocks: RunClocks) -> float:
+    pre, core, post = cycles
+    return ((pre + post) / clocks.mcu_mhz + core / clocks.npu_mhz) / 1000
+
+
+def _counters(one: Measured, said: Said) -> EpochCounters:
+    engines = tuple(
+        EngineActivity(id_, way, said.busif(id_), cycles, *said.moved((id_, way)))
+        for (id_, way), cycles in sorted(one.engines.items())
+    )
+    return EpochCounters(
+        one.node.number,
+        one.node.last,
+        *one.cycles,
+        said.bound,
+        engines,
+        _bus(one),
+        one.cache,
+        said.traffic,
+    )
+
+
+def _bus(one: Measured) -> tuple[BusTraffic, ...]:
+    """Blocks that do not use the NPU show no bursts at all."""
+    if not any(map(any, one.bursts.values())):
+        return ()
+    none = (0, 0, 0, 0)
+    return tuple(
+        BusTraffic(id_, one.bursts.get((id_, "r"), none), one.bursts.get((id_, "w"), none))
+        for id_ in sorted({id_ for id_, _ in one.bursts})
+    )
+
+
+# The whole.
+
+
+def _bare(
+    info: DeviceInfo,
+    network: NetworkDesc,
+    measured: tuple[Measured, ...],
+    epochs: tuple[EpochProfile, ...],
+    clocks: RunClocks,
+    source: Provenance,
+    batch: int,
+    programmed_ms: float,
+) -> Profile:
+    """What the device alone tells."""
+    total_ms = sum(epoch.ms for epoch in epochs)
+    blobs = sum(bool(one.node.flags & BlockFlag.BLOB) for one in measured)
+    kinds = {kind.value: sum(e.kind is kind for e in epochs) for kind in EpochKind}
+    del kinds[EpochKind.EMPTY.value]
+    return Profile(
+        program_hash="",
+        model=_model(network),
+        machine=MachineInfo(info.description, "", blobs > 0, clocks.mcu_mhz, clocks.npu_mhz),
+        runs=(Run(source, clocks, batch),),
+        epochs=epochs,
+        total_ms=total_ms,
+        interval_ms=(sum(e.spread.min for e in epochs), sum(e.spread.max for e in epochs)),
+        model_error="",
+        time=time_shares(epochs, clocks.npu_mhz, programmed_ms),
+        memory=UNKNOWN_MEMORY,
+        fit=UNKNOWN_FIT,
+        counts=kinds | {"blobs": blobs},
+    )
+
+
+def _with_program(found: Profile, known: Profile, epochs: tuple[EpochProfile, ...]) -> Profile:
+    """What was compiled: the model, where it lies, and a prediction's error if it is one."""
+    predicted = found.runs[0].source is Provenance.SIMULATION and known.total_ms > 0
+    scale = found.total_ms / known.total_ms if predicted else 0.0
+    return replace(
+        found,
+        program_hash=known.program_hash,
+        model=known.model,
+        machine=replace(
+            known.machine, mcu_mhz=found.machine.mcu_mhz, npu_mhz=found.machine.npu_mhz
+        ),
+        interval_ms=_scaled(known.interval_ms, scale) if predicted else found.interval_ms,
+        model_error=known.model_error if predicted else "",
+        memory=known.memory,
+        fit=known.fit,
+        counts=known.counts,
+        notes=(*known.notes, *_strange(epochs, known)),
+    )
+
+
+def _strange(epochs: tuple[EpochProfile, ...], known: Profile) -> list[str]:
+    """Blocks whose borders are not borders of epochs: the device runs another build."""
+    firsts, lasts = {e.first for e in known.epochs}, {e.last for e in known.epochs}
+    names = [e.name for e in epochs if e.first not in firsts or e.last not in lasts]
+    if not names:
+        return []
+    count = f"{len(names)} of {len(epochs)} blocks"
+    return [f"{count} are not in the program, the first is {names[0]}"]
+
+
+def _scaled(interval: tuple[float, float], scale: float) -> tuple[float, float]:
+    return interval[0] * scale, interval[1] * scale
+
+
+def _programmed_ms(known: Profile | None, machine: Machine | None, clocks: RunClocks) -> float:
+    """What the epoch controller adds to the cores of its epochs."""
+    if known is None or machine is None:
+        return 0.0
+    epochs = sum(e.kind is EpochKind.HW and e.blob is not None for e in known.epochs)
+    return epochs * machine.generation.control.controller_cycles / clocks.npu_mhz / 1000
+
+
+def _model(network: NetworkDesc) -> ModelInfo:
+    return ModelInfo(
+        network.name,
+        "",
+        tuple(map(_tensor, network.inputs)),
+        tuple(map(_tensor, network.outputs)),
+        network.macc,
+        network.params_bytes,
+    )
+
+
+def _tensor(tensor: TensorDesc) -> TensorInfo:
+    scale, zero = (tensor.scale, tensor.zero_point) if tensor.scale else (None, None)
+    return TensorInfo(tensor.name, tensor.shape, tensor.dtype, scale, zero, tensor.size_bytes)

@@ -1,0 +1,229 @@
+"""Profile the device that a descriptor names: connect, plan, run, check, collect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npuscope.boards.client_exchange import Timeouts
+from npuscope.boards.descriptor import Descriptor, DescriptorKind
+from npuscope.boards.device import (
+    NOTHING,
+    Device,
+    DeviceInfo,
+    Inference,
+    NetworkDesc,
+    Request,
+    random_values,
+)
+from npuscope.boards.remote import RemoteBoard
+from npuscope.boards.simulated import SimulatedBoard
+from npuscope.errors import DeviceError, TargetError, UsageError
+from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
+from npuscope.ops.run import run as run_reference
+from npuscope.profiling.agreement import Tally
+from npuscope.profiling.clock_check import clock_warnings
+from npuscope.profiling.collect import collect
+from npuscope.profiling.model import Profile
+from npuscope.profiling.passes import CounterPlan, Pass, counter_plan
+from npuscope.profiling.recorded import Recorded
+from npuscope.profiling.replay import LogDevice
+from npuscope.profiling.validate import output_step
+from npuscope.program.model import Program
+from npuscope.program.network_c.layout import DIALECT_2
+from npuscope.program.network_c.layout import dialect as dialect_of
+from npuscope.shown import Rows, Shown, counted
+from npuscope.text import safe_terminal
+
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is known of the network on the device; nothing of it has to be."""
+
+    program: Program | None = None
+    machine: Machine | None = None
+    graph: Graph | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Measurement(Shown):
+    """A Profile with the device's own words and every inference behind it."""
+
+    profile: Profile
+    info: DeviceInfo
+    network: NetworkDesc
+    recorded: tuple[Recorded, ...]
+    program: Program | None
+    subject: Subject = Subject()
+
+    def told(self) -> str:
+        times = counted(len(self.recorded), "inference")
+        return f"{self.network.name}, {times}: {self.profile.told()}"
+
+    def table(self) -> Rows:
+        return self.profile.table()
+
+
+class _Recorder:
+    """Hands requests on and keeps what came back."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.recorded: list[Recorded] = []
+
+    @property
+    def source(self) -> str:
+        return self._device.source
+
+    def info(self) -> DeviceInfo:
+        return self._device.info()
+
+    def run(self, request: Request) -> Inference:
+        inference = self._device.run(request)
+        asked = (request.network, request.per_layer, request.options)
+        self.recorded.append(Recorded(*asked, inference))
+        return inference
+
+    def close(self) -> None:
+        self._device.close()
+
+
+@contextmanager
+def opened(
+    descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None = None
+) -> Iterator[Device]:
+    device = _open(descriptor, subject, timeouts)
+    try:
+        yield device
+    finally:
+        device.close()
+
+
+def _open(descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None) -> Device:
+    match descriptor.kind:
+        case DescriptorKind.LOG:
+            return LogDevice.open(descriptor.path)
+        case DescriptorKind.SERIAL | DescriptorKind.SOCKET:
+            return RemoteBoard.connect(descriptor, timeouts)
+    if subject.program is None or subject.machine is None:
+        name = descriptor.kind.value
+        raise UsageError(f"the {name} device needs a network", hint="give a model or a program")
+    if descriptor.kind is DescriptorKind.EMULATED:
+        return _emulated(subject.program, subject.machine)
+    return SimulatedBoard(subject.program, subject.machine, blob_fetch=True)
+
+
+def _emulated(program: Program, machine: Machine) -> Device:
+    """The program packaged for the board's processor, loaded and served by its firmware."""
+    from npuscope.boards.emulated.boot import Placed, load
+    from npuscope.boards.emulated.firmware import CPU
+    from npuscope.loadable.build import package_program
+    from npuscope.loadable.codes import PackageOptions
+
+    made = package_program(program, machine, PackageOptions(cpu=CPU))
+    image = next(iter(made.files.values()))
+    dialect = 2 if dialect_of(program.generation) is DIALECT_2 else 3
+    found = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
+    found.require_all()
+    return found.board
+
+
+def measure(
+    device: Device,
+    subject: Subject,
+    *,
+    network: str = "",
+    batch: int | None = None,
+    vendor_plan: bool = False,
+) -> Measurement:
+    """Counters of `batch` samples a pass (a log: as many as it holds)."""
+    recorder = _Recorder(device)
+    described = _chosen(device.info(), network)
+    notes = list(_link_notes(device)) + list(_clock_notes(device.info(), subject))
+    if isinstance(device, LogDevice):
+        plan, held = recorded_plan(device, described.name)
+        inputs, batch = None, min(batch or held, held)
+    else:
+        plan = counter_plan(program=subject.program, vendor_plan=vendor_plan)
+        inputs, batch = random_inputs(described), batch or 1
+        notes += _output_notes(device, described, subject, inputs)
+        # With inputs of its own the simulated board also times what cannot be executed.
+        inputs = None if isinstance(device, SimulatedBoard) else inputs
+    known = (subject.program, subject.machine, subject.graph)
+    found = collect(recorder, described.name, plan, inputs, batch, *known)
+    profile = replace(found, notes=(*found.notes, *notes))
+    kept = tuple(recorder.recorded)
+    return Measurement(profile, device.info(), described, kept, subject.program, subject)
+
+
+def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
+    """The network of that name; without a name the only one."""
+    names = ", ".join(safe_terminal(network.name) for network in info.networks) or "none"
+    fitting = [network for network in info.networks if network.name == name or not name]
+    if not fitting:
+        what = f"no network '{name}'" if name else "no network"
+        raise DeviceError(f"there is {what} on the device", where="--name", hint=f"found: {names}")
+    if len(fitting) > 1:
+        raise UsageError("the device has several networks", where="--name", hint=f"one of {names}")
+    return fitting[0]
+
+
+def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
+    """The passes of a log in their order, and how many samples all of them have."""
+    rows = [r for r in device.recorded if r.per_layer and r.network in (network, "")]
+    samples = Counter(row.options for row in rows)
+    if not samples:
+        raise DeviceError("the log has no per-layer inference", where=device.where)
+    return CounterPlan(tuple(Pass(o, "as recorded") for o in samples)), min(samples.values())
+
+
+# Inputs and outputs.
+
+
+def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:
+    random = np.random.default_rng(_SEED)
+    return tuple(random_values(random, np.dtype(t.dtype), t.shape) for t in network.inputs)
+
+
+def _output_notes(
+    device: Device, network: NetworkDesc, subject: Subject, inputs: tuple[np.ndarray, ...]
+) -> Iterator[str]:
+    """One inference's outputs against the reference executor's."""
+    graph = subject.graph
+    if graph is None:
+        return
+    tensors = [graph.tensor(name) for name in graph.inputs]
+    if [(t.shape, t.dtype.numpy) for t in tensors] != [(a.shape, a.dtype) for a in inputs]:
+        yield "outputs not compared: the inputs of model and device differ"
+        return
+    asked = Request(network.name, inputs, per_layer=False, options=NOTHING)
+    try:
+        found = device.run(asked).outputs
+    except TargetError as error:
+        yield f"outputs not compared: {error.message}"
+        return
+    expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
+    for name, output in zip(graph.outputs, found, strict=True):
+        tally = Tally(output_step(graph, name))
+        tally.add(output, expected[name].reshape(output.shape))
+        agreement = tally.agreement(name)
+        yield (
+            f"output {name} against the reference: {agreement.exact_share:.1%} equal, "
+            f"{agreement.within_1_lsb_share:.1%} within 1 LSB, cosine {agreement.cosine:.4f}"
+        )
+
+
+def _link_notes(device: Device) -> Iterator[str]:
+    if isinstance(device, RemoteBoard) and not device.info().link_checked:
+        yield "link unchecked: the board offers no checksum of its memory"
+
+
+def _clock_notes(info: DeviceInfo, subject: Subject) -> tuple[str, ...]:
+    return clock_warnings(subject.program, info.clocks) if subject.program else ()

@@ -1,0 +1,203 @@
+"""Profile: one or more runs of a Program, with where each number came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from npuscope.program.model import Claims, EpochKind
+from npuscope.shown import Rows, Shown
+from npuscope.sim.counters import EpochCounters
+from npuscope.whole_file import write_whole
+
+
+class Provenance(Enum):
+    ESTIMATE = "estimate"  # timing model alone, no data run
+    SIMULATION = "simulation"
+    EMULATION = "emulation"  # firmware on an emulated processor, beside a simulated NPU
+    BOARD = "board"
+    LOG = "log"
+    VENDOR_FILE = "vendor file"
+
+
+@dataclass(frozen=True, slots=True)
+class RunClocks:
+    mcu_mhz: float
+    npu_mhz: float
+    noc_mhz: float
+    nic_mhz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One source of counters: how many inferences, at which clocks."""
+
+    source: Provenance
+    clocks: RunClocks
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Duration of an epoch over the runs, milliseconds."""
+
+    min: float
+    median: float
+    max: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochProfile:
+    """One epoch: what the compiler said of it, what was counted, what follows from both."""
+
+    index: int
+    name: str
+    first: int
+    last: int
+    kind: EpochKind
+    blob: int | None
+    operators: tuple[str, ...]
+    origin: tuple[str, ...]
+    units: dict[str, int]
+    claims: Claims
+    counters: EpochCounters
+    ms: float
+    provenance: Provenance
+    spread: Spread
+    predicted_ms: float | None = None  # beside a measured time, where the program is known
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShares:
+    """Milliseconds by kind of work; they add up to the total."""
+
+    npu_core_ms: float
+    control_ms: float
+    software_ms: float
+    hybrid_ms: float
+
+    @property
+    def by_work(self) -> tuple[tuple[str, float], ...]:
+        """(kind of work, milliseconds) in the order in which reports tell them."""
+        return (
+            ("NPU core", self.npu_core_ms),
+            ("control", self.control_ms),
+            ("software", self.software_ms),
+            ("hybrid", self.hybrid_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    name: str
+    used_bytes: int
+    size_bytes: int
+    weights_bytes: int
+    activations_bytes: int
+    live_bytes: int  # most activation bytes alive at once in this pool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    internal_ram_bytes: int
+    external_ram_bytes: int
+    weights_bytes: int
+    lower_bound_bytes: int  # most activation bytes alive at once: no placement needs less
+    pools: tuple[PoolUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: float | None
+    zero_point: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    file: str
+    md5: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    macs: int
+    params: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInfo:
+    name: str
+    generation: str
+    epoch_controller: bool
+    mcu_mhz: float
+    npu_mhz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Does the network fit: on chip only, with flash for weights, with external RAM."""
+
+    on_chip: bool
+    with_flash: bool
+    with_external_ram: bool
+    reason: str
+
+
+# A device tells what it counted, not how the network was placed.
+UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
+UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown):
+    """Runs of a Program: time and counters by epoch, memory, and where each number came from."""
+
+    program_hash: str
+    model: ModelInfo
+    machine: MachineInfo
+    runs: tuple[Run, ...]
+    epochs: tuple[EpochProfile, ...]
+    total_ms: float
+    interval_ms: tuple[float, float]
+    model_error: str
+    time: TimeShares
+    memory: MemoryUse
+    fit: Fit
+    counts: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inferences_per_s(self) -> float:
+        return 1000.0 / self.total_ms if self.total_ms else 0.0
+
+    def told(self) -> str:
+        kinds = ", ".join(f"{n} {k}" for k, n in self.counts.items() if n and k != "blobs")
+        name = self.model.file or "?"
+        source = self.runs[0].source.value if self.runs else "no run"
+        return f"{name}: {self.total_ms:.3f} ms ({source}), {kinds}"
+
+    def table(self) -> Rows:
+        """A row an epoch."""
+        return [
+            {
+                "epoch": epoch.name,
+                "kind": epoch.kind.value,
+                "ms": epoch.ms,
+                "bound": epoch.counters.bound.value,
+                "core_cycles": epoch.counters.core_cycles,
+                "ops": list(epoch.operators),
+                "origin": list(epoch.origin),
+                "provenance": epoch.provenance.value,
+            }
+            for epoch in self.epochs
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """In full, as JSON; `npuscope.load` reads it again."""
+        from npuscope.profiling.saved import profile_to_json
+
+        write_whole(path, profile_to_json(self))

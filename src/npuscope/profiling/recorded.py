@@ -1,0 +1,175 @@
+"""The inferences of a profiler log: which network ran, what was asked for, what was counted.
+
+The tool's own lines say which network ran, with which options. A bare capture of the board's
+lines has neither: there a node whose index does not grow begins an inference, and the options
+follow from what was counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from npuscope.boards.device import NOTHING, Clocks, Inference, NodeCounters, Option
+from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
+from npuscope.errors import FileError
+from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
+from npuscope.profiling.profiler_log import ProfilerLog
+from npuscope.text import safe_terminal
+
+Quad = tuple[int, int, int, int]
+
+_KINDS = {block.name: kind for block, kind in BLOCK_KINDS.items()}
+_BOTH_WAYS = Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE
+_REQUEST = "Requested RUN mode"
+_OPTION = re.compile(r"option=0x([0-9a-fA-F]{1,8})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One inference of the log and what had been asked for."""
+
+    network: str
+    per_layer: bool
+    options: Option
+    inference: Inference
+
+
+def recorded_inferences(log: ProfilerLog, clocks: Clocks, where: str) -> Iterator[Recorded]:
+    _refuse_unread(log, where)
+    ends = [line for line in log.inferences if line.type == 0]
+    if not ends:
+        for group in _bare_groups(log.nodes):
+            yield Recorded("", True, _counted(group), _inference(group, None, clocks, where))
+        return
+    for end, group, asked in zip_longest(ends, _groups(log), _requests(log)[: len(ends)]):
+        options = _options(group, asked)
+        yield Recorded(end.name, bool(group), options, _inference(group, end, clocks, where))
+
+
+def _refuse_unread(log: ProfilerLog, where: str) -> None:
+    """Counters of a node that was not understood would be taken for the node before it, and an
+    engine that was not would look idle."""
+    odd = [event for event in log.other_events if _is_lost(event)]
+    if odd:
+        line = safe_terminal(":".join((odd[0].key, *odd[0].values)))
+        raise FileError(
+            f"values that are not understood in {len(odd)} lines of the board, first: {line}",
+            where=where,
+            hint="expected whole numbers, in a node's first line flags and type in hexadecimal",
+        )
+
+
+def _is_lost(event: Event) -> bool:
+    """Without the busiest engine, which is -1 where none ran, and a line cut off at the end."""
+    engine = event.key.startswith("streng_") and event.values[0] != "max"
+    return event.key == "evt_pre_start" or (engine and len(event.values) == 4)
+
+
+def _requests(log: ProfilerLog) -> list[Option]:
+    """What the tool asked for; the low byte of its option is not the firmware's."""
+    values = (e.value for e in log.results.report.entries if e.key.endswith(_REQUEST))
+    hits = (_OPTION.search(value) for value in values)
+    return [Option(int(hit[1], 16) >> 8) for hit in hits if hit]
+
+
+def _options(nodes: tuple[NodeRun, ...], asked: Option | None) -> Option:
+    """As asked, unless something else was counted: after a failed run requests are one too many.
+
+    A network of software epochs shows no engine, so that what was asked for says more.
+    """
+    counted = _counted(nodes)
+    fits = asked is not None and counted in asked | Option.EPOCH_LEN and bool(nodes) >= bool(asked)
+    return asked if asked is not None and fits else counted
+
+
+def _groups(log: ProfilerLog) -> Iterator[tuple[NodeRun, ...]]:
+    """Nodes of each finished inference: the tool prints a line a node, then one for all."""
+    at, size = 0, 0
+    for line in log.inferences:
+        if line.type:
+            size += 1
+            continue
+        yield log.nodes[at : at + size]
+        at, size = at + size, 0
+
+
+def _bare_groups(nodes: tuple[NodeRun, ...]) -> list[tuple[NodeRun, ...]]:
+    starts = [i for i, n in enumerate(nodes) if i == 0 or n.index <= nodes[i - 1].index]
+    groups = [nodes[a:b] for a, b in zip(starts, [*starts[1:], len(nodes)], strict=False)]
+    # A capture may stop in the middle of an inference.
+    cut = len(groups) > 1 and (len(groups[-1]) < len(groups[0]) or not groups[-1][-1].mcu_cycles)
+    return groups[:-1] if cut else groups
+
+
+def _counted(nodes: tuple[NodeRun, ...]) -> Option:
+    """The options that make a board send these counters."""
+    found = NOTHING
+    for node in nodes:
+        # A block without engines names -1 as the busiest, in whatever direction.
+        busiest = {row.direction for row in node.busiest if row.id >= 0}
+        ways = busiest | {row.direction for row in node.engines}
+        henv = any(row.counter == "streng_henv" for row in node.engines)
+        found |= Option.EPOCH_LEN if node.npu_cycles else NOTHING
+        found |= Option.NPU_CACHE if node.cache_read else NOTHING
+        found |= Option.BUSIF_RW_DATA if node.bursts else NOTHING
+        found |= Option.STRG_HENV if henv else NOTHING
+        found |= Option.STRG_I_ACTIVE if "i" in ways and not henv else NOTHING
+        found |= Option.STRG_O_ACTIVE if "o" in ways else NOTHING
+    return found & ~_BOTH_WAYS | Option.STRG_ACTIVE if _BOTH_WAYS in found else found
+
+
+def _inference(
+    group: tuple[NodeRun, ...], end: InferenceLine | None, clocks: Clocks, where: str
+) -> Inference:
+    nodes = tuple(_node(run, where) for run in group)
+    pre, core, post = (sum(node.mcu_cycles[i] for node in nodes) for i in range(3))
+    # The fourth counter of a network is the whole inference, its loop included.
+    total = end.counters[3] if end and len(end.counters) > 3 else pre + core + post
+    return Inference(nodes, (), (pre, core, post), total * 1000 / clocks.mcu_hz)
+
+
+def _node(run: NodeRun, where: str) -> NodeCounters:
+    # A block inside a hybrid has a negative number; `current` is that of the hybrid.
+    first = run.first if run.first >= 0 else run.current
+    name = block_name(first, run.last)
+    place = f"{where}: {name}"
+    if run.kind not in _KINDS:
+        raise FileError(f"unknown kind of node '{safe_terminal(run.kind)}'", where=place)
+    return NodeCounters(
+        name=name,
+        number=first,
+        last=run.last,
+        kind=_KINDS[run.kind],
+        extra=run.kind == "EXTRA",
+        flags=run.flags,
+        mcu_cycles=_phases(run.mcu_cycles, place),
+        npu_cycles=_phases(run.npu_cycles, place) if run.npu_cycles else None,
+        engines={(e.id, e.direction): e.cycles for e in run.engines if e.counter[7:] == "active"},
+        henv={e.id: e.cycles for e in run.engines if e.counter[7:] == "henv"},
+        bursts=dict(_bursts(run)),
+        cache_read=_quad(run.cache_read, place),
+        cache_write=_quad(run.cache_write, place),
+    )
+
+
+def _phases(values: tuple[int, ...], place: str) -> tuple[int, int, int]:
+    if len(values) != 3:
+        raise FileError(f"expected cycles of pre, core, post, found {len(values)}", where=place)
+    return values[0], values[1], values[2]
+
+
+def _bursts(run: NodeRun) -> Iterator[tuple[tuple[int, str], Quad]]:
+    """The two ports; `portx` only adds them up."""
+    for row in run.bursts:
+        counts = _quad(row.counts, row.port)
+        if row.port in ("port0", "port1") and counts:
+            yield (int(row.port[4:]), row.direction), counts
+
+
+def _quad(values: tuple[int, ...], place: str) -> Quad | None:
+    if len(values) not in (0, 4):
+        raise FileError(f"expected four counts, found {len(values)}", where=place)
+    return (values[0], values[1], values[2], values[3]) if values else None

@@ -1,0 +1,228 @@
+"""NPU arithmetic against the reference executor, layer by layer and end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npuscope.errors import UsageError
+from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.machine.model import Machine
+from npuscope.ops.run import check_work, trace
+from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, noise
+from npuscope.profiling.foreign import foreign_bridge
+from npuscope.profiling.outside import outside_outputs
+from npuscope.program.model import Epoch, Program
+from npuscope.shown import Rows, Shown, counted
+from npuscope.sim.memory import Memory
+from npuscope.sim.run import execute, written
+
+Array = np.ndarray
+# A layer given the reference's own inputs: this share of its elements must be within 1 LSB.
+LAYER_LIMIT = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAgreement:
+    """One epoch's result when it is given the reference's inputs."""
+
+    epoch: str
+    ops: tuple[str, ...]
+    origin: tuple[str, ...]
+    exact_share: float
+    within_1_lsb_share: float
+    max_lsb: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Our reference executor against an outside runtime; name None when there is none."""
+
+    name: str | None
+    elements: int = 0
+    mismatches: int = 0
+    max_lsb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Validation(Shown):
+    outputs: tuple[Agreement, ...]
+    layers: tuple[LayerAgreement, ...]
+    layers_exact_share: float
+    worst_op: str | None
+    saturated_share: float
+    reference: Reference
+    seeds: int
+    passed: bool
+
+    def told(self) -> str:
+        worst = max((output.max_lsb for output in self.outputs), default=0)
+        verdict = "passed" if self.passed else "failed"
+        layers = counted(len(self.layers), "layer")
+        return f"{verdict}: outputs differ by at most {worst:g} LSB, {layers}"
+
+    def table(self) -> Rows:
+        """A row a layer."""
+        return [asdict(layer) for layer in self.layers]
+
+
+def validate(
+    program: Program,
+    graph: Graph,
+    machine: Machine,
+    inputs: Sequence[Array] | None = None,
+    seeds: int = 1,
+    model: Path | None = None,
+) -> Validation:
+    """Run the same samples through both, and through an outside runtime where there is one."""
+    check_work(graph, keeps_all=True)
+    samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
+    collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
+    for sample in samples:
+        collected.add(sample)
+    collected.check_reference(outside_outputs(model, graph, samples))
+    return collected.result(len(samples))
+
+
+def _bridge(program: Program, graph: Graph, sample: dict[str, Array]) -> Bridge:
+    """A program of ours knows the network's names, another's has to be matched with it."""
+    if program.source == "npuscope":
+        return OwnBridge(program, graph)
+    return foreign_bridge(program, graph, sample)
+
+
+class _Collected:
+    """Agreement over all samples."""
+
+    def __init__(self, program: Program, graph: Graph, bridge: Bridge) -> None:
+        self.program = program
+        self.bridge = bridge
+        self.graph = graph
+        self.runtime: str | None = None
+        self.expected: list[dict[str, Array]] = []
+        self.outputs = {name: Tally(output_step(graph, name)) for name in graph.outputs}
+        self.layers: dict[int, Tally] = {}
+        self.reference = Tally(1.0)
+        self.saturated: list[float] = []
+
+    def add(self, sample: dict[str, Array]) -> None:
+        expected = trace(self.graph, sample)
+        self.expected.append({name: expected[name] for name in self.graph.outputs})
+        run = execute(self.program, self.bridge.inputs(sample))
+        self.saturated.append(max(run.saturated_share.values(), default=0.0))
+        found = self.bridge.outputs(run.outputs)
+        for name, tally in self.outputs.items():
+            tally.add(found[name], expected[name])
+        self._check_layers(sample, expected)
+
+    def check_reference(self, outside: tuple[str, list[list[Array]]] | None) -> None:
+        """Our reference executor against what another runtime made of the same samples."""
+        if outside is None:
+            return
+        self.runtime, results = outside
+        for expected, row in zip(self.expected, results, strict=True):
+            for name, found in zip(self.graph.outputs, row, strict=True):
+                lsb = self.outputs[name].lsb
+                self.reference.add(found / lsb, expected[name] / lsb)
+
+    def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
+        """Every epoch gets the reference's tensors; what it makes of them is compared."""
+        known = self.bridge.forced(expected)
+        integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
+        # A buffer that several epochs fill is whole only behind the last of them.
+        done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
+
+        def compare(epoch: Epoch, memory: Memory) -> None:
+            for name in written(epoch):
+                if name not in integers or done[name] != epoch.number:
+                    continue
+                if epoch.call is None:
+                    tally = self.layers.setdefault(epoch.number, Tally(1.0))
+                    tally.add(memory.read(name), integers[name])
+                # Whoever reads these bytes under another name starts from the reference too.
+                memory.write(name, integers[name])
+
+        execute(self.program, self.bridge.inputs(sample), observe=compare, force=known)
+
+    def result(self, samples: int) -> Validation:
+        epochs = {epoch.number: epoch for epoch in self.program.epochs}
+        layers = tuple(_layer(epochs[n], tally) for n, tally in sorted(self.layers.items()))
+        worst = min(layers, key=lambda layer: layer.exact_share, default=None)
+        elements = sum(tally.elements for tally in self.layers.values())
+        equal = sum(tally.equal for tally in self.layers.values())
+        return Validation(
+            outputs=tuple(tally.agreement(name) for name, tally in self.outputs.items()),
+            layers=layers,
+            layers_exact_share=equal / elements if elements else 1.0,
+            worst_op=worst.origin[0] if worst and worst.origin else None,
+            saturated_share=max(self.saturated, default=0.0),
+            reference=self._outside(),
+            seeds=samples,
+            passed=all(layer.within_1_lsb_share >= LAYER_LIMIT for layer in layers),
+        )
+
+    def _outside(self) -> Reference:
+        if self.runtime is None:
+            return Reference(None)
+        tally = self.reference
+        mismatches = tally.elements - tally.equal
+        return Reference(self.runtime, tally.elements, mismatches, tally.largest)
+
+
+def _layer(epoch: Epoch, tally: Tally) -> LayerAgreement:
+    found = tally.agreement(epoch.name)
+    return LayerAgreement(
+        epoch.name,
+        epoch.operators,
+        epoch.origin,
+        found.exact_share,
+        found.within_1_lsb_share,
+        found.max_lsb,
+    )
+
+
+def output_step(graph: Graph, name: str) -> float:
+    """One step of an output; a float output counts in steps of what was dequantized."""
+    tensor = graph.tensor(name)
+    if tensor.dtype is not DType.FLOAT32:
+        return 1.0
+    maker = graph.producers().get(name)
+    source = graph.first_input(maker) if maker and maker.kind == "Dequantize" else None
+    return source.quant.scale if source and source.quant else 1.0
+
+
+def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
+    for seed in range(seeds):
+        generator = np.random.default_rng(seed)
+        yield {name: noise(graph.tensor(name), generator) for name in graph.inputs}
+
+
+def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
+    """Samples along the first axis of the arrays, one array an input."""
+    if len(inputs) != len(graph.inputs):
+        raise UsageError(
+            f"the network has {len(graph.inputs)} inputs, {len(inputs)} arrays were given",
+            where="--inputs",
+        )
+    stacks = [_samples(graph.tensor(n), a) for n, a in zip(graph.inputs, inputs, strict=True)]
+    counts = {len(stack) for stack in stacks}
+    if len(counts) > 1 or 0 in counts:
+        raise UsageError(
+            f"expected as many samples for every input, found {sorted(counts)}", where="--inputs"
+        )
+    for rows in zip(*stacks, strict=True):
+        yield dict(zip(graph.inputs, rows, strict=True))
+
+
+def _samples(tensor: Tensor, array: Array) -> Array:
+    shape = tensor.shape
+    if array.dtype != tensor.dtype.numpy or array.shape[-len(shape) + 1 :] != shape[1:]:
+        raise UsageError(
+            f"expected {tensor.dtype.value} of shape {shape}, found {array.dtype} of {array.shape}",
+            where="--inputs",
+            hint="a leading axis holds the samples",
+        )
+    return array.reshape(-1, *shape)

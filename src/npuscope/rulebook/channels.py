@@ -1,0 +1,164 @@
+"""Channel counts and zero points: layers that map, but in slow modes or small parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.ops.table import total_macs
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.queries import convolutions, hit, is_dense, layers, source, zero_point
+from npuscope.rulebook.registry import lint
+from npuscope.rulebook.streams import (
+    best_split,
+    better_count,
+    layer_shape,
+    padding,
+    parallel_kernels,
+    slowdown,
+    stream_cycles,
+    with_count,
+)
+
+_SLOW = 2.0  # against parts of full size: below it another count rarely pays for training again
+_SMALL_SHARE = 0.01  # of the network's MACs: layers below it do not matter
+_NARROW_INPUTS = 4  # images and masks: RGB, RGBA
+_WIDE_MAP = 32 * 32  # positions: on smaller maps the start of the epoch weighs more (a choice)
+# Nothing to subtract; -128 turns into the plain byte of uint8. Every other layer seen in vendor
+# builds has its zero point in the unit, and is in 16x8 mode.
+_FREE_ZERO_POINTS = (0, -128)
+_SLOWER = 1.3  # against 8x8 mode: less is lost in the rest of the epoch (a choice)
+# Between an input and its first layer these leave the zero point as the application gave it.
+_SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
+
+
+@lint(
+    "LINT-CHANNELS",
+    "Channel counts with small divisors only",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Channels are cut into equal parts. A count such as 257, 58 or 34 has no divisor near "
+    "the size of the units, so the layer runs in many small parts, up to ten times slower.",
+    fixes=(fixes.CHANGE_OUTPUTS, fixes.CHANGE_INPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
+    twins=("NA-CONV-PRIME", "ADV-CHANNELS"),
+)
+def counts_have_no_good_divisors(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A channel count has only small divisors (prime, 17, 29 x 2^n): the layer runs in small
+    parts."""
+    total = total_macs(graph)
+    for op, _ in layers(graph):
+        if not is_dense(graph, op):
+            continue
+        shape = layer_shape(graph, op)
+        macs = shape.inputs * shape.outputs * shape.out_positions * shape.window[0]
+        factor = slowdown(shape, machine)
+        if factor >= _SLOW and macs * shape.window[1] >= _SMALL_SHARE * total:
+            yield _bad_counts(graph, op, factor, machine)
+
+
+def _bad_counts(graph: Graph, op: Op, factor: float, machine: Machine) -> Hit:
+    shape = layer_shape(graph, op)
+    text = f"{shape.inputs} -> {shape.outputs} channels"
+    evidence: dict[str, Value] = {"slowdown": round(factor, 1)}
+    fixes = channel_fixes(graph, op, machine)
+    return Hit(source(op), text, f"slowdown {_SLOW:g}", evidence, fixes)
+
+
+def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
+    """Better counts on the side that hurts, a split of the outputs, and zeros beside them."""
+    shape = layer_shape(graph, op)
+    now = stream_cycles(shape, machine)
+    found: dict[str, Mapping[str, Value]] = {}
+    for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
+        count = better_count(shape, machine, side)
+        if stream_cycles(with_count(shape, side, count), machine) < 0.8 * now:
+            found[fix] = {"channels": count}
+    if "change-outputs" in found:
+        parts = best_split(shape.outputs, parallel_kernels(shape, machine))
+        found["split-outputs"] = {"parts": "+".join(map(str, parts))}
+    padded = padding(graph, op, machine)
+    if padded is not None:
+        found["pad-channels"] = padded
+    return found
+
+
+@lint(
+    "LINT-WIDE-OUTPUT",
+    "More output channels than coefficients fit",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The arithmetic unit holds 512 coefficients. For more channels they are streamed from "
+    "memory again for every pixel.",
+    fixes=(fixes.NARROW_OUTPUTS,),
+    twins=("ADV-VECTORS",),
+)
+def outputs_exceed_the_vector(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """More output channels than the arithmetic unit holds coefficients for: they are streamed
+    again for every pixel."""
+    limit = machine.arith.max_vector
+    for op, _ in layers(graph):
+        shape = graph.output_tensor(op).shape
+        pixels = graph.output_tensor(op).elements // shape[-1]
+        if shape[-1] > limit and pixels > 1:
+            extra = machine.timing.vector_cycles * pixels * shape[-1]
+            yield hit(op, shape[-1], limit, cycles=round(extra))
+
+
+@lint(
+    "LINT-NARROW-POINTWISE",
+    "1x1 convolution on few channels",
+    severity=Severity.INFO,
+    confidence=Confidence.REPORTED,
+    cause="Each word brings one channel of one pixel; with few of them the unit mostly waits. A "
+    "3x3 kernel on the same map is faster.",
+    fixes=(fixes.USE_3X3,),
+)
+def pointwise_on_few_channels(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A 1x1 convolution on a wide map of few channels: one multiplication a word."""
+    for op, _, weights in convolutions(graph):
+        features = graph.first_input(op)
+        pixels = features.elements // features.shape[-1]
+        if weights[1:3] == (1, 1) and weights[3] <= _NARROW_INPUTS and pixels >= _WIDE_MAP:
+            yield hit(op, weights[3], _NARROW_INPUTS + 1)
+
+
+@lint(
+    "LINT-ZERO-POINT",
+    "The first layer runs in 16x8 mode",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="A zero point of 0 or -128 costs nothing; any other is subtracted inside the unit, "
+    "which then has half the kernels and no Deep1x1 mode.",
+    fixes=(fixes.ZERO_POINT,),
+    twins=("ADV-MODE-16X8",),
+)
+def first_layer_subtracts(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """The network's input has a zero point other than 0 and -128: its first layer runs in the
+    slower 16x8 mode."""
+    near = _near_inputs(graph)
+    for op, _ in layers(graph):
+        zero = zero_point(graph.first_input(op))
+        if op.inputs[0] not in near or zero in (*_FREE_ZERO_POINTS, None):
+            continue
+        if not is_dense(graph, op):
+            continue
+        shape = layer_shape(graph, op)
+        fast = stream_cycles(replace(shape, eight_bits=True), machine)
+        factor = stream_cycles(shape, machine) / fast
+        if factor >= _SLOWER:
+            yield replace(
+                hit(op, f"zero point {zero}", "0 or -128", slowdown=round(factor, 1)),
+                fixes={"zero-point": {"zero_point": "0 or -128"}},
+            )
+
+
+def _near_inputs(graph: Graph) -> set[str]:
+    """Inputs, and what plain moves and changes of type make of them."""
+    near = set(graph.inputs)
+    for op in graph.ops:
+        if op.kind in _SAME_BYTES and op.inputs[0] in near:
+            near.update(op.outputs)
+    return near

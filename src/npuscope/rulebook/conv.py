@@ -1,0 +1,334 @@
+"""Layers: what the convolution units can hold, and forms that compilers do not like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isqrt, prod
+from typing import cast
+
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.queries import LAYERS, convolutions, hit, of_kind
+from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+
+# A shape that no unit takes is told before the number format: to quantize would not help.
+_SHAPE_FIRST = -1
+_STRIDES = (1, 2, 4)  # the preferred ones; 3 was seen in software
+_HANGING_GROUPS = 256  # the one count that was reported to hang; where it begins is not known
+_PARTIAL_BYTES = 2  # sums between pieces have 16 bits
+_JOINED = 2  # so many pieces run in one epoch and leave no partial sums
+
+
+@refuse(
+    "NA-CONV-GROUPS",
+    "Grouped convolution that is not depthwise",
+    ops=("Conv2D",),
+    confidence=Confidence.REPORTED,
+    cause="The units know dense kernels and one kernel per channel; groups of several channels "
+    "run on the CPU.",
+    fixes=(fixes.DENSE_GROUPS,),
+    turn=_SHAPE_FIRST,
+)
+def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Groups must be 1, or one input channel per output channel (depthwise)."""
+    # A depthwise layer with several outputs per input has no mode either.
+    groups = cast(ConvAttrs, op.attrs).groups
+    channels = graph.first_input(op).shape[-1]
+    outputs = graph.output_tensor(op).shape[-1]
+    if groups == 1 or (groups == channels == outputs):
+        return None
+    return Refusal(f"{groups} groups of {channels} -> {outputs} channels")
+
+
+@foretells(
+    "NA-CONV-GROUPS",
+    "LINT-GROUPS",
+    cause="Groups of several channels have no mapping and run on the CPU.",
+)
+def groups_are_not_depthwise(graph: Graph, op: Op) -> Hit | None:
+    """A grouped convolution that is neither dense nor depthwise."""
+    return hit(op, f"{op.attrs_as(ConvAttrs).groups} groups", "1, or one per channel")
+
+
+@refuse(
+    "NA-CONV-STRIDE",
+    "Stride larger than the unit's",
+    ops=("Conv2D",),
+    cause="The stride registers of the convolution unit have three bits.",
+    fixes=(fixes.SMALLER_STRIDE,),
+    turn=_SHAPE_FIRST,
+)
+def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The stride is larger than the unit's registers hold."""
+    strides, limit = cast(ConvAttrs, op.attrs).strides, machine.convacc.max_stride
+    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+
+
+@lint(
+    "LINT-STRIDE",
+    "Unusual stride",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="Strides 1, 2 and 4 are preferred. Encoders with a stride of 3 were seen in software, "
+    "23 ms for three layers.",
+    fixes=(fixes.STRIDE_TWO,),
+    until="4.0",
+    twins=("NA-CONV-STRIDE",),
+)
+def strides_are_unusual(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A stride other than 1, 2 or 4."""
+    for op, attrs, _ in convolutions(graph):
+        if any(step not in _STRIDES for step in attrs.strides):
+            yield hit(op, f"stride {attrs.strides[0]}x{attrs.strides[1]}", "1, 2 or 4")
+
+
+@refuse(
+    "NA-CONV-LINES",
+    "Feature lines wider than the line buffer",
+    ops=("Conv2D",),
+    cause="A kernel higher than one row keeps whole lines in the unit; one channel of this line "
+    "does not fit.",
+    fixes=(fixes.FOLD_WIDTH,),
+    turn=_SHAPE_FIRST,
+)
+def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """One channel of one line is wider than the line buffer."""
+    width, rows = graph.first_input(op).shape[-2], graph.tensor(op.inputs[1]).shape[1]
+    limit = machine.convacc.line_buffer_elements
+    # A one-row kernel keeps no lines: it works on the stream as it comes.
+    return Refusal(f"width {width}", str(limit)) if rows > 1 and width > limit else None
+
+
+@refuse(
+    "NA-CONV-COLUMNS",
+    "Depthwise kernel too wide for the unit",
+    ops=("Conv2D",),
+    confidence=Confidence.VERIFIED,
+    cause="A unit takes six columns of a kernel at stride 1. The compilers of 2.x run the columns "
+    "beyond them in float on the CPU: three pieces of a 7x7 kernel, each with a conversion "
+    "before and after. Seen in one public build.",
+    fixes=(fixes.NARROWER_KERNEL,),
+    since="2.2",
+    until="2.2",
+    turn=_SHAPE_FIRST,
+)
+def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The kernel of a depthwise layer has more columns than the unit takes; this compiler
+    computes the others on the CPU."""
+    attrs, columns = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape[2]
+    limit = machine.convacc.max_kernel_width
+    plain = attrs.strides[1] == 1 and attrs.groups > 1 and attrs.dilations == (1, 1)
+    if not (machine.generation.software_columns and plain) or columns <= limit:
+        return None
+    return Refusal(f"{columns} columns", str(limit))
+
+
+@refuse(
+    "NA-CONV-PRIME",
+    "A prime count of output channels cannot be split",
+    ops=("Conv2D", "FullyConnected"),
+    confidence=Confidence.VERIFIED,
+    cause="The compiler cuts output channels into equal parts that fit the kernel buffer. A prime "
+    "count has no such parts; with one output position the whole layer goes to the CPU. The "
+    "vendor's log calls it 'scale-offset format'.",
+    fixes=(fixes.CHANGE_OUTPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
+    since="2.2",
+    until="2.2",
+    turn=_SHAPE_FIRST,
+)
+def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The output channels cannot be split over the kernel buffer: their count is prime, and
+    there is only one output position."""
+    limit = machine.generation.prime_outputs_limit
+    shape = graph.output_tensor(op).shape
+    outputs, positions = shape[-1], prod(shape[:-1])
+    weights = graph.tensor(op.inputs[1]).shape
+    # Seen for dense layers and 1x1 kernels alone; a limit of 0 stands for a newer generation.
+    pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
+    if not limit or positions > 1 or not pointwise or outputs <= limit:
+        return None
+    return Refusal(f"{outputs} output channels", str(limit)) if _is_prime(outputs) else None
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
+
+
+@lint(
+    "LINT-DEPTHWISE-STRIDE",
+    "Strided depthwise convolution that may hang",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="A depthwise convolution over one line with stride 2 and 256 groups never finished on a "
+    "board with 4.0.1. Depthwise convolutions of images with as many groups do run.",
+    fixes=(fixes.MOVE_STRIDE,),
+    since="4.0",
+    until="4.0",
+)
+def strided_depthwise_on_lines(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A depthwise convolution of stride 2 over one line, with 256 channels or more: reported to
+    hang."""
+    for op, attrs, weights in convolutions(graph):
+        one_line = 1 in graph.first_input(op).shape[1:3]
+        strided = max(attrs.strides) > 1 and max(weights[1:3]) > 1
+        if is_depthwise(graph, op) and one_line and strided and attrs.groups >= _HANGING_GROUPS:
+            yield hit(
+                op, f"{attrs.groups} groups, stride {max(attrs.strides)}", _HANGING_GROUPS - 1
+            )
+
+
+@refuse(
+    "NA-TRANSPOSED-CONV",
+    "Transposed convolution",
+    ops=("TransposeConv",),
+    cause="It is expanded into a convolution and a depth-to-space, which the CPU drives.",
+    fixes=(fixes.RESIZE_CONV,),
+)
+def transposed_conv_is_expanded(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Only a transposed convolution of one group, square strides and constant integer weights
+    can be expanded into a plain one."""
+    return Refusal(f"weights {graph.tensor(op.inputs[1]).shape}")
+
+
+@foretells(
+    "NA-TRANSPOSED-CONV",
+    "LINT-TRANSPOSED-CONV",
+    cause="It becomes a convolution and a depth-to-space; the CPU drives the latter. Grouped ones "
+    "were reported to crash the compiler.",
+    also=("NA-OP-SOFTWARE",),
+)
+def transposed_convolution(graph: Graph, op: Op) -> Hit | None:
+    """A transposed convolution: expanded into a convolution and a depth-to-space."""
+    grouped = op.attrs_as(TransposeConvAttrs).groups > 1
+    note = " (grouped: reported to crash the compiler)" if grouped else ""
+    return hit(op, f"{graph.output_tensor(op).elements} output elements{note}", 0)
+
+
+@refuse(
+    "NA-BIAS",
+    "The bias is computed at run time",
+    ops=LAYERS,
+    confidence=Confidence.REPORTED,
+    cause="Biases become coefficients of the arithmetic unit when the network is compiled; an "
+    "activation cannot take their place.",
+    fixes=(fixes.ADD_BEHIND,),
+)
+def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The bias must be constant."""
+    if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
+        return Refusal("bias is computed at run time")
+    return None
+
+
+@lint(
+    "LINT-BIAS-COMPUTED",
+    "A computed bias",
+    severity=Severity.ERROR,
+    confidence=Confidence.REPORTED,
+    cause="Graph optimizers fuse MatMul and Add into a Gemm whose C is an activation; the "
+    "vendor's compiler stops with 'list index out of range'.",
+    fixes=(fixes.ADD_BEHIND,),
+    twins=("NA-BIAS",),
+)
+def bias_is_an_activation(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A layer's bias is computed at run time."""
+    for op in of_kind(graph, *LAYERS):
+        bias = _computed_bias(graph, op)
+        if bias is not None:
+            yield hit(op, f"bias '{bias}' is computed", "constant")
+
+
+def _computed_bias(graph: Graph, op: Op) -> str | None:
+    if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
+        return op.inputs[2]
+    return _added_by_the_same_source(graph, op)
+
+
+def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
+    """The ONNX reader makes a layer and an Add of a Gemm with a computed bias."""
+    readers = graph.consumers()[op.outputs[0]]
+    adds = [other for other in readers if other.kind == "Add" and other.origin == op.origin]
+    if not op.origin or not adds:
+        return None
+    return next((name for name in adds[0].inputs if name != op.outputs[0]), None)
+
+
+@lint(
+    "LINT-LARGE-KERNEL",
+    "A large kernel on a wide output",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns; three and more leave "
+    "a 16-bit buffer of partial sums each. A 7x7 stem with wide outputs sends them to "
+    "external RAM, some 75 ms at 64 outputs of 112x112.",
+    fixes=(fixes.SMALLER_KERNEL,),
+    twins=("ADV-PARTIALS",),
+)
+def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A large kernel leaves one 16-bit buffer of partial sums per piece; on a wide output they
+    do not fit the internal RAM."""
+    room = internal_ram_bytes(machine)
+    for op, attrs, weights in convolutions(graph):
+        pieces = _pieces(attrs, weights, machine)
+        if pieces <= _JOINED or attrs.dilations != (1, 1):
+            continue
+        size = pieces * _PARTIAL_BYTES * graph.output_tensor(op).elements
+        found = hit(op, size, room, pieces=pieces, kernel=f"{weights[1]}x{weights[2]}")
+        yield replace(found, severity=Severity.WARNING) if size > room else found
+
+
+@lint(
+    "LINT-DILATED",
+    "Dilated kernel",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The gaps are filled with zeros and the kernel is cut like a large one: 3x3 with "
+    "dilation 9 takes 28 pieces, an epoch and an addition each.",
+    fixes=(fixes.POOL_INSTEAD,),
+)
+def kernel_is_dilated(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A dilated kernel is filled with zeros to its full reach and cut into pieces, an epoch
+    each."""
+    for op, attrs, weights in convolutions(graph):
+        pieces = _pieces(attrs, weights, machine)
+        if attrs.dilations != (1, 1) and pieces > 1:
+            yield hit(op, f"dilation {attrs.dilations[0]}x{attrs.dilations[1]}", 1, pieces=pieces)
+
+
+@lint(
+    "LINT-FULL-HEIGHT",
+    "A column kernel over the whole height",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="An 8x1 kernel on 8 rows was rewritten into eight convolutions that hung on a board.",
+    fixes=(fixes.TWO_KERNELS,),
+    since="4.0",
+    until="4.0",
+)
+def kernel_covers_the_height(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A kernel of one column covers the whole height: reported to hang after its rewrite."""
+    limit = machine.convacc.max_kernel_height
+    for op, attrs, weights in convolutions(graph):
+        height = graph.first_input(op).shape[1]
+        # A kernel that fits the rows of the unit is not rewritten.
+        if weights[2] == 1 and weights[1] == height > limit and not any(attrs.pads):
+            yield hit(op, f"{height}x1", limit)
+
+
+def internal_ram_bytes(machine: Machine) -> int:
+    return sum(p.size_bytes for p in machine.pools if p.writable and not p.cacheable)
+
+
+def _pieces(attrs: ConvAttrs, weights: tuple[int, ...], machine: Machine) -> int:
+    """Rows in threes, columns in sixes (twelves with a stride)."""
+    limits = machine.convacc
+    rows, columns = (
+        (size - 1) * step + 1 for size, step in zip(weights[1:3], attrs.dilations, strict=True)
+    )
+    strided = attrs.strides[1] > 1
+    widest = limits.max_kernel_width_strided if strided else limits.max_kernel_width
+    return -(-rows // limits.max_kernel_height) * -(-columns // widest)

@@ -1,0 +1,255 @@
+"""Element-wise ops and products in forms that no unit computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.graph.model import DType, Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.queries import (
+    BINARY,
+    hit,
+    is_float,
+    is_npu_tensor,
+    live_ops,
+    of_kind,
+    operands,
+    shape_text,
+)
+from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
+
+# What the operator tables of the vendor list as software, under the names of our ops. Ops with a
+# rule of their own (Softmax, Gather, bilinear Resize ...) are left to it.
+_SOFTWARE = (
+    *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
+    *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
+    *("Log", "Pow", "Floor", "Ceil", "Round", "Reciprocal"),
+    *("Softplus", "Mish", "LogSoftmax", "Tile"),
+    *("InstanceNorm", "GroupNorm", "L2Normalization"),
+)
+
+
+# No check of its own: lowering tells it of an op that has no row in its table.
+declare(
+    __name__,
+    Rule(
+        "NA-OP-SOFTWARE",
+        Kind.REFUSE,
+        "No unit of the NPU computes this op",
+        Severity.WARNING,
+        Confidence.DOCUMENTED,
+        "The compiler has only a software kernel for this op, so the CPU runs it while the NPU "
+        "waits.",
+        (fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
+    ),
+)
+
+
+@lint(
+    "LINT-SOFTWARE-OP",
+    "An op without a unit",
+    severity=Severity.WARNING,
+    confidence=Confidence.DOCUMENTED,
+    cause="The vendor's operator table lists it as software.",
+    fixes=(fixes.MAPPED_FORM, fixes.CUT_TAIL),
+    twins=("NA-OP-SOFTWARE", "NA-REDUCE-KIND", "NA-DIV", "NA-FLOAT"),
+)
+def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """An op that only a software kernel computes."""
+    for op in live_ops(graph):
+        if op.kind in _SOFTWARE or _needs_two(graph, op):
+            yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
+
+
+def _needs_two(graph: Graph, op: Op) -> bool:
+    """With a constant a quotient is a product, a minimum or maximum a clamp."""
+    if op.kind in ("Min", "Max"):
+        return len(operands(graph, op)) == 2
+    return op.kind == "Div" and not graph.tensor(op.inputs[1]).is_constant
+
+
+@refuse(
+    "NA-DIV",
+    "Division by a computed value",
+    ops=("Div",),
+    cause="The arithmetic unit has no division; only a constant divisor becomes a multiplication.",
+    fixes=(fixes.MULTIPLY_INSTEAD,),
+)
+def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """No unit divides; only a constant divisor could become a factor."""
+    constant = graph.tensor(op.inputs[1]).is_constant
+    return Refusal("a constant divisor" if constant else "a computed divisor")
+
+
+@lint(
+    "LINT-SUB-CONSTANT",
+    "Constant minus tensor",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="The vendor's compiler leaves a Sub with a constant on its left to the CPU. Adding the "
+    "constant to a Neg maps, but gave 127 for every input.",
+    fixes=(fixes.NEGATE_BY_PRODUCT, fixes.GATE_FORM, fixes.FOLD_SIGN),
+    until="4.0",
+)
+def constant_minus_tensor(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A Sub whose left operand is constant (1 - x)."""
+    for op in of_kind(graph, "Sub"):
+        if graph.first_input(op).is_constant and not is_float(graph.output_tensor(op)):
+            yield hit(op, f"constant {shape_text(graph.first_input(op).shape)} - x", "x - constant")
+
+
+@lint(
+    "LINT-NEG",
+    "Neg of an int8 tensor",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="Its lowering was seen to give the constant 127.",
+    fixes=(fixes.NEGATE_BY_PRODUCT, fixes.FOLD_SIGN),
+    until="4.0",
+)
+def sign_is_turned(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A Neg of an int8 tensor: reported to give constants."""
+    for op in of_kind(graph, "Neg"):
+        if graph.first_input(op).dtype in (DType.INT8, DType.UINT8):
+            yield hit(op, "Neg of int8", "a sign folded into a layer")
+
+
+@refuse(
+    "NA-PRELU-SLOPE",
+    "PReLU with float slopes",
+    ops=("PRelu",),
+    cause="Quantizers often leave the slopes float; then the PReLU runs on the CPU between a "
+    "dequantize and a quantize.",
+    fixes=(fixes.QUANTIZE_SLOPE, fixes.RELU),
+)
+def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A PReLU maps only with constant, quantized slopes, at most one per channel; else the CPU
+    computes it in float."""
+    slope, source = graph.tensor(op.inputs[1]), graph.first_input(op)
+    if not slope.is_constant or slope.quant is None:
+        return Refusal(f"slopes are {slope.dtype.value}")
+    if not (is_npu_tensor(source) and is_npu_tensor(graph.output_tensor(op))):
+        return Refusal(f"'{source.name}' is {source.dtype.value}")
+    # Slopes are coefficients of the arithmetic unit: one for all, or one per channel.
+    limit = machine.arith.max_vector
+    if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
+        return Refusal(f"{slope.elements} slopes for {source.shape[-1]} channels", str(limit))
+    return None
+
+
+@foretells(
+    "NA-PRELU-SLOPE",
+    "LINT-PRELU",
+    confidence=Confidence.REPORTED,
+    cause="Quantizers leave the slopes float. Each PReLU then becomes three software epochs: 112 "
+    "of 165 in one face recogniser.",
+    also=("NA-FLOAT", "NA-OP-SOFTWARE"),
+)
+def slopes_are_float(graph: Graph, op: Op) -> Hit | None:
+    """A PReLU whose slopes are float."""
+    if graph.tensor(op.inputs[1]).dtype is not DType.FLOAT32:
+        return None
+    return hit(op, "float32 slopes", "int8", elements=graph.output_tensor(op).elements)
+
+
+@refuse(
+    "NA-MATMUL-DYNAMIC",
+    "A product of two computed matrices",
+    ops=("MatMul",),
+    confidence=Confidence.REPORTED,
+    cause="MatMul, Gemm and Conv map only with one constant operand: kernels are loaded from "
+    "memory that the compiler filled.",
+    fixes=(fixes.REPLACE_BLOCK,),
+)
+def one_operand_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A product of two computed matrices has no weights to keep in the units."""
+    shapes = [graph.tensor(name).shape for name in op.inputs[:2]]
+    return Refusal(f"{shapes[0]} times {shapes[1]}")
+
+
+@foretells(
+    "NA-MATMUL-DYNAMIC",
+    "LINT-MATMUL-DYNAMIC",
+    title="Product of two computed tensors",
+    cause="Kernels are constants on this NPU; a product of two activations runs on the CPU.",
+    also=("NA-OP-SOFTWARE",),
+)
+def both_matrices_are_computed(graph: Graph, op: Op) -> Hit | None:
+    """A product of two computed tensors."""
+    factors = operands(graph, op)
+    if len(factors) != 2:
+        return None  # with a constant the compiler makes a layer of it
+    shapes = " x ".join(shape_text(tensor.shape) for tensor in factors)
+    return hit(op, shapes, "one constant operand")
+
+
+@refuse(
+    "NA-BROADCAST",
+    "Operands that broadcast both ways",
+    ops=BINARY,
+    cause="The arithmetic unit repeats one operand (a scalar or one value per channel) against a "
+    "full one; both at once, or other axes, are beyond it.",
+    fixes=(fixes.EXPAND_OPERAND,),
+)
+def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """One operand must have the result's shape; the other the same, or one value per channel
+    or in all."""
+    out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
+    if not _one_way(shapes, out):
+        return Refusal(f"{shapes[0]} against {shapes[1]}")
+    # Constants come as coefficient vectors, never as a stream of the full size.
+    constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
+    if any(not _is_vector(tensor.shape, out) for tensor in constants):
+        return Refusal("a constant of the full shape")
+    return None
+
+
+@foretells(
+    "NA-BROADCAST",
+    "LINT-BROADCAST",
+    title="Broadcast along other axes than the channels",
+    confidence=Confidence.VERIFIED,
+    cause="A scalar or one value per channel is free. Other operands are read again by an engine, "
+    "33 cycles an element, or the op leaves the NPU.",
+    also=("NA-BROADCAST-VECTOR", "ADV-BROADCAST"),
+)
+def operands_broadcast_widely(graph: Graph, op: Op) -> Hit | None:
+    """Operands broadcast both ways, or along other axes than the channels."""
+    out, shapes = graph.output_tensor(op), _shapes(graph, op)
+    if is_float(out) or _one_way(shapes, out.shape):
+        return None  # float ops have rules of their own; so have constants of the full shape
+    text = " and ".join(shape_text(shape) for shape in shapes)
+    return hit(op, text, "a scalar, or one value per channel", elements=out.elements)
+
+
+def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
+    return [graph.tensor(name).shape for name in op.inputs[:2]]
+
+
+def _one_way(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> bool:
+    others = [shape for shape in shapes if shape != out]
+    return len(others) < 2 and all(_is_vector(shape, out) for shape in others)
+
+
+def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """A scalar, or one value per channel."""
+    return all(dim == 1 for dim in shape[:-1]) and (not shape or shape[-1] in (1, out[-1]))
+
+
+@refuse(
+    "NA-BROADCAST-VECTOR",
+    "A computed vector is added",
+    ops=("Add", "Sub"),
+    cause="One value per channel can be multiplied when it is computed at run time, but it can be "
+    "added only when it is constant.",
+    fixes=(fixes.RESIZE_VECTOR,),
+)
+def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A vector that is computed at run time can only be multiplied, not added."""
+    out = graph.output_tensor(op).shape
+    tensors = [graph.tensor(name) for name in op.inputs[:2]]
+    # A product repeats the vector in an engine; a sum has no such mode.
+    computed = [t for t in tensors if t.shape != out and not t.is_constant]
+    return Refusal(f"'{computed[0].name}' has shape {computed[0].shape}") if computed else None

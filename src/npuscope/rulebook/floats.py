@@ -1,0 +1,222 @@
+"""Float where the NPU has integers only: ops, whole networks, islands, inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.graph.model import DType, Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.queries import (
+    BINARY,
+    CONVERSIONS,
+    FUNCTIONS,
+    LAYERS,
+    computed,
+    hit,
+    is_float,
+    is_npu_tensor,
+    of_kind,
+    shape_text,
+    source,
+)
+from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+
+# Kinds with a row in the lowering table whose units read bytes. Moves and PReLU ask for themselves:
+# what they need of a format is more than "no float".
+_MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
+# What quantizers store weights in.
+_QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
+
+
+@refuse(
+    "NA-FLOAT",
+    "The op computes in float",
+    ops=_MAPPED,
+    cause="The NPU has integer units only. An op with a float operand runs on the CPU, between a "
+    "dequantize and a quantize that run there too.",
+    fixes=(fixes.QUANTIZE_OP,),
+)
+def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The NPU computes on 8-bit tensors with one scale; this op has another format."""
+    # Weights and bias of a layer have rules of their own, with reasons that say more.
+    names = (op.inputs[0], op.outputs[0]) if op.kind in LAYERS else (*op.inputs, *op.outputs)
+    for name in names:
+        tensor = graph.tensor(name)
+        if tensor.is_constant:
+            continue
+        if not is_npu_tensor(tensor):
+            return Refusal(f"'{name}' is {tensor.dtype.value}")
+    return None
+
+
+@lint(
+    "LINT-FLOAT-NETWORK",
+    "The network is not quantized",
+    severity=Severity.ERROR,
+    confidence=Confidence.DOCUMENTED,
+    cause="All layers compute in float32. The NPU has no float unit, so nothing would run on it; "
+    "a quantizer that found no calibration data leaves such a file too.",
+    fixes=(fixes.QUANTIZE,),
+)
+def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """None of the layers is quantized."""
+    layers = list(of_kind(graph, *LAYERS, "MatMul"))
+    if _is_float_network(graph):
+        yield Hit(source(layers[0]), f"0 of {len(layers)} layers quantized", "int8")
+
+
+def _is_float_network(graph: Graph) -> bool:
+    layers = list(of_kind(graph, *LAYERS, "MatMul"))
+    return bool(layers) and all(is_float(graph.first_input(op)) for op in layers)
+
+
+@lint(
+    "LINT-FLOAT-ISLAND",
+    "Ops left in float",
+    severity=Severity.WARNING,
+    confidence=Confidence.DOCUMENTED,
+    cause="A few ops were not quantized. They run on the CPU, and so do the dequantize in front "
+    "of them and the quantize behind: one epoch each, on four times the bytes.",
+    fixes=(fixes.QUANTIZE_OP,),
+    twins=("NA-FLOAT", "NA-DEQUANTIZE-FLOAT", "NA-QUANTIZE-FLOAT", "NA-OP-SOFTWARE"),
+)
+def float_between_integers(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """Some ops compute in float, between a dequantize and a quantize of their own."""
+    if _is_float_network(graph):
+        return
+    for island in _islands(graph):
+        kinds = [op.kind for op in island]
+        inner = set(kinds) - set(CONVERSIONS)
+        if not inner or inner == {"PRelu"}:  # the PReLU rule says more about those
+            continue
+        names = {name for op in island for name in op.outputs}
+        size = sum(graph.tensor(n).size_bytes for n in names if is_float(graph.tensor(n)))
+        ops = tuple(name for op in island for name in source(op))
+        yield Hit(ops, ", ".join(kinds), "int8", {"epochs": len(island), "bytes": size})
+
+
+def _islands(graph: Graph) -> list[list[Op]]:
+    """Ops that hang together by float tensors, in order of execution."""
+    home: dict[str, list[Op]] = {}  # float tensor -> the island it belongs to
+    islands: list[list[Op]] = []
+    for op in graph.ops:
+        floats = [n for n in (*op.inputs, *op.outputs) if n and is_float(graph.tensor(n))]
+        if not floats:
+            continue
+        touched = [home[name] for name in floats if name in home]
+        island = touched[0] if touched else []
+        if not touched:
+            islands.append(island)
+        for other in touched[1:]:
+            _merge(island, other, islands, home)
+        island.append(op)
+        home.update(dict.fromkeys(floats, island))
+    return islands
+
+
+def _merge(
+    island: list[Op], other: list[Op], islands: list[list[Op]], home: dict[str, list[Op]]
+) -> None:
+    if other is island:
+        return
+    # The op at hand joins two islands that were apart until now.
+    island.extend(other)
+    islands[:] = [known for known in islands if known is not other]
+    home.update({name: island for name, known in home.items() if known is other})
+
+
+@refuse(
+    "NA-QUANTIZE-FLOAT",
+    "Float values are quantized on the CPU",
+    ops=("Quantize",),
+    cause="Turning float32 into int8 is a pass over all elements on the CPU.",
+    fixes=(fixes.INTEGER_INPUT, fixes.QUANTIZE_NEIGHBOURS),
+)
+def quantized_from_integers(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Float numbers are brought to integers by the CPU."""
+    tensor = graph.first_input(op)
+    return Refusal(f"'{tensor.name}' is float32") if tensor.dtype is DType.FLOAT32 else None
+
+
+@foretells(
+    "NA-QUANTIZE-FLOAT",
+    "LINT-FLOAT-INPUT",
+    title="Float input",
+    cause="The first epoch quantizes the input on the CPU, element by element.",
+    fixes=(fixes.INTEGER_INPUT,),
+    also=("NA-OP-SOFTWARE",),
+)
+def inputs_are_float(graph: Graph, op: Op) -> Hit | None:
+    """An input is float32 and is quantized on the CPU."""
+    tensor = graph.first_input(op)
+    if tensor.name not in graph.inputs:
+        return None  # behind a float op, which has a rule of its own
+    return hit(op, shape_text(tensor.shape), "int8 or uint8", elements=tensor.elements)
+
+
+@refuse(
+    "NA-DEQUANTIZE-FLOAT",
+    "Results are dequantized on the CPU",
+    ops=("Dequantize",),
+    cause="Float32 was asked for; each such tensor is one more pass over all elements on the CPU.",
+    fixes=(fixes.INTEGER_OUTPUT, fixes.QUANTIZE_NEIGHBOURS),
+)
+def stays_integer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Integers are brought to float numbers by the CPU."""
+    return Refusal(f"'{op.outputs[0]}' is float32")
+
+
+@foretells(
+    "NA-DEQUANTIZE-FLOAT",
+    "LINT-FLOAT-OUTPUT",
+    title="Float output",
+    cause="One software epoch for every float output dequantizes it.",
+    fixes=(fixes.INTEGER_OUTPUT,),
+    also=("NA-OP-SOFTWARE",),
+)
+def outputs_are_float(graph: Graph, op: Op) -> Hit | None:
+    """An output is float32 and is dequantized on the CPU."""
+    tensor = graph.output_tensor(op)
+    if tensor.name not in graph.outputs:
+        return None
+    return hit(op, shape_text(tensor.shape), "int8 or uint8", elements=tensor.elements)
+
+
+@foretells(
+    "NA-FLOAT",
+    "LINT-HYBRID-QUANT",
+    title="Only the weights are quantized",
+    ops=LAYERS,
+    severity=Severity.ERROR,
+    cause="Dynamic-range quantization keeps activations in float; the NPU needs both as integers.",
+    fixes=(fixes.STATIC_QUANTIZATION,),
+)
+def only_weights_are_quantized(graph: Graph, op: Op) -> Hit | None:
+    """Weights are integers but activations are float (dynamic-range quantization)."""
+    weights = graph.tensor(op.inputs[1])
+    if weights.dtype not in _QUANTIZED or not is_float(graph.first_input(op)):
+        return None
+    return hit(op, f"weights {weights.dtype.value}, activations float32", "int8 both")
+
+
+@lint(
+    "LINT-UINT8",
+    "uint8 activations",
+    severity=Severity.ERROR,
+    confidence=Confidence.REPORTED,
+    cause="onnxruntime quantizes activations to uint8 by default; the vendor's compiler stops "
+    "with 'quantized unsigned integer format is not supported'. npuscope converts them "
+    "itself.",
+    fixes=(fixes.SIGNED_ACTIVATIONS,),
+    until="4.0",
+)
+def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """Activations inside the network are uint8."""
+    # At the border uint8 is allowed: the application may have it so.
+    border = {*graph.inputs, *graph.outputs}
+    inner = [t for t in computed(graph) if t.dtype is DType.UINT8 and t.name not in border]
+    if inner:
+        ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
+        yield Hit(source(ops[0]), f"{len(inner)} uint8 tensors", "int8")

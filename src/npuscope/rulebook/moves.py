@@ -1,0 +1,275 @@
+"""Joins, cuts and pads: what stream engines do by themselves, and what the CPU helps with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.ops.moves import ConcatAttrs, PadAttrs, SliceAttrs, SplitAttrs
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.queries import hit, is_npu_tensor, of_kind
+from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
+
+
+@refuse(
+    "NA-CONCAT-FORMAT",
+    "Concat of tensors that are not int8",
+    ops=("Concat",),
+    confidence=Confidence.REPORTED,
+    cause="The copy is made by stream engines and arithmetic units: every part must be a computed "
+    "8-bit tensor with one scale.",
+    fixes=(fixes.QUANTIZE_OP,),
+)
+def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """All parts of a Concat must be computed 8-bit tensors with one scale."""
+    for name in (*op.inputs, *op.outputs):
+        tensor = graph.tensor(name)
+        if tensor.is_constant or not is_npu_tensor(tensor):
+            kind = "constant" if tensor.is_constant else tensor.dtype.value
+            return Refusal(f"'{name}' is {kind}")
+    return None
+
+
+@refuse(
+    "NA-CONCAT-AXIS",
+    "Concat along another axis than the channels",
+    ops=("Concat",),
+    cause="Stream engines write channels side by side; parts that follow each other along height, "
+    "width or anchors are copied by the CPU.",
+    fixes=(fixes.SEPARATE_OUTPUTS, fixes.CHANNEL_AXIS),
+)
+def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Stream engines join tensors along the channels only; other axes are copied by the CPU."""
+    axis, rank = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape)
+    if axis == rank - 1:
+        return None
+    return Refusal(f"axis {axis} of {rank} dimensions", f"axis {rank - 1}")
+
+
+@foretells(
+    "NA-CONCAT-AXIS",
+    "LINT-CONCAT-AXIS",
+    cause="Parts that follow each other along height, width or anchors are copied by the CPU.",
+    fixes=(fixes.SEPARATE_OUTPUTS.untimed, fixes.CHANNEL_AXIS),
+)
+def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:
+    """A Concat along another axis than the channels."""
+    if len(op.inputs) < 2:
+        return None  # a Concat of one part is left out
+    axis, last = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape) - 1
+    return hit(op, f"axis {axis}", f"axis {last}", bytes=_bytes(graph, op))
+
+
+@refuse(
+    "NA-SLICE-FORMAT",
+    "Slice of a tensor that is not int8",
+    ops=("Slice",),
+    cause="Stream engines copy bytes: the tensor must have 8 bits and one scale.",
+    fixes=(fixes.QUANTIZE_OP,),
+)
+def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Stream engines slice 8-bit tensors with one scale."""
+    tensor = graph.first_input(op)
+    return None if is_npu_tensor(tensor) else Refusal(f"'{tensor.name}' is {tensor.dtype.value}")
+
+
+@refuse(
+    "NA-SLICE-AXIS",
+    "Slice along another axis than the channels",
+    ops=("Slice",),
+    confidence=Confidence.REPORTED,
+    cause="A slice of channels is a stream engine's window; along other axes a library call "
+    "drives the copies.",
+    fixes=(fixes.CHANNEL_AXIS,),
+    turn=1,  # a step is the graver reason: it has to go first
+)
+def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Stream engines cut tensors along the channels only; other axes are copied by the CPU."""
+    cut = _cut_axes(graph, op)
+    return (
+        Refusal(f"axis {cut[0]} of {len(graph.first_input(op).shape)} dimensions") if cut else None
+    )
+
+
+@foretells(
+    "NA-SLICE-AXIS",
+    "LINT-SLICE-AXIS",
+    cause="A library call on the CPU drives the copies.",
+    also=("NA-OP-SOFTWARE",),
+)
+def slice_of_rows(graph: Graph, op: Op) -> Hit | None:
+    """A Slice along another axis than the channels."""
+    if _steps(op):
+        return None  # told by its step
+    last = len(graph.output_tensor(op).shape) - 1
+    return hit(op, f"axis {_cut_axes(graph, op)[0]}", f"axis {last}", bytes=_bytes(graph, op))
+
+
+def _cut_axes(graph: Graph, op: Op) -> list[int]:
+    """Axes other than the channels of which a part is left out."""
+    shape, sizes = graph.first_input(op).shape, op.attrs_as(SliceAttrs).sizes
+    return [axis for axis, size in enumerate(sizes[:-1]) if size != shape[axis]]
+
+
+@refuse(
+    "NA-SLICE-STEP",
+    "Slice with a step",
+    ops=("Slice",),
+    confidence=Confidence.REPORTED,
+    cause="Stream engines read neighbours; every second element is picked by the CPU.",
+    fixes=(fixes.STRIDE_INSTEAD,),
+)
+def slice_has_no_steps(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A slice with steps is copied by the CPU."""
+    steps = op.attrs_as(SliceAttrs).steps
+    return Refusal(f"steps {steps}") if any(step != 1 for step in steps) else None
+
+
+@foretells(
+    "NA-SLICE-STEP",
+    "LINT-SLICE-STEP",
+    cause="The CPU picks every second element, and the full tensor is kept until then.",
+    also=("NA-OP-SOFTWARE",),
+)
+def slice_with_a_step(graph: Graph, op: Op) -> Hit | None:
+    """A Slice that leaves elements out."""
+    steps = _steps(op)
+    return hit(op, f"step {steps[0]}", 1, bytes=_bytes(graph, op)) if steps else None
+
+
+def _steps(op: Op) -> list[int]:
+    attrs = op.attrs_as(SliceAttrs)
+    pairs = zip(attrs.steps, attrs.sizes, strict=True)
+    # One element needs no step, whatever the file says.
+    return [step for step, size in pairs if step != 1 and size > 1]
+
+
+# No check of its own: by the time an op is lowered a Split is Slices, or has no unit at all.
+declare(
+    __name__,
+    Rule(
+        "NA-SPLIT-AXIS",
+        Kind.REFUSE,
+        "Split along another axis than the channels",
+        Severity.WARNING,
+        Confidence.DOCUMENTED,
+        "Parts along the channels are windows of one buffer; along other axes they are copied "
+        "outside the NPU.",
+        (fixes.SEPARATE_CONVS, fixes.CHANNEL_AXIS),
+    ),
+)
+
+
+@lint(
+    "LINT-SPLIT-AXIS",
+    "Split along another axis than the channels",
+    severity=Severity.WARNING,
+    confidence=Confidence.DOCUMENTED,
+    cause="The parts are copied outside the NPU: in software with 2.x, by a library call with 4.0.",
+    fixes=(fixes.SEPARATE_CONVS,),
+    twins=("NA-SPLIT-AXIS", "NA-OP-SOFTWARE"),
+)
+def split_of_rows(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A Split along another axis than the channels."""
+    for op in of_kind(graph, "Split"):
+        axis, last = op.attrs_as(SplitAttrs).axis, len(graph.first_input(op).shape) - 1
+        if axis != last:
+            yield hit(op, f"axis {axis}", f"axis {last}", bytes=_bytes(graph, op))
+
+
+@refuse(
+    "NA-PAD-CHANNEL",
+    "Pad along the channels",
+    ops=("Pad",),
+    confidence=Confidence.REPORTED,
+    cause="It is carried out as transpose, pad, transpose; the vendor's compiler leaves the "
+    "transposes to the CPU.",
+    fixes=(fixes.CONV_SHORTCUT, fixes.PAD_CONV),
+)
+def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Padding along the channels, or of anything but an 8-bit map, is made by the CPU."""
+    pads, tensor = op.attrs_as(PadAttrs).pads, graph.first_input(op)
+    # The pad registers know rows and columns of a map, top, bottom, left and right.
+    if not is_npu_tensor(tensor) or len(pads) != 4:
+        return Refusal(f"{tensor.dtype.value} of {len(pads)} dimensions")
+    return None if pads[0] == pads[3] == (0, 0) else Refusal(f"pads {pads}")
+
+
+@foretells(
+    "NA-PAD-CHANNEL",
+    "LINT-PAD-CHANNEL",
+    cause="It is carried out as transpose, pad, transpose; eleven of them made 22 software epochs "
+    "in one face detector.",
+    also=("NA-OP-SOFTWARE",),
+)
+def channels_are_padded(graph: Graph, op: Op) -> Hit | None:
+    """A Pad that adds channels."""
+    # Pads of another rank or type are refused too, but are no matter of channels.
+    if not any(op.attrs_as(PadAttrs).pads[-1]):
+        return None
+    before, after = (t.shape[-1] for t in (graph.first_input(op), graph.output_tensor(op)))
+    return hit(op, f"{before} -> {after} channels", before)
+
+
+@refuse(
+    "NA-PAD-VALUE",
+    "Pad with another value than zero",
+    ops=("Pad",),
+    cause="The units pad with the zero point only.",
+    fixes=(fixes.ZERO_PAD,),
+)
+def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A padding of the byte 0 is no padding for the unit: it would be left out."""
+    tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
+    if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
+        return None
+    # Zero is the zero point, which is always a byte; another value may lie outside, or be infinite.
+    byte = tensor.quant.zero_point + np.rint(value / tensor.quant.scale)
+    return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
+
+
+@refuse(
+    "NA-GATHER",
+    "Gather runs on the CPU",
+    ops=("Gather",),
+    confidence=Confidence.REPORTED,
+    cause="Addresses that depend on data cannot be programmed into stream engines.",
+    fixes=(fixes.HOST_LAYOUT, fixes.CONSTANT_SLICE),
+)
+def data_is_read_in_order(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Stream engines read memory in regular steps, not by a list of indices."""
+    return Refusal(f"{graph.output_tensor(op).elements:,} elements")
+
+
+@foretells(
+    "NA-GATHER",
+    "LINT-GATHER",
+    title="Gather",
+    cause="The CPU picks the elements; layout changes at the input or output are cheaper there.",
+    fixes=(fixes.HOST_LAYOUT.untimed,),
+    also=("NA-OP-SOFTWARE",),
+)
+def elements_are_gathered(graph: Graph, op: Op) -> Hit | None:
+    """A Gather: the CPU picks the elements."""
+    return hit(op, f"{graph.output_tensor(op).elements} elements", 0)
+
+
+@refuse(
+    "NA-DEPTH-SPACE",
+    "Depth-to-space is driven by the CPU",
+    ops=("DepthToSpace", "SpaceToDepth"),
+    confidence=Confidence.REPORTED,
+    cause="Pixels and channels change places: a library call programs the copies one by one.",
+    fixes=(fixes.FOLD_DEPTH_TO_SPACE,),
+)
+def pixels_stay_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Moving channels into space is a library call that drives the stream engines."""
+    return Refusal(f"{graph.first_input(op).shape} to {graph.output_tensor(op).shape}")
+
+
+def _bytes(graph: Graph, op: Op) -> int:
+    return sum(graph.tensor(name).size_bytes for name in op.outputs)

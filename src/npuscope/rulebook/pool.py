@@ -1,0 +1,164 @@
+"""Pools and reductions: windows, strides, padding and axes of the pooling unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.model import Machine
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.queries import hit, is_float, of_kind
+from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+
+_BLOCK_FACTOR = 3  # pools of whole blocks are built from windows of two and three
+_LARGEST_FACTOR = 7  # global pools of 7x7 map on every generation; 50x11 was seen in software
+
+
+def covers_the_map(graph: Graph, op: Op) -> bool:
+    """A window that is the whole map: a global pool."""
+    attrs = cast(PoolAttrs, op.attrs)
+    return attrs.window == graph.first_input(op).shape[1:3] and not any(attrs.pads)
+
+
+@refuse(
+    "NA-POOL-WINDOW",
+    "Pooling window larger than the unit's",
+    ops=("MaxPool", "AveragePool"),
+    cause="The pooling unit has windows up to 3x3; a larger one maps only when it covers the "
+    "whole map.",
+    fixes=(fixes.SMALL_POOLS,),
+)
+def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The window is larger than the unit's and does not cover the whole map."""
+    window, limit = cast(PoolAttrs, op.attrs).window, machine.pool.max_window
+    # Of the two only the average has a form over the whole map.
+    if op.kind == "AveragePool" and covers_the_map(graph, op):
+        return None
+    return Refusal(f"window {window}", str(limit)) if max(window) > limit else None
+
+
+@lint(
+    "LINT-POOL-WINDOW",
+    "Pooling window that cannot be tiled",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="The unit's window has up to 3x3 elements; larger ones are built from it where they can "
+    "be. A global pool of 50x11 was seen in software.",
+    fixes=(fixes.SMALL_POOLS,),
+    twins=("NA-POOL-WINDOW",),
+)
+def window_is_large(graph: Graph, machine: Machine) -> Iterator[Hit]:
+    """A pooling window that is neither small nor a map that small windows can tile."""
+    for op in of_kind(graph, "MaxPool", "AveragePool"):
+        window = op.attrs_as(PoolAttrs).window
+        if max(window) > machine.pool.max_window and not _can_be_tiled(graph, op):
+            yield hit(op, f"{window[0]}x{window[1]}", machine.pool.max_window)
+
+
+def _can_be_tiled(graph: Graph, op: Op) -> bool:
+    """By small windows one after the other: overlapping maxima, whole blocks, whole maps."""
+    attrs, factor = op.attrs_as(PoolAttrs), max(map(_largest_factor, op.attrs_as(PoolAttrs).window))
+    if attrs.window == graph.first_input(op).shape[1:3]:
+        return factor <= _LARGEST_FACTOR
+    if attrs.strides == (1, 1):
+        return op.kind == "MaxPool"
+    return attrs.strides == attrs.window and factor <= _BLOCK_FACTOR
+
+
+def _largest_factor(number: int) -> int:
+    divisor = 2
+    while divisor * divisor <= number:
+        number, divisor = (number // divisor, 2) if number % divisor == 0 else (number, divisor + 1)
+    return number
+
+
+@refuse(
+    "NA-POOL-STRIDE",
+    "Pooling stride larger than the unit's",
+    ops=("MaxPool", "AveragePool"),
+    cause="The stride registers of the pooling unit end at 15.",
+    fixes=(fixes.SMALL_POOL_STRIDES,),
+)
+def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The stride is larger than the unit's."""
+    strides, limit = cast(PoolAttrs, op.attrs).strides, machine.pool.max_stride
+    # One result: there is no next position that a stride would lead to.
+    if op.kind == "AveragePool" and covers_the_map(graph, op):
+        return None
+    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+
+
+@refuse(
+    "NA-POOL-PAD",
+    "Padding that the pooling unit cannot do",
+    ops=("MaxPool", "AveragePool"),
+    confidence=Confidence.REPORTED,
+    cause="The pad registers end at 7, and an average must not count padded values.",
+    fixes=(fixes.EXPLICIT_PAD,),
+)
+def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The padding is larger than the unit's, or an average would count it."""
+    pads, limit = cast(PoolAttrs, op.attrs).pads, machine.pool.max_padding
+    # An average must not count padded values, which the unit would.
+    if op.kind == "AveragePool" and any(pads):
+        return Refusal("padded average")
+    return Refusal(f"padding {pads}", str(limit)) if max(pads) > limit else None
+
+
+@foretells(
+    "NA-POOL-PAD",
+    "LINT-POOL-PAD",
+    title="Padded average pool",
+    ops=("AveragePool",),  # a padded maximum maps, up to the limit
+    cause="Padded values must not count in an average; a Pad is carried out by a library call.",
+)
+def average_is_padded(graph: Graph, op: Op) -> Hit | None:
+    """An average pool with padding."""
+    return hit(op, f"padding {op.attrs_as(PoolAttrs).pads}", 0)
+
+
+@refuse(
+    "NA-MEAN-AXES",
+    "A mean that is no global pool",
+    ops=("Mean",),
+    confidence=Confidence.REPORTED,
+    cause="The pooling unit averages whole maps: both spatial axes of a 4-D tensor together.",
+    fixes=(fixes.MEAN_BOTH_AXES,),
+)
+def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """A mean runs on the POOL unit only over both spatial axes of a 4-D tensor."""
+    tensor, axes = graph.first_input(op), cast(ReduceAttrs, op.attrs).axes
+    if len(tensor.shape) == 4 and axes == (1, 2):
+        return None
+    return Refusal(f"axes {axes} of {len(tensor.shape)} dimensions")
+
+
+@foretells(
+    "NA-MEAN-AXES",
+    "LINT-MEAN-AXIS",
+    cause="Only a mean over height and width together becomes a pool; over one axis the data is "
+    "transposed first.",
+)
+def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
+    """A mean over other axes than height and width together."""
+    tensor, axes = graph.first_input(op), op.attrs_as(ReduceAttrs).axes
+    if is_float(tensor):
+        return None  # off the NPU whatever its axes are
+    return hit(op, f"axes {axes} of {len(tensor.shape)}", "height and width of 4-D")
+
+
+@refuse(
+    "NA-REDUCE-KIND",
+    "A reduction other than mean",
+    ops=("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL2"),
+    confidence=Confidence.REPORTED,
+    cause="Only a mean (or a maximum) over whole maps becomes a pool; sums, products and minima "
+    "run on the CPU.",
+    fixes=(fixes.MEAN_TIMES_N,),
+)
+def reduction_is_a_mean(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """Of all reductions only a mean over both spatial axes is a global pool."""
+    return Refusal(f"{op.kind} of {graph.first_input(op).shape}")

@@ -1,0 +1,356 @@
+"""One registry of all rules: the record, the decorators that fill it, and who asks it.
+
+A rule is a function. Its decorator says what the user reads (id, title, cause, fixes), its
+docstring is the sentence. Lowering asks the refuse rules, op by op; `lint` asks those on the
+network and on the file; the advice package declares its own rules here and asks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
+
+from npuscope.errors import InternalError
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.load import generations
+from npuscope.machine.model import Machine
+from npuscope.program.model import Refused
+from npuscope.rulebook.finding import Confidence, Finding, Fix, Hit, Severity, gravest_first
+from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.queries import live_ops
+from npuscope.shown import Rows, Shown
+
+if TYPE_CHECKING:
+    from npuscope.rulebook.onnx_file import OnnxFile
+
+# The order in which rules are listed, and in which findings of one severity are told.
+THEMES = (
+    "floats",
+    "numbers",
+    "shapes",
+    "channels",
+    "conv",
+    "pool",
+    "moves",
+    "layout",
+    "elementwise",
+    "blocks",
+    "onnx_file",
+)
+
+
+class Kind(StrEnum):
+    REFUSE = "refuse"  # keeps an op off the NPU; lowering asks
+    LINT = "lint"  # a risk that the model file alone shows
+    ADVISE = "advise"  # what hurts in a run
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a rule says no: the value found against the limit."""
+
+    found: str
+    limit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.found}, limit {self.limit}" if self.limit else self.found
+
+
+Check = Callable[[Graph, Op, Machine], Refusal | None]
+Tell = Callable[[Graph, Op], Hit | None]
+Look = Callable[..., Iterable[Hit]]
+LookT = TypeVar("LookT", bound=Look)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rule(Shown):
+    """One rule, whatever its kind.
+
+    `twins` are rules on a compiled network that say the same as this one says of the model file.
+    `check` is asked for an op of the kinds `ops`; `look` for a network, a file or a run.
+    """
+
+    id: str
+    kind: Kind
+    title: str
+    severity: Severity
+    confidence: Confidence
+    cause: str
+    fixes: tuple[FixTemplate, ...] = ()
+    since: str = ""
+    until: str = ""
+    twins: tuple[str, ...] = ()
+    sentence: str = ""
+    ops: tuple[str, ...] = ()
+    way: str = "NPU"  # what it refuses: the NPU alone, or also with the CPU's help (NPU+CPU)
+    turn: int = 0  # among the refusals of one op: the lowest is told first, and decides
+    on_file: bool = False
+    check: Check | None = field(default=None, compare=False, repr=False)
+    look: Look | None = field(default=None, compare=False, repr=False)
+
+    def told(self) -> str:
+        return f"{self.id} {self.severity.value}: {self.title}"
+
+    def table(self) -> Rows:
+        return [{"rule": self.id, "severity": self.severity.value, "cause": self.cause}]
+
+    @property
+    def docs(self) -> str:
+        return f"docs/rules/{self.id}.md"
+
+    def applies_to(self, generation: str) -> bool:
+        """A generation that we do not know may have every habit."""
+        order = generations()
+        if generation not in order:
+            return True
+        first = order.index(self.since) if self.since else 0
+        last = order.index(self.until) if self.until else len(order)
+        return first <= order.index(generation) <= last
+
+    def refused(self, graph: Graph, op: Op, machine: Machine) -> Refused | None:
+        refusal = self.check(graph, op, machine) if self.check else None
+        return Refused(self.way, self.id, f"{self.sentence} ({refusal})") if refusal else None
+
+    def findings(self, machine: Machine, *subject: object) -> Iterator[Finding]:
+        """What the rule finds in a network, a file or a run."""
+        if self.look is not None and self.applies_to(machine.generation.name):
+            yield from (make_finding(self, hit) for hit in self.look(*subject))
+
+
+def make_finding(rule: Rule, hit: Hit) -> Finding:
+    """The finding of a rule; a fix whose parameters the hit does not give is left out."""
+    return Finding(
+        rule=rule.id,
+        severity=hit.severity or rule.severity,
+        title=rule.title,
+        epoch=hit.epoch,
+        ops=hit.ops,
+        evidence={"value": hit.value, "limit": hit.limit, **hit.evidence},
+        cause=rule.cause,
+        fixes=tuple(_fixes(rule, hit)),
+        confidence=rule.confidence,
+        since=rule.since,
+        until=rule.until,
+        docs=rule.docs,
+    )
+
+
+def _fixes(rule: Rule, hit: Hit) -> Iterator[Fix]:
+    for template in rule.fixes:
+        given = hit.fixes.get(template.id, {})
+        if set(template.parameters) <= set(given):
+            yield replace(template.fix(given), gain_ms=hit.gains.get(template.id))
+
+
+# Declaring
+
+# By module, since one may be imported before another for the sake of a helper function.
+_DECLARED: dict[str, dict[str, Rule]] = {}
+
+
+def declare(module: str, rule: Rule) -> None:
+    """A rule of a module; the decorators below make it of a function."""
+    if any(rule.id in known for known in _DECLARED.values()):
+        raise InternalError(f"rule '{rule.id}' is declared twice")
+    _DECLARED.setdefault(module, {})[rule.id] = rule
+
+
+def refuse(
+    rule_id: str,
+    title: str,
+    *,
+    ops: Sequence[str],
+    cause: str,
+    fixes: tuple[FixTemplate, ...],
+    severity: Severity = Severity.WARNING,
+    confidence: Confidence = Confidence.DOCUMENTED,
+    since: str = "",
+    until: str = "",
+    way: str = "NPU",
+    turn: int = 0,
+) -> Callable[[Check], Check]:
+    """May an op of these kinds run on the NPU? Work that leaves it is a warning."""
+
+    def register(check: Check) -> Check:
+        rule = Rule(
+            rule_id,
+            Kind.REFUSE,
+            title,
+            severity,
+            confidence,
+            cause,
+            fixes,
+            since,
+            until,
+            sentence=_sentence(check),
+            ops=tuple(ops),
+            way=way,
+            turn=turn,
+            check=check,
+        )
+        declare(check.__module__, rule)
+        return check
+
+    return register
+
+
+def foretells(
+    refusal: str,
+    rule_id: str,
+    *,
+    title: str = "",
+    ops: Sequence[str] = (),
+    cause: str = "",
+    fixes: tuple[FixTemplate, ...] = (),
+    severity: Severity | None = None,
+    confidence: Confidence | None = None,
+    also: tuple[str, ...] = (),
+) -> Callable[[Tell], Tell]:
+    """A lint rule that says of the model file what a refuse rule above it says of an op.
+
+    The refuse rule finds the ops; the function tells what was found, or None where lint has
+    nothing to say. What is not given is the refuse rule's own; `also` are further twins.
+    """
+
+    def register(tell: Tell) -> Tell:
+        first = _DECLARED[tell.__module__][refusal]
+        rule = replace(
+            first,
+            id=rule_id,
+            kind=Kind.LINT,
+            title=title or first.title,
+            severity=severity or first.severity,
+            confidence=confidence or first.confidence,
+            cause=cause or first.cause,
+            fixes=fixes or first.fixes,
+            twins=(refusal, *also),
+            sentence=_sentence(tell),
+            ops=tuple(ops) or first.ops,
+            check=None,
+        )
+        declare(tell.__module__, replace(rule, look=_foreseen(first, tell, rule.ops)))
+        return tell
+
+    return register
+
+
+def _foreseen(refusal: Rule, tell: Tell, kinds: tuple[str, ...]) -> Look:
+    def look(graph: Graph, machine: Machine) -> Iterator[Hit]:
+        for op in live_ops(graph):
+            if op.kind in kinds and refusal.check and refusal.check(graph, op, machine):
+                found = tell(graph, op)
+                if found is not None:
+                    yield found
+
+    return look
+
+
+class Told(TypedDict, total=False):
+    """What a rule says of itself beside id and title: fields of Rule."""
+
+    severity: Required[Severity]
+    confidence: Required[Confidence]
+    cause: Required[str]
+    fixes: Required[tuple[FixTemplate, ...]]
+    since: str
+    until: str
+    twins: tuple[str, ...]
+
+
+def lint(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+    """A risk in a network: `look(graph, machine)` yields hits."""
+    return _looking(Kind.LINT, rule_id, title, told)
+
+
+def lint_file(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+    """A risk in an ONNX file: `look(file, machine)` yields hits."""
+    return _looking(Kind.LINT, rule_id, title, told, on_file=True)
+
+
+def advise(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+    """What hurts in a run: `look(subject)` yields hits."""
+    return _looking(Kind.ADVISE, rule_id, title, told)
+
+
+def _looking(
+    kind: Kind, rule_id: str, title: str, told: Told, *, on_file: bool = False
+) -> Callable[[LookT], LookT]:
+    def register(look: LookT) -> LookT:
+        text = _sentence(look)
+        rule = Rule(rule_id, kind, title, sentence=text, on_file=on_file, look=look, **told)
+        declare(look.__module__, rule)
+        return look
+
+    return register
+
+
+def _sentence(function: Callable[..., object]) -> str:
+    return " ".join((function.__doc__ or "").split())
+
+
+# Asking
+
+
+def themed(package: str, themes: Iterable[str]) -> dict[str, Rule]:
+    """Rules of a package's modules by id, in the order of the themes."""
+    modules = [import_module(f"{package}.{theme}").__name__ for theme in themes]
+    return {rule.id: rule for name in modules for rule in _DECLARED[name].values()}
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Rules on networks and files, by id; npuscope.advice.advise knows those on runs too."""
+    return themed("npuscope.rulebook", THEMES)
+
+
+def rule(rule_id: str) -> Rule | None:
+    return rules().get(rule_id)
+
+
+@cache
+def _refusing() -> dict[str, tuple[Rule, ...]]:
+    """Refuse rules by the kind of op: lowering asks for every op of a network."""
+    asked = sorted((rule for rule in rules().values() if rule.check), key=lambda rule: rule.turn)
+    kinds = dict.fromkeys(kind for rule in asked for kind in rule.ops)
+    return {kind: tuple(rule for rule in asked if kind in rule.ops) for kind in kinds}
+
+
+def refusals(graph: Graph, op: Op, machine: Machine) -> tuple[Refused, ...]:
+    """All reasons why the op cannot run on the NPU alone; empty when it can."""
+    found = (rule.refused(graph, op, machine) for rule in _refusing().get(op.kind, ()))
+    return tuple(refused for refused in found if refused is not None)
+
+
+def lints() -> dict[str, Rule]:
+    """Rules on a network."""
+    return {name: r for name, r in rules().items() if r.kind is Kind.LINT and not r.on_file}
+
+
+def lint_graph(graph: Graph, machine: Machine) -> tuple[Finding, ...]:
+    """What all rules find in a network, the worst first."""
+    asked = lints().values()
+    return gravest_first(f for rule in asked for f in rule.findings(machine, graph, machine))
+
+
+def file_lints() -> dict[str, Rule]:
+    """Rules on a file."""
+    return {name: rule for name, rule in rules().items() if rule.on_file}
+
+
+def lint_model_file(
+    path: str | Path, machine: Machine, data: bytes | None = None
+) -> tuple[Finding, ...]:
+    """What the rules on files find; nothing for formats other than ONNX."""
+    from npuscope.rulebook.onnx_file import read_onnx_file
+
+    is_onnx = Path(path).suffix.lower() == ".onnx"
+    file: OnnxFile | None = read_onnx_file(path, data) if is_onnx else None
+    if file is None:
+        return ()
+    asked = file_lints().values()
+    return tuple(f for rule in asked for f in rule.findings(machine, file, machine))

@@ -1,0 +1,113 @@
+"""A program that knows nothing of the network's names, matched with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.nets import MACHINES, Net, compiled, sample
+from npuscope.demo_network import demo_graph
+from npuscope.errors import UsageError
+from npuscope.graph.model import DType, Graph
+from npuscope.profiling.foreign import foreign_bridge
+from npuscope.profiling.validate import validate
+from npuscope.program.model import Program
+
+
+def anonymous(program: Program) -> Program:
+    """As another compiler would have named things."""
+    names = {buffer.name: f"b{n}" for n, buffer in enumerate(program.buffers)}
+
+    def unit(value: object) -> object:
+        changes = {
+            name: replace(ref, buffer=names[ref.buffer])
+            for name in ("addr_base", "A_vector", "B_vector", "C_vector")
+            if (ref := getattr(value, name, None)) is not None
+        }
+        return replace(value, **changes)  # type: ignore[type-var]
+
+    epochs = []
+    for epoch in program.epochs:
+        groups = tuple(replace(g, units=tuple(map(unit, g.units))) for g in epoch.groups or ())
+        call = epoch.call and replace(
+            epoch.call,
+            inputs=tuple(names.get(name, "") for name in epoch.call.inputs),
+            outputs=tuple(names[name] for name in epoch.call.outputs),
+        )
+        epochs.append(replace(epoch, groups=groups, call=call))
+    buffers = [
+        replace(b, name=names[b.name], tensor="", view_of=names.get(b.view_of, ""), block="")
+        for b in program.buffers
+    ]
+    return replace(
+        program,
+        source="network.c",
+        buffers=tuple(buffers),
+        epochs=tuple(epochs),
+        inputs=tuple(names[name] for name in program.inputs),
+        outputs=tuple(names[name] for name in program.outputs),
+        constants={names[name]: data for name, data in program.constants.items()},
+    )
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_the_same_verdict_as_with_names(generation: str) -> None:
+    graph, machine = demo_graph(), MACHINES[generation]
+    program = compiled(graph, generation)
+    known = validate(program, graph, machine, seeds=2)
+    found = validate(anonymous(program), graph, machine, seeds=2)
+    assert [(o.exact_share, o.max_lsb) for o in found.outputs] == [
+        (o.exact_share, o.max_lsb) for o in known.outputs
+    ]
+    layers = {layer.epoch: layer.exact_share for layer in found.layers}
+    same = [
+        layers[known.epoch] == known.exact_share for known in known.layers if known.epoch in layers
+    ]
+    assert len(same) >= len(known.layers) - 1 and sum(same) >= len(same) - 1
+
+
+def two_outputs() -> Graph:
+    net = Net(2)
+    x = net.conv(net.input((1, 8, 8, 4), (0.02, 128), DType.UINT8), 8)
+    return net.graph(net.dequantize(net.conv(x, 8, (1, 1))), net.conv(x, 8, (1, 1)))
+
+
+def test_outputs_are_found_by_value() -> None:
+    graph = two_outputs()
+    program = anonymous(compiled(graph, "4.0"))
+    swapped = replace(program, outputs=program.outputs[::-1])
+    values = sample(graph, 1)
+    straight, crossed = (foreign_bridge(p, graph, values).results for p in (program, swapped))
+    assert straight == crossed
+    assert len(set(straight.values())) == 2
+
+
+def test_the_wrong_model_is_told() -> None:
+    program = anonymous(compiled(demo_graph(), "4.0"))
+    net = Net()
+    net.conv(net.input((1, 8, 8, 4)), 8)
+    other = net.graph()
+    with pytest.raises(UsageError, match="has 27648 bytes for 256 elements"):
+        foreign_bridge(program, other, sample(other, 1))
+    with pytest.raises(UsageError, match="the program has 1 inputs, the model 2"):
+        two = Net()
+        two.add(two.input((1, 4, 4, 4)), two.input((1, 4, 4, 4)))
+        foreign_bridge(program, two.graph(), sample(two.graph(), 1))
+
+
+def test_values_keep_their_meaning_across_types() -> None:
+    """A uint8 network input for an int8 buffer, and back."""
+    graph = two_outputs()
+    program = anonymous(compiled(graph, "4.0"))
+    (there,) = program.inputs
+    signed = replace(
+        program,
+        buffers=tuple(replace(b, signed=True) if b.name == there else b for b in program.buffers),
+    )
+    values = sample(graph, 1)
+    (given,) = values.values()
+    bridge = foreign_bridge(program, graph, values)
+    bridge.program = signed
+    assert np.array_equal(bridge.inputs(values)[there], given.astype(np.int16) - 128)

@@ -1,0 +1,70 @@
+"""Counter plans: few inferences, never more than 16 counters, the vendor's passes on request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from npuscope.api import build
+from npuscope.boards.device import Option
+from npuscope.demo_network import demo_graph
+from npuscope.profiling.passes import Metric, counter_plan, engines_fit
+from npuscope.program.units import Streng
+
+
+def program(epoch_controller):
+    return build(demo_graph(), {"epoch_controller": epoch_controller}).program
+
+
+def options(plan):
+    return [int(one.options) for one in plan.passes]
+
+
+def test_two_passes_with_the_controller_off():
+    plan = counter_plan(program=program(False))
+    assert options(plan) == [0x13, 0x08]
+    assert plan.inferences(batch=3) == 6
+
+
+def test_three_for_a_blob_that_uses_engines_both_ways():
+    """All ten engines in and out need 20 counters."""
+    one = program(True)
+    crowded = replace(one, epochs=tuple(_both_ways(epoch) for epoch in one.epochs))
+    assert not engines_fit(crowded)
+    assert options(counter_plan(program=crowded)) == [0x31, 0x41, 0x08]
+
+
+def _both_ways(epoch):
+    if epoch.blob is None:
+        return epoch
+    group = epoch.groups[0]
+    engine = next(unit for unit in group.units if isinstance(unit, Streng))
+    more = tuple(replace(engine, id=i, dir=way) for i in range(10) for way in (0, 1))
+    return replace(epoch, groups=(replace(group, units=(*group.units, *more)), *epoch.groups[1:]))
+
+
+def test_without_the_program_engines_are_counted_one_way_at_a_time():
+    assert options(counter_plan()) == [0x31, 0x41, 0x08]
+
+
+def test_the_vendors_own_passes():
+    plan = counter_plan([Metric.CYCLES], program(False), vendor_plan=True)
+    assert options(plan) == [0x31, 0x51, 0x08] and plan.warm_up
+    assert plan.inferences(batch=10) == 31
+
+
+@pytest.mark.parametrize(
+    ("metrics", "passes"),
+    [
+        ([], [0]),
+        ([Metric.CYCLES], [Option.EPOCH_LEN]),
+        ([Metric.CACHE], [Option.NPU_CACHE]),
+        ([Metric.BURSTS], [Option.BUSIF_RW_DATA]),
+        ([Metric.BURSTS, Metric.CACHE], [Option.BUSIF_RW_DATA | Option.NPU_CACHE]),
+        ([Metric.CYCLES, Metric.BURSTS], [Option.EPOCH_LEN, Option.BUSIF_RW_DATA]),
+        ([Metric.ENGINES], [Option.STRG_ACTIVE | Option.EPOCH_LEN]),
+    ],
+)
+def test_only_what_is_wanted_takes_an_inference(metrics, passes):
+    assert options(counter_plan(metrics, program(False))) == passes
