@@ -118,8 +118,7 @@ def decoding(options: argparse.Namespace) -> Found:
 
 def _buffer(records: int) -> tuple[bytes, Any, int]:
     """Ops of a sample program in a loop, each time with its number in `sample`."""
-    from manycore.samples import layout, stats, with_rows
-
+    from many_core.samples import layout, stats, with_rows
     from npuscope.many_core.buffer import write_buffer
     from npuscope.many_core.layout import Pmu
     from npuscope.many_core.records import SectionId

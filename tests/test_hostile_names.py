@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hostile_names import FORGED, HOSTILE, assert_harmless, hostile_onnx
-from manycore import nets
+from many_core import nets
 from models import mobilenet_like, save, to_onnx
 from npuscope import child
 from npuscope.cli import main as cli

@@ -109,7 +109,7 @@ def test_the_best_three_changes() -> None:
 
 
 def test_cutting_the_tail_saves_the_time_of_its_epochs() -> None:
-    from rules.test_blocks import detector
+    from rulebook.test_blocks import detector
 
     result = explained(detector(True))
     (tail,) = (f for f in result.findings if f.rule == "LINT-DECODE-TAIL")

@@ -168,5 +168,5 @@ def test_an_error_as_json(capsys):
 
 def test_results_replace_no_folder(net, capsys, folder):
     (folder / "build" / "network_rel.bin").mkdir(parents=True)
-    assert run(net, *CPU) == 3
+    assert run(net, *CPU) == 74
     assert "is a folder, a file is to be written" in capsys.readouterr().err

@@ -17,10 +17,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from board import pump
 
 import report_texts
 from advice.sweep import samples as sweeps
+from boards import pump
 from boards.played import Played
 from boards.pump import ClientEnd
 from fake_device import FakeDevice
@@ -407,6 +407,7 @@ class _Playback:
     """A board's answers as a link; time passes only where a client waits in vain."""
 
     name = "playback"
+    hint = ""
 
     def __init__(self, rows: list[str]) -> None:
         self._rows = [bytes.fromhex(row) for row in rows]

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from manycore import adapter_samples, samples
 
 from fuzz.engine import Command, Target
 from fuzz.mutate import (
@@ -24,6 +23,7 @@ from fuzz.mutate import (
     json_tree,
     protobuf,
 )
+from many_core import adapter_samples, samples
 from many_core.test_adapters_device import (
     RAW_NAME,
     descriptor_file,

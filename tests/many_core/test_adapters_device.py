@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.boards.wire.protobuf import varint
 from npuscope.errors import FileError, UsageError
 from npuscope.many_core.adapters.model import Companions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from manycore import samples
 
+from many_core import samples
 from many_core.adapter_samples import (
     ETDUMP_RUNS,
     SUMMARY,

@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from manycore import samples
 
+from many_core import samples
 from many_core.adapter_samples import (
     ETDUMP_RUNS,
     SUMMARY,

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError, InternalError
 from npuscope.many_core.buffer import read_buffer, write_buffer
 from npuscope.many_core.buffer_format import ROW, Stats, collected

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.many_core.buffer import read_buffer, write_buffer
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.records import SectionId

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError
 from npuscope.many_core.buffer import read_buffer, write_buffer
 from npuscope.many_core.buffer_format import Stats

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.many_core.buffer import read_buffer, write_buffer
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.buffer_sums import sums

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError, InternalError
 from npuscope.many_core.container import (
     is_own,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError
 from npuscope.many_core.buffer import read_buffer, write_buffer
 from npuscope.many_core.buffer_format import ROW, Stats

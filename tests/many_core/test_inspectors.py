@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.cli.main import main
 from npuscope.many_core.buffer import write_buffer
 from npuscope.many_core.container import write_program

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError
 from npuscope.many_core.layout import Layout, Pmu
 from npuscope.many_core.layout_json import layout_from_json, layout_json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from manycore import samples
 
+from many_core import samples
 from npuscope.errors import FileError
 from npuscope.many_core.container_desc import networkdesc_of, stats_bytes
 from npuscope.many_core.networkdesc import (

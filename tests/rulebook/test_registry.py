@@ -40,7 +40,7 @@ WITHOUT_CHECK = {"NA-OP-SOFTWARE", "NA-SPLIT-AXIS"}
 
 def lint_cases() -> list[Case]:
     """Of all themes: a test of a theme stands beside it under the same name."""
-    tests = [import_module(f"rules.test_{theme}") for theme in THEMES]
+    tests = [import_module(f"rulebook.test_{theme}") for theme in THEMES]
     return [case for test in tests for case in test.CASES]
 
 

@@ -197,8 +197,9 @@ class EmulatedBoard:
 
     def __init__(self, machine: EmulatedMachine, timeouts: Timeouts | None = None) -> None:
         self.machine = machine
-        # Nothing disturbs this line: a second attempt would end as the first did.
-        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS, attempts=1)
+        # A second attempt finds back into step where another host left a conversation open, and
+        # tells a fault by its own place. A third would end as the second did.
+        self._remote = RemoteBoard(self._line, timeouts or TIMEOUTS, attempts=2)
 
     @classmethod
     def boot(
