@@ -172,7 +172,7 @@ def test_time_is_the_boards_own(echo: EmulatedMachine) -> None:
     link = echo.link()
     assert link.read(1, 0.1) == b""
     spent = []
-    for silence_s in (0.0, 3600.0, 0.0123456789):
+    for silence_s in (0.0, 100.0, 0.0123456789):
         before = link.now()
         assert link.read(1, silence_s) == b""
         assert link.now() - before == pytest.approx(silence_s, abs=1e-6)
