@@ -74,7 +74,7 @@ def inspect(
     for option, value in (("compare", compare), ("firmware-map", firmware_map)):
         if value is not None:
             raise UsageError(
-                f"{safe_terminal(str(source))} is no runtime-loadable image",
+                f"{safe_terminal(str(source))} is not a runtime-loadable image",
                 where=f"--{option}",
                 hint="give a NAME_rel.bin as `npuscope package` writes it",
             )

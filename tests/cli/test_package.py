@@ -40,7 +40,7 @@ def test_text_as_the_vendors_tool_prints_it(net, capsys, folder):
     text = capsys.readouterr().out
     size = (folder / "build" / "network_rel.bin").stat().st_size
     assert text.splitlines()[0] == (
-        f"build/network_rel.bin: {size:,} bytes, runs where it lies or copied"
+        f"build/network_rel.bin: {size:,} bytes, runs in place (XIP) or from RAM"
     )
     assert re.search(
         r"^   XIP size      = [\d,]+ +\(0x[0-9a-f]+\) data\+got\+bss sections$", text, re.M
@@ -75,7 +75,7 @@ def test_no_execution_in_place(tmp_path, capsys):
     net = write_net(tmp_path / "net", CONST="const")
     assert run(net, *CPU) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[0].endswith("runs copied to RAM only")
+    assert text.splitlines()[0].endswith("runs from RAM only")
     assert "\nno XIP   " in text
     found = result(capsys, net, *CPU)
     assert found["xip"] is False

@@ -85,9 +85,9 @@ def test_one_pixel_is_only_repeated(before: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (lite((4, 4), (10, 10)), "4x4 to 10x10 is no factor of 2, 3 or 4"),
-        (lite((4, 4), (8, 12)), "4x4 to 8x12 is no factor of 2, 3 or 4"),
-        (lite((2, 2), (16, 16)), "2x2 to 16x16 is no factor of 2, 3 or 4"),
+        (lite((4, 4), (10, 10)), "4x4 to 10x10 is not a factor of 2, 3 or 4"),
+        (lite((4, 4), (8, 12)), "4x4 to 8x12 is not a factor of 2, 3 or 4"),
+        (lite((2, 2), (16, 16)), "2x2 to 16x16 is not a factor of 2, 3 or 4"),
         (
             lite((4, 4), (8, 8), alignCorners=True),
             "coordinates 'align_corners' have no kernel",

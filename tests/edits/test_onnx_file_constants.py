@@ -197,7 +197,7 @@ def test_a_shape_that_is_an_output() -> None:
 def test_sizes_that_stay_open() -> None:
     proto = onnx.load_from_string(net(flattened))
     proto.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "rows"
-    sentence = "a size of an input is open that is no batch"
+    sentence = "a non-batch dimension of an input is dynamic"
     assert misread(bytes(proto.SerializeToString()), "Shape:it") == sentence
 
 

@@ -273,7 +273,7 @@ def test_any_padding_anywhere_keeps_the_results(form: type[Net], seed: int) -> N
     for _ in range(5):
         number, side = int(random.integers(6)), str(random.choice(["inputs", "outputs"]))
         if number == 4:
-            continue  # the depthwise layer is no place of its own
+            continue  # the depthwise layer is not a place of its own
         inputs, outputs = layers(changed)[number]
         count = inputs if side == "inputs" else outputs
         try:

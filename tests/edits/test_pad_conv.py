@@ -86,4 +86,4 @@ def test_what_is_no_image_of_bytes_stays() -> None:
     y = net.op("Pad", net.input((1, 7)), net.writer.constant([0, 0, 0, 5]))
     data = net.finish(net.sigmoid(y))
     sentence = misfit(data, FIX, next(n for n in nodes(data) if n.startswith("Pad:")))
-    assert sentence.endswith("is no image (N, C, H, W)")
+    assert sentence.endswith("is not an image (N, C, H, W)")

@@ -313,7 +313,7 @@ def _broken_json(code: int, argv: Sequence[str], text: str) -> Iterator[str]:
     try:
         json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
-        yield f"--json that is no JSON: {type(error).__name__}"
+        yield f"--json that is not JSON: {type(error).__name__}"
 
 
 def _no_constant(name: str) -> NoReturn:

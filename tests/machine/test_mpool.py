@@ -125,9 +125,9 @@ def test_slips_are_mended_and_noted(tmp_path: Path, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         assert read_mpool(path) == (MACHINE.memory("cpuRAM2"),)
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        "a comment is not JSON; read as if mended",
-        "the key 'magnitude' lacks a quote; read as if mended",
-        "a comma before a closing bracket; read as if mended",
+        "a comment is not JSON; repaired while reading",
+        "the key 'magnitude' lacks a quote; repaired while reading",
+        "a comma before a closing bracket; repaired while reading",
     ]
 
 

@@ -79,7 +79,8 @@ def test_the_raw_buffer_is_refused_with_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         read_sheet(path)
     assert caught.value.message == (
-        "this is no buffer of ours, and the layout of the vendor's raw stats buffer is not public"
+        "this is not one of our buffers, "
+        "and the layout of the vendor's raw stats buffer is not public"
     )
     assert "describe the records yourself" in caught.value.hint
 

@@ -123,7 +123,7 @@ def test_what_is_no_adapter_is_refused(
 ) -> None:
     monkeypatch.setattr(EntryPoint, "load", lambda self: 3)
     plugins.append(entry("three"))
-    with pytest.raises(UsageError, match="this is no Adapter"):
+    with pytest.raises(UsageError, match="this is not an Adapter"):
         registry.all_adapters()
 
 

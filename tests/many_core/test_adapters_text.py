@@ -91,7 +91,8 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         sheet(tmp_path, SUMMARY.replace("3840      20.00%", "38x0      20.00%"))
     assert (
-        caught.value.message == "a row of the op table that is not understood: '38x0' is no number"
+        caught.value.message
+        == "a row of the op table that is not understood: '38x0' is not a number"
     )
     assert caught.value.where.endswith("line 7")
 

@@ -153,7 +153,7 @@ def test_an_array_left_open_is_read_up_to_its_end(tmp_path: Path, ending: str) -
     [
         ("[1, 2]", "expected an event, {...}", "t.json"),
         ('[{"a": 1}, {"a": 1 "b": 2}, ' + '{"c": 3}, ' * 9 + "]", "no event: ", "traceEvents[1]"),
-        ('[{"a": NaN}, {"c": 3}]', "no event: NaN is no number", "t.json"),
+        ('[{"a": NaN}, {"c": 3}]', "no event: NaN is not a number", "t.json"),
         ('{"other": 1}', "there is no array under traceEvents", "t.json"),
         ("hello", "expected an array of events, or an object with traceEvents", "t.json"),
         ('[{"a": ' + "[" * 100_000, "nested too deeply", "t.json"),

@@ -149,7 +149,7 @@ def first_op(position: int, value: Any) -> bytes:
         (prog(constants=[["w", "O", [4], 0]]), "expected a type of numbers"),
         (prog(constants=[["w", "<f4", [1] * 40, 0]]), "has 40 entries, at most 32"),
         (prog(constants=[["w", "<f4"]]), "is no [name, type, shape, place]"),
-        (prog(constants=[["w", "<f4", [0, 1 << 62, 1 << 62], 0]]), "is no shape of an array"),
+        (prog(constants=[["w", "<f4", [0, 1 << 62, 1 << 62], 0]]), "is not a shape of an array"),
         (first_op(0, 99), "the layout has 3 there"),
         (first_op(1, [0]), "names an op that does not exist"),
         (first_op(1, [0, 99]), "names an op that does not exist"),

@@ -114,7 +114,7 @@ def test_the_interval_holds_the_total(demo):
     half = 0.06 + 0.00025 * len(found.epochs) + 0.1 * cpu
     assert low == pytest.approx(found.total_ms * (1 - half))
     assert high == pytest.approx(found.total_ms * (1 + half))
-    assert found.model_error == f"±{half:.0%}, which about 83 % of new networks should keep"
+    assert found.model_error == f"±{half:.0%}, expected to hold for 83 % of new networks"
 
 
 def test_external_activations_widen_the_interval():

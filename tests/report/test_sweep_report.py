@@ -36,7 +36,7 @@ ROWS = [
 TEXT = """\
 6 runs of 3 models in 2 configurations: 3 done, 3 failed; 2 on the front of latency and RAM
 store    s.jsonl
-times    predicted, each with the range that about 83 % of new networks should keep
+times    predicted, each with the range expected to hold for 83 % of new networks
 
 Best run of every model, the fastest first
   model          ms             range    internal    external     weights  with

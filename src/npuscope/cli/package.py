@@ -106,7 +106,7 @@ def _lines(
     from npuscope.report.loadable import image_text, pool_table, size_lines
 
     image = made.image
-    how = "runs where it lies or copied" if not made.obstacle else "runs copied to RAM only"
+    how = "runs in place (XIP) or from RAM" if not made.obstacle else "runs from RAM only"
     answer = f"{safe_terminal(str(paths[0]))}: {image.size_bytes:,} bytes, {how}"
     if verbosity == _BRIEF:
         return [answer]

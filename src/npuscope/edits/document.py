@@ -387,7 +387,7 @@ class Document(Protocol):
         shape = self.shape(tensor) if tensor is not None else None
         if shape is None or len(shape) != 4:
             axes = "(N, C, H, W)" if self.channels_first else "(N, H, W, C)"
-            raise NotFitting(f"'{self.name(tensor)}' is no image {axes}")
+            raise NotFitting(f"'{self.name(tensor)}' is not an image {axes}")
         images, a, b, c = shape
         return Image(images, b, c, a) if self.channels_first else Image(images, a, b, c)
 

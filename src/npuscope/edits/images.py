@@ -51,7 +51,7 @@ def smoothing(attrs: ResizeAttrs, height: int, width: int) -> Smoothing | None:
     factor = attrs.sizes[0] // height
     if attrs.sizes != (factor * height, factor * width) or not 1 < factor <= _LARGEST_FACTOR:
         rows, columns = attrs.sizes
-        raise NotFitting(f"{height}x{width} to {rows}x{columns} is no factor of 2, 3 or 4")
+        raise NotFitting(f"{height}x{width} to {rows}x{columns} is not a factor of 2, 3 or 4")
     if attrs.coordinates in _CENTRED:
         return _centred(factor)
     if attrs.coordinates is Coordinates.ASYMMETRIC:

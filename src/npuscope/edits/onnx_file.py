@@ -209,7 +209,7 @@ def _fold_shape(document: OnnxDocument, request: Request) -> None:
     if shape is None:
         raise NotFitting("the shape is not known before a run")
     if _has_open_sizes(document):
-        raise NotFitting("a size of an input is open that is no batch")
+        raise NotFitting("a non-batch dimension of an input is dynamic")
     if document.is_output(node.output[0]):
         raise NotFitting("the shape is an output of the network")
     document.close_batch()

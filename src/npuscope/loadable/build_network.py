@@ -42,7 +42,7 @@ def read_network(path: Path, name: str = "") -> Network:
     source = read_source(file, own_headers(firmware_folder()))
     found = _SUFFIX.search(source.text)
     if found is None:
-        raise FileError("is no network.c: it has no epochs", where=str(file), hint=_HINT)
+        raise FileError("is not a network.c: it has no epochs", where=str(file), hint=_HINT)
     program = _program(file, source)
     return Network(
         name=file_name(name or file.stem),

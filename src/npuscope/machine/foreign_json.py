@@ -15,7 +15,7 @@ from npuscope.errors import FileError
 
 # JSON as found in the wild: vendor description files that people edited by hand.
 #
-# Strict parsing first. Where it stops, the three slips that occur in real files are mended (a
+# Strict parsing first. Where it stops, the three slips that occur in real files are repaired (a
 # missing quote before a key, a comma before a closing bracket, a // comment) and noted.
 
 _BARE_KEY = re.compile(r'(\w+)("?)\s*:')
@@ -33,18 +33,18 @@ class LenientJson:
 
 
 def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
-    """The file's value, and a note for every slip that was mended."""
+    """The file's value, and a note for every slip that was repaired."""
     text = read_text(path, kind, encoding="utf-8-sig")
     notes: list[str] = []
     while True:
         try:
             return LenientJson(parse_json(text), tuple(notes))
         except json.JSONDecodeError as error:
-            mended = _mend(text, error.pos) if len(notes) < _MOST_REPAIRS else None
-            if mended is None:
+            repaired = _mend(text, error.pos) if len(notes) < _MOST_REPAIRS else None
+            if repaired is None:
                 raise _broken(path, error) from None
-            text, what = mended
-            notes.append(f"{path}:{error.lineno}: {what}; read as if mended")
+            text, what = repaired
+            notes.append(f"{path}:{error.lineno}: {what}; repaired while reading")
         except ValueError as error:
             raise FileError(f"is not valid JSON: {error}", where=str(path)) from None
 

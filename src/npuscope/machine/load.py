@@ -119,7 +119,7 @@ def _inherit(
     if base_name is None:
         return own
     if base_name not in generations or base_name in (*seen, name):
-        raise _bad_toml(path, f"{place}.like", f"'{base_name}' is no other generation here")
+        raise _bad_toml(path, f"{place}.like", f"'{base_name}' is not another generation here")
     return _merge(_inherit(generations, base_name, path, (*seen, name)), own)
 
 

@@ -29,7 +29,7 @@ class Node:
 
     def items(self, most: int | None = None) -> Iterator[Node]:
         if not isinstance(self.value, list):
-            raise self.fault("is no list")
+            raise self.fault("is not a list")
         if most is not None and len(self.value) > most:
             raise self.fault(f"has {len(self.value):,} entries, at most {most:,}")
         return (Node(entry, f"{self.path}[{i}]") for i, entry in enumerate(self.value))

@@ -105,7 +105,7 @@ def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
     try:
         return name.text(), flat.reshape(dims)
     except ValueError:  # dimensions that NumPy cannot multiply, one of them 0
-        raise shape.fault("is no shape of an array") from None
+        raise shape.fault("is not a shape of an array") from None
 
 
 def _dims(node: Node) -> tuple[int, ...]:

@@ -196,7 +196,7 @@ def _op(node: Node) -> CoreOpInfo:
 
 def _all(node: Node, values: list[Any], kind: type) -> tuple[Any, ...]:
     if set(map(type, values)) - {kind}:
-        raise node.fault(f"has a list with an entry that is no {kind.__name__}")
+        raise node.fault(f"has a list with an entry that is not a {kind.__name__}")
     return tuple(values)
 
 
@@ -206,7 +206,7 @@ def _odd_op(node: Node) -> FileError:
         entry = node.key(key)
         if type(entry.value) is not kind:
             return entry.fault(f"is {entry.shown()}, expected {kind.__name__}")
-    return node.fault("is no op")
+    return node.fault("is not an op")
 
 
 Edge = tuple[int, Dependency]  # index of the specialization, and the edge

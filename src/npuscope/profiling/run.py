@@ -45,7 +45,7 @@ def half_width(epochs: tuple[EpochProfile, ...], time: TimeShares, total_ms: flo
 
 
 def error_text(half: float) -> str:
-    return f"±{half:.0%}, which about 83 % of new networks should keep"
+    return f"±{half:.0%}, expected to hold for 83 % of new networks"
 
 
 def estimate(program: Program, machine: Machine, graph: Graph | None = None) -> Profile:

@@ -174,7 +174,7 @@ def report_text(summary: Summary, store: str) -> str:
     lines = [
         answer(summary),
         f"store    {safe_terminal(store)}",
-        "times    predicted, each with the range that about 83 % of new networks should keep",
+        "times    predicted, each with the range expected to hold for 83 % of new networks",
         "",
         *_best_lines(summary.models, names),
         "",

@@ -126,7 +126,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
         "expected a number, found a text",
         "$.epochs[2].ms",
     ),
-    "a time that is no number": (
+    "a time that is not a number": (
         lambda d: d["epochs"][2].update(ms={"float": "nan"}),
         "expected times of 0 ms or more",
         "$.epochs",

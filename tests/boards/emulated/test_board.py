@@ -250,7 +250,7 @@ def test_the_process_ends_with_its_owner_in_the_middle_of_an_order(tmp_path: Pat
 
 
 def test_what_is_no_firmware_is_refused() -> None:
-    with pytest.raises(DeviceError, match="is no ELF file"):
+    with pytest.raises(DeviceError, match="is not an ELF file"):
         EmulatedMachine(EmulatedSetup(b"\x7fELF and nothing else"))
     with pytest.raises(DeviceError, match="unknown machine 'toaster'"):
         EmulatedMachine(EmulatedSetup(program("echo"), machine="toaster"))

@@ -24,7 +24,7 @@ def test_messages_are_found_however_they_are_cut(step: int) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"no json\n", "is no JSON"),
+        (b"no json\n", "is not JSON"),
         (b"[1]\n", "does not tell its size"),
         (b'{"bytes":-1}\n', "does not tell its size"),
         (b'{"bytes":9999999999}\n', "does not tell its size"),

@@ -126,7 +126,7 @@ def _traffic(pools: object, path: str) -> list[dict[str, Any]]:
 
 
 def _check_times(profile: Profile) -> None:
-    """A time that is no number would pass every limit."""
+    """A time that is not a number would pass every limit."""
     times = [profile.total_ms, *(epoch.ms for epoch in profile.epochs)]
     clocks = [value for run in profile.runs for value in (run.clocks.mcu_mhz, run.clocks.npu_mhz)]
     if not all(math.isfinite(value) and value >= 0 for value in times):

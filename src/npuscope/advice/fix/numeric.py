@@ -117,7 +117,7 @@ def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:
 
 
 _EQUAL = 1e-3  # of a step: dequantized outputs are no exact multiples of one
-_NUDGED = 256  # of so many input values one moves, to see how restless a network is
+_NUDGED = 256  # of so many input values one moves, to see how sensitive a network is
 _STEPS = 255  # of a float output that no quantization tells of
 
 

@@ -117,7 +117,7 @@ def judge(
 
 
 def _too_far(found_db: float, unrest_db: float) -> str:
-    """With what to hold it against: some networks are restless by themselves."""
+    """With what to hold it against: some networks are numerically sensitive by themselves."""
     return (
         f"the results differ too much (SQNR {found_db:.0f} dB; one step more in every 256th input "
         f"value gives {unrest_db:.0f} dB): --only applies it"

@@ -81,7 +81,7 @@ class SpecTable:
         return FileError(message, where=f"{self.file}: {path}" if path else self.file, hint=hint)
 
     def _typed(self, key: str, value: object, kind: type[Read]) -> Read:
-        if type(value) is not kind:  # a switch is no number
+        if type(value) is not kind:  # a switch is not a number
             raise self.error(key, f"expected {_NAMES[kind]}, found {shown(value)}")
         return value
 

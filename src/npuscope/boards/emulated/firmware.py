@@ -43,7 +43,7 @@ def read_firmware(data: bytes, name: str = "firmware") -> Firmware:
     try:
         file = ELFFile(BytesIO(data))
         if file["e_machine"] != "EM_ARM":
-            raise FileError("is no firmware for Arm", where=name)
+            raise FileError("is not a firmware for Arm", where=name)
         loads = [s for s in file.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
         segments = tuple((int(part["p_paddr"]), bytes(part.data())) for part in loads)
         table: Any = file.get_section_by_name(".symtab")
@@ -51,7 +51,7 @@ def read_firmware(data: bytes, name: str = "firmware") -> Firmware:
         entry = int(file["e_entry"])
     # What the reader raises on damaged files depends on where the damage is.
     except (ELFError, ValueError, LookupError, TypeError, AttributeError, UnicodeError) as error:
-        raise FileError(f"is no ELF file: {error}", where=name) from error
+        raise FileError(f"is not an ELF file: {error}", where=name) from error
     if not segments:
         raise FileError("has nothing to load", where=name)
     return Firmware(segments, symbols, entry)

@@ -70,7 +70,7 @@ def _parsed(line: bytes) -> Fields:
     try:
         fields = json.loads(line)
     except ValueError as error:
-        raise DeviceError(f"a control message is no JSON: {error}") from error
+        raise DeviceError(f"a control message is not JSON: {error}") from error
     size = fields.get(_SIZE) if isinstance(fields, dict) else None
     if not isinstance(size, int) or not 0 <= size <= _MOST_PAYLOAD:
         raise DeviceError("a control message does not tell its size")

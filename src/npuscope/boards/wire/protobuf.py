@@ -164,7 +164,7 @@ def _several(field: Field, wire: Wire, at: int) -> Iterator[Any]:
 def _value(field: Field, wire: Wire, at: int) -> Any:
     if field.kind in (Kind.UINT32, Kind.UINT64, Kind.INT32):
         if not isinstance(wire, int):
-            raise _broken(f"'{field.name}' is no number", at)
+            raise _broken(f"'{field.name}' is not a number", at)
         return _number(field.kind, wire)
     if isinstance(wire, int):
         raise _broken(f"'{field.name}' is a number, expected {field.kind.value}", at)

@@ -330,7 +330,7 @@ def _reason(error: ValueError) -> str:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def number(value: Any) -> float | None:

@@ -32,7 +32,7 @@ MOST_HOST_EVENTS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HostEvent:
-    """Something a runtime timed. A frame only holds others, its own time is no op's."""
+    """Something a runtime timed. A frame only holds others, its own time is not an op's."""
 
     lane: int
     start_us: float

@@ -37,8 +37,8 @@ def probe(source: Source) -> int:
 def read(source: Source, companions: Companions) -> Sheet:
     if companions.layout is None:
         raise FileError(
-            "this is no buffer of ours, and the layout of the vendor's raw stats buffer is not "
-            "public",
+            "this is not one of our buffers, and the layout of the vendor's raw stats buffer is "
+            "not public",
             where=source.place,
             hint="let the vendor's tool decode it and give its summary or trace, or describe "
             "the records yourself (--raw-layout, docs/opstats_adapters.md)",
@@ -123,4 +123,4 @@ def _dtype(node: Node) -> np.dtype[np.void]:
     try:
         return np.dtype(list(fields.items()))
     except (TypeError, ValueError) as error:
-        raise node.fault(f"is no record: {error}") from error
+        raise node.fault(f"is not a record: {error}") from error

@@ -147,7 +147,7 @@ def _cell(text: str) -> float | None:
     if text == "N/A":
         return None
     if not re.fullmatch(r"\d{1,20}(\.\d{1,12})?", text, re.ASCII):
-        raise ValueError(f"'{safe_terminal(text[:40])}' is no number")
+        raise ValueError(f"'{safe_terminal(text[:40])}' is not a number")
     return float(text)
 
 

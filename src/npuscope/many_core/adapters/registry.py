@@ -76,7 +76,7 @@ def _load(entry: EntryPoint) -> Adapter:
     except Exception as error:
         raise UsageError(f"this adapter does not load: {error}", where=place) from error
     if not isinstance(adapter, Adapter):
-        raise UsageError("this is no Adapter", where=place)
+        raise UsageError("this is not an Adapter", where=place)
     return adapter
 
 

@@ -238,5 +238,5 @@ def _differing(words: list[int], moved: list[int]) -> tuple[int, ...]:
         raise InternalError("a blob depends on the place of a pool in more than its addresses")
     places = tuple(i for i, (a, b) in enumerate(zip(words, moved, strict=True)) if a != b)
     if any(moved[i] - words[i] != _OTHER - _PLACE for i in places):
-        raise InternalError("a word of a blob is no plain address")
+        raise InternalError("a word of a blob is not a plain address")
     return places

@@ -163,7 +163,7 @@ def inspect_art_profile(sample: Sample) -> Found:
 
 
 def _notes(sample: Sample) -> dict[str, list[str]]:
-    """Slips that were mended on the way."""
+    """Slips that were repaired on the way."""
     return {"notes": list(sample.json.notes)} if sample.json.notes else {}
 
 

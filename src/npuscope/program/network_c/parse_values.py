@@ -208,7 +208,7 @@ def _single(token: Token) -> Value:
         return token.text[1:-1]
     if token.kind == "word":
         return token.text
-    raise BadValue(f"'{token.text}' is no value", token.offset)
+    raise BadValue(f"'{token.text}' is not a value", token.offset)
 
 
 def number(token: Token) -> int | float:

@@ -89,7 +89,7 @@ def _understood(
     header = read_header(source.comments)
     if not header.pools or not any(name.startswith("LL_ATON_") for name in source.functions):
         raise FileError(
-            "is no network.c of a Neural-ART compiler",
+            "is not a network.c of a Neural-ART compiler",
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
     found = images(header.pools) if callable(images) else images
