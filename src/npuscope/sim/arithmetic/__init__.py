@@ -1,1 +1,5 @@
-"""The units' integer arithmetic, one unit a file, as facts/unit_semantics.md found it."""
+"""The units' integer arithmetic, as vendor-compiled networks and board results showed it.
+
+In and out: words of streams in; words out.
+Group runs units that are started together; one module a kind of unit.
+"""
