@@ -151,7 +151,7 @@ def test_compare_pools(image: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_only_for_images(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.raw").write_bytes(b"\0\1")
     assert main(["inspect", str(tmp_path / "a.raw"), option, "stm32n6570-dk"]) == 2
-    assert f"{option}: {tmp_path / 'a.raw'} is no runtime-loadable" in capsys.readouterr().err
+    assert f"{option}: {tmp_path / 'a.raw'} is not a runtime-loadable" in capsys.readouterr().err
 
 
 MAP = """

@@ -136,7 +136,7 @@ def test_kinds_of_epochs(tmp_path: Path) -> None:
 def test_something_else(tmp_path: Path) -> None:
     path = tmp_path / "main.c"
     path.write_text("int main(void) { return 0; }")
-    with pytest.raises(FileError, match="is no network"):
+    with pytest.raises(FileError, match="is not a network"):
         read_network_c(path)
     with pytest.raises(FileError, match="cannot be read"):
         read_network_c(tmp_path / "none.c")
