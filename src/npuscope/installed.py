@@ -14,10 +14,10 @@ from npuscope.shown import Rows, Shown
 
 # As in pyproject.toml; a test compares them.
 REQUIRED = {
-    "numpy": "1.26",
-    "onnx": "1.17",
-    "tflite": "2.10",
-    "flatbuffers": "23.5",
+    "numpy": "2.1",
+    "onnx": "1.20",
+    "tflite": "2.18",
+    "flatbuffers": "24.3.25",
     "orjson": "3.9",
     "pyserial": "3.5",
     "rich": "13",
@@ -42,12 +42,12 @@ EXTRAS = (
         "board",
         "`package` builds loadable images, `run` and `profile --connect emulated` execute them on "
         "an emulated Cortex-M",
-        {"ziglang": "0.15.1", "unicorn": "2.1.1", "pyelftools": "0.31"},
+        {"ziglang": "0.15.1", "unicorn": "2.1.4", "pyelftools": "0.31"},
     ),
     Extra(
         "reference",
         "`validate` compares with LiteRT (.tflite) and onnxruntime (.onnx) too",
-        {"ai-edge-litert": "2.0.2", "onnxruntime": "1.22"},
+        {"ai-edge-litert": "2.1", "onnxruntime": "1.24.1"},
     ),
     Extra(
         "sweep",

@@ -58,8 +58,8 @@ def test_a_missing_extra_says_what_it_gives_and_how_to_get_it(
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "extras: board no, reference no, sweep yes" in out.splitlines()[0]
-    assert "unicorn missing (2.1.1 or newer)" in out
-    assert "onnxruntime 1.2.3, too old: 1.22 or newer is needed" in out
+    assert "unicorn missing (2.1.4 or newer)" in out
+    assert "onnxruntime 1.2.3, too old: 1.24.1 or newer is needed" in out
     assert "    get it: pip install 'npuscope[board]'\n" in out
     assert "pip install 'npuscope[plan]'" not in out
 
