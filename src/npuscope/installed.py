@@ -53,7 +53,7 @@ EXTRAS = (
         "sweep",
         "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
         "tables",
-        {"distributed": "2024.1", "pyarrow": "15"},
+        {"distributed": "2024.1", "pyarrow": "18.1"},
     ),
     Extra(
         "notebook",

@@ -68,7 +68,7 @@ def test_a_missing_package_is_the_answer(monkeypatch: pytest.MonkeyPatch, capsys
     without(monkeypatch, tflite="", numpy="1.9")
     assert main(["doctor", "-q"]) == 0
     out = capsys.readouterr().out
-    wanted = "is not ready: pip install 'numpy>=1.26' 'tflite>=2.10'\n"
+    wanted = "is not ready: pip install 'numpy>=2.1' 'tflite>=2.18'\n"
     assert out == f"npuscope {__version__} {wanted}"
 
 
