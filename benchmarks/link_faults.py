@@ -25,7 +25,7 @@ from npuscope.boards.link import FileLink, Link
 from npuscope.boards.listeners import PtyListener
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_exchange import Timing
+from npuscope.boards.server_run import Timing
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError

@@ -100,8 +100,7 @@ def measure(case: str, options: argparse.Namespace) -> Found:
 
 
 def decoding(options: argparse.Namespace) -> Found:
-    from npuscope.many_core.buffer import read_buffer
-    from npuscope.many_core.buffer_sums import sums
+    from npuscope.many_core.buffer import read_buffer, sums
 
     data, layout, count = _buffer(options.records)
     seconds = _best(lambda: sums(read_buffer(data, layout, "buffer")), options.runs)

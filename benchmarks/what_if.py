@@ -19,9 +19,8 @@ from typing import Any
 
 from npuscope.building import Build, build
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.machine.keys import machine_keys, with_value
 from npuscope.machine.marks import Effect
-from npuscope.machine.set_keys import with_overrides
+from npuscope.machine.set_keys import machine_keys, with_overrides, with_value
 from npuscope.profiling.run import Retimer, estimate, retimer
 
 NETWORKS = (

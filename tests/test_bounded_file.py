@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "bounded_file.py": "the reader itself",
     "report/html/page.py": "a part of this package, through importlib",
     "profiling/outside.py": "a file that our own child process wrote a moment ago",
-    "profiling/outside_child.py": "a file that our own parent process wrote a moment ago",
+    "profiling/runtimes.py": "a file that our own parent process wrote a moment ago",
     "boards/emulated/firmware.py": "our own C sources and what the compiler made of them",
     "boards/link.py": "a serial line, which is no regular file",
     "work_folder.py": "locks and folders, which are held and not read",

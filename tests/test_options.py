@@ -20,7 +20,7 @@ from npuscope.errors import UsageError
 from npuscope.loadable import codes as loadable_options
 from npuscope.option_kinds import Effect, Mark
 from npuscope.options import VERBS, keywords, verb_of
-from npuscope.profiling.image_source import DEFAULT_IMAGE
+from npuscope.profiling.load_and_run import DEFAULT_IMAGE
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name in npuscope.__all__ if name in options.PYTHON_ONLY or name not in (

@@ -23,8 +23,7 @@ from npuscope.whole_file import as_file_error, new_folder, write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
-    from npuscope.advice.sensitivity import Sensitivity
-    from npuscope.advice.what_if import WhatIf
+    from npuscope.advice.what_if import Sensitivity, WhatIf
     from npuscope.building import Build, Options, ReadOptions, Source
     from npuscope.graph.model import Graph
     from npuscope.machine.model import Machine
@@ -190,7 +189,7 @@ def sensitivity(source: Source | Build, **options: Unpack[Options]) -> tuple[Sen
 
     >>> npuscope.sensitivity("model.tflite")[0].key
     """
-    from npuscope.advice.sensitivity import sensitivity as run_sensitivity
+    from npuscope.advice.what_if import sensitivity as run_sensitivity
     from npuscope.building import Build
 
     return run_sensitivity(source if isinstance(source, Build) else build(source, options))
@@ -241,7 +240,7 @@ def profile(
         found, program = measured.profile, measured.program
         write_measured(html, measured)
         if log:
-            from npuscope.report.counter_log import counter_log_text
+            from npuscope.report.vendor_text import counter_log_text
 
             write_whole(log, counter_log_text(measured).encode())
     elif source is None:
@@ -286,7 +285,7 @@ def measure(
 
     >>> npuscope.measure("model.tflite", vendor_plan=True).profile.total_ms
     """
-    from npuscope.boards.descriptor import DescriptorKind, parse_descriptor
+    from npuscope.boards.device import DescriptorKind, parse_descriptor
     from npuscope.profiling.measure import measure as run_measure
     from npuscope.profiling.measure import opened
 
@@ -402,7 +401,7 @@ def demonstrated(directory: str | Path, options: Options) -> tuple[Explanation, 
     from npuscope.advice.explain import explain
     from npuscope.demo_network import demo_graph
     from npuscope.profiling.run import profile as run_profile
-    from npuscope.report.demo_files import write_demo
+    from npuscope.report.result_files import write_demo
 
     made = build(demo_graph(), options)
     found = explain(made, run_profile(made.program, made.machine, made.graph))

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explain import Explanation
-    from npuscope.advice.fix.step import Fixed
+    from npuscope.advice.fix.run import Fixed
     from npuscope.building import Options, ReadOptions, Source
     from npuscope.machine.model import Machine
-    from npuscope.profiling.bisect import Bisection
-    from npuscope.profiling.validate import Validation
+    from npuscope.profiling.validate import Bisection, Validation
     from npuscope.rulebook.finding import Finding, Findings
 
 __all__ = ["bisect", "explain", "fix", "lint", "validate"]
@@ -42,7 +41,7 @@ def explain(
 
     >>> npuscope.explain("model.tflite").changes
     """
-    from npuscope.advice.reasons import with_model
+    from npuscope.advice.compare.sides import with_model
     from npuscope.building import build
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
@@ -202,6 +201,6 @@ def bisect(
 
     >>> npuscope.bisect("model.tflite").op
     """
-    from npuscope.profiling.bisect import bisect as run_bisect
+    from npuscope.profiling.validate import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))

@@ -92,8 +92,13 @@ def run(
     >>> npuscope.run("build/network_rel.bin", batch=3).total_ms
     """
     from npuscope.machine.load import load_machine
-    from npuscope.profiling.image_source import named, parse_addresses, parse_modes, place
-    from npuscope.profiling.load_and_run import load_and_run
+    from npuscope.profiling.load_and_run import (
+        load_and_run,
+        named,
+        parse_addresses,
+        parse_modes,
+        place,
+    )
 
     told = {"clocks.mcu_mhz": mcu_mhz, "clocks.npu_mhz": npu_mhz}
     overrides = {name: value for name, value in told.items() if value is not None}

@@ -146,8 +146,7 @@ def disasm(
 
 def _blobs(path: str) -> dict[str, EcBinary]:
     """Blobs by name; a file that does not start with a blob's magic is a header."""
-    from npuscope.program.ec_blob.binary import read_binary
-    from npuscope.program.ec_blob.header import read_header
+    from npuscope.program.ec_blob.binary import read_binary, read_header
 
     data = read_bytes(path, BLOBS)
     try:
@@ -220,7 +219,7 @@ def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1"
 
 
 def _write_blob(path: str, data: bytes, name: str) -> None:
-    from npuscope.program.ec_blob.header import array_name, write_header
+    from npuscope.program.ec_blob.binary import array_name, write_header
 
     if path.lower().endswith(".h"):
         text = write_header({array_name(name): data})
@@ -263,7 +262,7 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
 
     >>> npuscope.rules("NA-SOFTMAX")[0].cause
     """
-    from npuscope.advice.advise import catalogue
+    from npuscope.advice.explain import catalogue
 
     known = catalogue()
     if rule is None:

@@ -43,9 +43,9 @@ def load(path: str | Path) -> Graph | Machine | Program | Profile | Findings:
 
 def _saved(file: Path) -> Machine | Program | Profile | Findings:
     """A record of ours by its schema; other JSON is a compiler's."""
-    from npuscope.machine.saved import is_saved_machine, read_machine
+    from npuscope.machine.load import is_saved_machine, read_machine
     from npuscope.profiling.saved import is_saved_profile, read_profile
-    from npuscope.rulebook.saved import are_saved_findings, read_findings
+    from npuscope.rulebook.finding import are_saved_findings, read_findings
 
     if is_saved_profile(file):
         return read_profile(file)

@@ -43,7 +43,7 @@ def compare(
     """
     from npuscope.advice.compare.run import compare as run_compare
     from npuscope.advice.compare.sides import open_sides
-    from npuscope.advice.gate_figures import parse_share
+    from npuscope.advice.gate import parse_share
 
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
@@ -74,9 +74,14 @@ def gate(
     >>> npuscope.gate("model.tflite", most={"total_ms": 20, "SW": 0}).passed
     """
     from npuscope.advice.compare.sides import open_side
+    from npuscope.advice.gate import (
+        figures,
+        needs_findings,
+        parse_limits,
+        parse_share,
+        read_baseline,
+    )
     from npuscope.advice.gate import gate as run_gate
-    from npuscope.advice.gate_baseline import read_baseline
-    from npuscope.advice.gate_figures import figures, needs_findings, parse_limits, parse_share
 
     share = parse_share(str(tolerance), "--tol")
     side = open_side(source, options)

@@ -6,7 +6,7 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network, run
 from compiler.nets import Net
-from npuscope.advice.bench import Bench, Change, layer_alone
+from npuscope.advice.subject import Bench, Change, layer_alone
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
 from npuscope.profiling.run import estimate

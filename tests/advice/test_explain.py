@@ -6,8 +6,7 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network
 from compiler.nets import MACHINES, Net
-from npuscope.advice.advise import catalogue
-from npuscope.advice.explain import Explanation, best_changes, explain, merged
+from npuscope.advice.explain import Explanation, best_changes, catalogue, explain, merged
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.finding import Finding, Fix, Hit, Severity

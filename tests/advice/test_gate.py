@@ -13,9 +13,17 @@ from advice.compared import measured, network, side, slower
 from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.advice.compare.model import Side
-from npuscope.advice.gate import Check, Gate, gate
-from npuscope.advice.gate_baseline import Baseline, read_baseline
-from npuscope.advice.gate_figures import Limit, figures, parse_limits, parse_share
+from npuscope.advice.gate import (
+    Baseline,
+    Check,
+    Gate,
+    Limit,
+    figures,
+    gate,
+    parse_limits,
+    parse_share,
+    read_baseline,
+)
 from npuscope.errors import FileError, UsageError
 from npuscope.profiling.model import UNKNOWN_MEMORY
 from npuscope.report.gate import gate_json

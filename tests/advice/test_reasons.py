@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
-from npuscope.advice.reasons import plain, with_reasons
+from npuscope.advice.compare.sides import plain, with_reasons
 from npuscope.graph.model import Graph
 from npuscope.program.model import Epoch, EpochKind, Program
 

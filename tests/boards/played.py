@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.boards.server_exchange import Gone
+from npuscope.boards.server_run import Gone
 
 
 class Played:

@@ -26,7 +26,7 @@ from npuscope.boards.device import (
     TensorDesc,
 )
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_exchange import Gone, Timing
+from npuscope.boards.server_run import Gone, Timing
 from npuscope.errors import DeviceError, TargetError
 from npuscope.program.model import EpochKind
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from npuscope.boards.descriptor import BAUD, Descriptor, DescriptorKind, parse_descriptor
+from npuscope.boards.device import BAUD, Descriptor, DescriptorKind, parse_descriptor
 from npuscope.boards.link import FileLink, SerialLink, SocketLink, find_port, open_link
 from npuscope.errors import DeviceError, UsageError
 

@@ -21,7 +21,7 @@ from npuscope import child
 from npuscope.boards import listeners
 from npuscope.boards.listeners import PtyListener, TcpListener
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_exchange import Timing
+from npuscope.boards.server_run import Timing
 from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device
 from npuscope.boards.wire.messages import Req, Resp, decode, encode
 from npuscope.errors import UsageError

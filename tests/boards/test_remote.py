@@ -12,12 +12,10 @@ import pytest
 
 from boards.pump import FakeDevice, FakeNetwork, Pump, network, virtual_board
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.descriptor import parse_descriptor
-from npuscope.boards.device import Clocks, Option, Request
+from npuscope.boards.device import Clocks, Option, Request, parse_descriptor
 from npuscope.boards.listeners import PtyListener, TcpListener
 from npuscope.boards.remote import RemoteBoard
-from npuscope.boards.wire.constants import Command, State
-from npuscope.boards.wire.framing import Revision, device_packets, packet
+from npuscope.boards.wire.framing import Command, Revision, State, device_packets, packet
 from npuscope.boards.wire.messages import (
     Ack,
     Data,

@@ -21,10 +21,17 @@ from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, FakeDevice, cou
 from npuscope.boards.device import Inference, Option, Request, TensorDesc
 from npuscope.boards.listeners import SocketStream
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_exchange import Timing
-from npuscope.boards.server_run import NodeTensors, bsd_checksum
-from npuscope.boards.wire.constants import Command, Fault, State, TensorFlag
-from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device, send_to_device
+from npuscope.boards.server_run import NodeTensors, Timing, bsd_checksum
+from npuscope.boards.wire.framing import (
+    Command,
+    Fault,
+    Revision,
+    State,
+    TensorFlag,
+    host_packets,
+    receive_from_device,
+    send_to_device,
+)
 from npuscope.boards.wire.messages import Ack, Data, Req, Resp, Tensor, decode, encode
 from npuscope.boards.wire.statistics import read_node
 from npuscope.errors import DeviceError, TargetError

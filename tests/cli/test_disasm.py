@@ -10,8 +10,7 @@ import pytest
 from npuscope.cli import asm, disasm
 from npuscope.cli.main import Parser
 from npuscope.errors import FileError, UsageError
-from npuscope.program.ec_blob.binary import EcBinary, write_binary
-from npuscope.program.ec_blob.header import read_header, write_header
+from npuscope.program.ec_blob.binary import EcBinary, read_header, write_binary, write_header
 from npuscope.program.ec_blob.instructions import Irq, Label, Write
 
 BLOB = write_binary(EcBinary((Label(3), Write(5, 2, 0x34200000), Irq(0))))

@@ -11,13 +11,12 @@ import pytest
 
 from advice.sweep.samples import failed, row
 from models import mobilenet_like, save, to_onnx, to_tflite
-from npuscope.advice.sweep.row_schema import check_row
+from npuscope.advice.sweep.journal import check_row
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.keys import machine_keys
 from npuscope.machine.load import load_machine, packaged
-from npuscope.machine.set_keys import leaves
+from npuscope.machine.set_keys import leaves, machine_keys
 from npuscope.many_core import machine as manycore_machine
 from npuscope.many_core.machine import load_core_machine
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from many_core.nets import convolutions, encoder, integer_net
-from npuscope.cli import manycore_compile
+from npuscope.cli import manycore as manycore_compile
 from npuscope.cli.main import Parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.many_core.container import read_program

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import layout, program
-from npuscope.cli import manycore_run
+from npuscope.cli import manycore as manycore_run
 from npuscope.cli.main import Parser
 from npuscope.errors import UsageError
 from npuscope.many_core.container import write_program

@@ -14,7 +14,7 @@ import pytest
 from advice.sweep.samples import NO_EXTERNAL, lines_of, small_sweep, spec_file
 from npuscope import api
 from npuscope.advice.sweep.drive import SweepOptions
-from npuscope.cli import sweep_run
+from npuscope.cli import sweep as sweep_run
 from npuscope.cli.main import main
 from processes import LIMIT_S
 

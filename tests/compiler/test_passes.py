@@ -11,8 +11,7 @@ import pytest
 from compiler.nets import MACHINES, Net, compiled, per_tensor, sample, uint8_network
 from npuscope.compiler.passes import PASSES, run_passes
 from npuscope.compiler.passes.base import FoldConstants, Pass
-from npuscope.compiler.passes.batch_norm import FoldBatchNorm
-from npuscope.compiler.passes.moves import AbsorbPad, RemoveMoves
+from npuscope.compiler.passes.folds import AbsorbPad, FoldBatchNorm, RemoveMoves
 from npuscope.compiler.passes.numbers import (
     QuantizeAcrossReshape,
     SignedBytes,

@@ -22,7 +22,7 @@ from npuscope.graph.model import Attrs, DType, Graph, Quant, Tensor
 from npuscope.ops.moves import PadAttrs, TileAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.verify import verify
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Program
 
 MACHINE = MACHINES["4.0"]

@@ -30,8 +30,7 @@ from npuscope.boards.device import Option, Request
 from npuscope.boards.link import SocketLink
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server_run import bsd_checksum
-from npuscope.boards.wire.constants import Command, Fault
-from npuscope.boards.wire.framing import Revision, host_packets
+from npuscope.boards.wire.framing import Command, Fault, Revision, host_packets
 from npuscope.boards.wire.messages import Ack, Req
 from processes import LIMIT_S
 

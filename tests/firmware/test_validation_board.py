@@ -33,7 +33,7 @@ from npuscope.boards.device import Option, Request
 from npuscope.boards.emulated.board import EmulatedBoard
 from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, FLASH_ADDRESS
 from npuscope.boards.server_run import bsd_checksum
-from npuscope.boards.wire.constants import Command, State, TensorFlag
+from npuscope.boards.wire.framing import Command, State, TensorFlag
 from npuscope.boards.wire.messages import Ack, Data, Operator, SysInfo, Tensor
 from program.network_c.nets import kernels, layers, moves
 

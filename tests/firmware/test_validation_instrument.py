@@ -17,9 +17,15 @@ from firmware.validation_instrument import (
     node_of,
 )
 from npuscope.boards.device import NodeCounters, Option
-from npuscope.boards.instrument import Instrument, granted
-from npuscope.boards.runtime import EpochBlock, EpochEvent, Runtime, RuntimeEvent
-from npuscope.boards.wire.constants import BlockType
+from npuscope.boards.runtime import (
+    EpochBlock,
+    EpochEvent,
+    Instrument,
+    Runtime,
+    RuntimeEvent,
+    granted,
+)
+from npuscope.boards.wire.framing import BlockType
 from npuscope.boards.wire.statistics import block_type
 from npuscope.program.ec_blob.registers import clock_gate
 from npuscope.sim.debug_unit import DebugUnit, watch_epoch_length

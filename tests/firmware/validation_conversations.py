@@ -8,8 +8,7 @@ from boards.played import Played
 from fake_device import MEMORY_START, FakeDevice
 from npuscope.boards.device import Inference, NodeTensors, Request, TensorDesc
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.wire.constants import Command
-from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device
+from npuscope.boards.wire.framing import Command, Revision, host_packets, receive_from_device
 from npuscope.boards.wire.messages import Ack, Data, Req, Resp, decode, encode
 
 IMAGE = (np.arange(48) - 20).astype(np.int8).reshape(1, 4, 4, 3)

@@ -22,8 +22,8 @@ import pytest
 
 from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, counted
 from npuscope.boards.device import NetworkDesc, NodeCounters, Option, TensorDesc
-from npuscope.boards.wire.constants import format_word
 from npuscope.boards.wire.describe import version_word
+from npuscope.boards.wire.framing import format_word
 from npuscope.boards.wire.statistics import block_type
 from processes import LIMIT_S
 

@@ -39,15 +39,14 @@ from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import Option, Request
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_exchange import Timing
+from npuscope.boards.server_run import Timing
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 from npuscope.loadable import firmware_map
 from npuscope.loadable.layout import Trailer
 from npuscope.machine import load as machine_files
 from npuscope.program.ec_blob.assembly import disassemble
-from npuscope.program.ec_blob.binary import EcBinary, write_binary
-from npuscope.program.ec_blob.header import read_header
+from npuscope.program.ec_blob.binary import EcBinary, read_header, write_binary
 from npuscope.program.ec_blob.instructions import Irq, Label
 from program.c_info.small import document
 from program.ec_blob.epoch_text import CONVOLUTION, COPY

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from npuscope.loadable.build_network import firmware_folder
 from npuscope.loadable.codes import PackageOptions
-from npuscope.loadable.sources import firmware_folder
 from npuscope.loadable.toolchain import find_toolchain, own_flags
 
 pytest.importorskip("ziglang")

@@ -6,9 +6,9 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.loadable import foreign_source
+from npuscope.loadable.build_network import firmware_folder, own_headers
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.foreign_source import check_preprocessed, read_source
-from npuscope.loadable.sources import firmware_folder, own_headers
 from npuscope.loadable.toolchain import find_toolchain, own_flags
 
 KNOWN = frozenset({"ll_aton.h", "stdint.h"})

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from npuscope.loadable.sources import firmware_folder
+from npuscope.loadable.build_network import firmware_folder
 from processes import LIMIT_S
 
 pytest.importorskip("ziglang")

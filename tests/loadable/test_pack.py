@@ -19,8 +19,7 @@ from npuscope.loadable.link import (
     entry_functions,
     linker_script,
 )
-from npuscope.loadable.pack import pack_image, places_to_rebase, xip_obstacle
-from npuscope.loadable.pack_elf import Linked, Relocation
+from npuscope.loadable.pack import Linked, Relocation, pack_image, places_to_rebase, xip_obstacle
 from npuscope.loadable.toolchain import Toolchain
 
 FLASH, RAM, PARAM_0, PARAM_1 = 0x20000000, 0x40000000, 0x80000000, 0x90000000

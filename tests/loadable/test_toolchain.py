@@ -11,10 +11,10 @@ import pytest
 
 from npuscope.errors import FileError, InternalError, TargetError, UsageError
 from npuscope.loadable import toolchain as module
+from npuscope.loadable.build_network import ImageSource, firmware_folder, image_sources, own_headers
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.link import linker_script
-from npuscope.loadable.pack_elf import read_elf
-from npuscope.loadable.sources import ImageSource, firmware_folder, image_sources, own_headers
+from npuscope.loadable.pack import read_elf
 from npuscope.loadable.toolchain import (
     cache_folder,
     cached,

@@ -8,11 +8,19 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from npuscope.machine.keys import Key, key_notes, machine_keys, with_value
 from npuscope.machine.load import load_machine, packaged, read_table
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
-from npuscope.machine.set_keys import Change, changes_of, leaves, with_overrides
+from npuscope.machine.set_keys import (
+    Change,
+    Key,
+    changes_of,
+    key_notes,
+    leaves,
+    machine_keys,
+    with_overrides,
+    with_value,
+)
 
 MACHINE = load_machine()
 KEYS = machine_keys(MACHINE)

@@ -8,7 +8,7 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
-from npuscope.machine.mdesc import apply_mdesc, read_mdesc
+from npuscope.machine.vendor_options import apply_mdesc, read_mdesc
 
 
 def engines(index: int, number: int, port: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from npuscope.machine.load import load_machine
-from npuscope.machine.mdesc import apply_mdesc, read_mdesc
 from npuscope.machine.mpool import apply_mpool
+from npuscope.machine.vendor_options import apply_mdesc, read_mdesc
 
 FOLDER = Path(os.environ.get("NPUSCOPE_ARTEFACTS", "no-such-folder"))
 MPOOLS = sorted(FOLDER.rglob("*.mpool"))

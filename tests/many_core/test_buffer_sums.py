@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from many_core import samples
-from npuscope.many_core.buffer import read_buffer, write_buffer
+from npuscope.many_core.buffer import read_buffer, sums, write_buffer
 from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.buffer_sums import sums
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.records import SectionId
 

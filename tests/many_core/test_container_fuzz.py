@@ -15,9 +15,8 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.buffer import read_buffer, write_buffer
+from npuscope.many_core.buffer import read_buffer, sums, write_buffer
 from npuscope.many_core.buffer_format import ROW, Stats
-from npuscope.many_core.buffer_sums import sums
 from npuscope.many_core.container import read_program, write_program
 from npuscope.many_core.networkdesc import decode_networkdesc
 from npuscope.many_core.qpc import read_qpc, write_qpc

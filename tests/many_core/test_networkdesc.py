@@ -9,7 +9,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.container_desc import networkdesc_of, stats_bytes
+from npuscope.many_core.container import networkdesc_of, stats_bytes
 from npuscope.many_core.networkdesc import (
     MAJOR,
     CopyDmaBuffer,

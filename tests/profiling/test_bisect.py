@@ -9,8 +9,7 @@ import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
-from npuscope.profiling.bisect import bisect
-from npuscope.profiling.validate import LAYER_LIMIT, LayerAgreement, Reference, Validation
+from npuscope.profiling.validate import LAYER_LIMIT, LayerAgreement, Reference, Validation, bisect
 from npuscope.report.validation import bisection_json, bisection_text
 
 

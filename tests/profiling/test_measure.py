@@ -14,7 +14,7 @@ from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.measure import Subject, measure
-from npuscope.report.counter_log import counter_log_text
+from npuscope.report.vendor_text import counter_log_text
 
 
 @pytest.fixture(scope="module")

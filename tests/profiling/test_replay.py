@@ -10,7 +10,7 @@ import pytest
 from npuscope.boards.device import NOTHING, Clocks, Device, Option, Request
 from npuscope.errors import DeviceError, FileError
 from npuscope.profiling.profiler_log import parse_profiler_log
-from npuscope.profiling.replay import LogDevice, recorded_clocks
+from npuscope.profiling.recorded import LogDevice, recorded_clocks
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.model import EpochKind
 

@@ -11,10 +11,10 @@ from compiler.nets import Net, random_network
 from npuscope.building import Build, build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
-from npuscope.machine.keys import Key, machine_keys, with_value
 from npuscope.machine.load import load_machine
 from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import Key, machine_keys, with_value
 from npuscope.profiling.facts import program_hash
 from npuscope.profiling.run import Retimer, estimate, retimer
 from npuscope.program.c_info.from_program import c_info_of

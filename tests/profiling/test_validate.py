@@ -15,7 +15,7 @@ from npuscope.machine.load import load_machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.profiling.agreement import Tally
 from npuscope.profiling.validate import LAYER_LIMIT, validate
-from npuscope.sim.arithmetic import arith
+from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.streams import floor_shift
 
 MACHINE = load_machine()

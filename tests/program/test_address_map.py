@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
 

@@ -9,7 +9,7 @@ import pytest
 from compiler.nets import Net, compiled
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType, Graph, Quant, Tensor
-from npuscope.program.app_config import app_config_text, guess_heads
+from npuscope.program.code_files import app_config_text, guess_heads
 from program.network_c.nets import HOSTILE, compile_c, renamed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.geometry import Copy, as_arguments, copies_of
+from npuscope.program.addresses import Copy, as_arguments, copies_of
 from npuscope.program.model import Call
 
 COPY = Copy(1, 4, 8, 2, (2, 3), (6, 2), (2, 4))

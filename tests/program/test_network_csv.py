@@ -15,8 +15,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.program.model import EpochKind, Pool, Program
-from npuscope.program.network_csv import NetworkCsv, network_csv_text, read_network_csv
-from npuscope.program.network_csv.reader import PoolUse
+from npuscope.program.network_csv import NetworkCsv, PoolUse, network_csv_text, read_network_csv
 from npuscope.program.units import Streng
 from program.c_info.small import ARTEFACTS
 from program.sample import sample

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from golden_file import check_golden
-from npuscope.advice.advise import catalogue
-from npuscope.advice.explain import Explanation, best_changes
+from npuscope.advice.explain import Explanation, best_changes, catalogue
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
-from npuscope.rulebook.finding import Finding, Hit, worst_first
+from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
 from npuscope.rulebook.registry import make_finding
-from npuscope.rulebook.saved import finding_json
 from sample_profile import sample_profile
 
 

@@ -10,9 +10,7 @@ import pytest
 from advice.compared import network, side, slower
 from hostile_names import HOSTILE
 from npuscope.advice.compare.model import Side
-from npuscope.advice.gate import Check, Gate, gate
-from npuscope.advice.gate_baseline import Baseline
-from npuscope.advice.gate_figures import Limit, figures
+from npuscope.advice.gate import Baseline, Check, Gate, Limit, figures, gate
 from npuscope.report.gate import (
     cell,
     error_commands,

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.report.trace.chrome import write_chrome
-from npuscope.report.trace.chrome_lines import EXACT_NS, microseconds
+from npuscope.report.trace.chrome import EXACT_NS, microseconds, write_chrome
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import TraceModel, floats

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.advice.sensitivity import Sensitivity
-from npuscope.advice.what_if import WhatIf
+from npuscope.advice.what_if import Sensitivity, WhatIf
 from npuscope.building import Build
 from npuscope.machine.load import load_machine
 from npuscope.machine.marks import Effect
@@ -15,12 +14,13 @@ from npuscope.machine.set_keys import Change
 from npuscope.program.model import Program
 from npuscope.report.estimate import (
     estimate_text,
+    keys_text,
+    known_keys,
     sensitivity_json,
     sensitivity_lines,
     what_if_json,
     what_if_line,
 )
-from npuscope.report.machine_keys import keys_text, known_keys
 from sample_profile import sample_profile
 
 CLOCK = Change("clocks.npu_mhz", 1000.0, 800.0, Effect.TIMING)

@@ -8,7 +8,7 @@ import pytest
 from npuscope.errors import TargetError
 from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith
-from npuscope.sim.arithmetic import arith
+from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.streams import floor_shift, half_even_shift
 from sim.bench import Bench, clip, feature_reader, half_away, link, writer
 

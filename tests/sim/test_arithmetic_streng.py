@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.geometry import frame_start, reach
+from npuscope.program.addresses import frame_start, reach
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Link, Port, Ref, Streng
 from npuscope.sim.arithmetic.streams import Contexts, Inbox

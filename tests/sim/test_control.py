@@ -15,7 +15,7 @@ from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
-from npuscope.sim.software import control_works, controller_phases, cpu_phases
+from npuscope.sim.program_work import control_works, controller_phases, cpu_phases
 from sim.bench import Bench, feature_reader, link, writer
 
 CONTROL = Control(

@@ -17,9 +17,9 @@ from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
 from npuscope.sim.counters import Bound
+from npuscope.sim.epochs import group_span, speeds_of
 from npuscope.sim.group_work import group_work
 from npuscope.sim.memory import Banks
-from npuscope.sim.timing import group_span, speeds_of
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0

@@ -1,12 +1,13 @@
-"""Explain a run: the verdict, the changes that pay most, and every finding."""
+"""Explain a run: what all rules find in it, the verdict, and the changes that pay most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Protocol
 
-from npuscope.advice.advise import advise_run, catalogue
+from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -14,8 +15,38 @@ from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fixes import Effect
-from npuscope.rulebook.registry import lint_graph
+from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, themed
 from npuscope.shown import Rows, Shown
+
+# Every rule there is, those on runs included, and what they find in a run.
+
+# The order in which findings of one weight are told.
+THEMES = ("software", "layers", "moves", "memory", "control")
+
+
+@cache
+def advices() -> dict[str, Rule]:
+    """Rules on a run, by id."""
+    return themed("npuscope.advice", THEMES)
+
+
+@cache
+def catalogue() -> dict[str, Rule]:
+    """Every rule by id: those that refuse, then lint, then advice."""
+    every = {**rules(), **advices()}
+    order = list(Kind)
+    return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
+
+
+def advise_run(subject: Subject) -> tuple[Finding, ...]:
+    """What the rules find in a run: epochs off the NPU and why, then all that slows it down."""
+    found = [*refused_findings(subject)]
+    for rule in advices().values():
+        found += rule.findings(subject.machine, subject)
+    return tuple(sorted(found, key=worst_first))
+
+
+# Explain a run: the verdict, the changes that pay most, and every finding.
 
 _BEST = 3
 _LEAST_SHARE = 0.005  # of the time: smaller gains are no change that pays

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
 
-from npuscope.advice.bench import Change
-from npuscope.advice.subject import Subject, accumulation_passes, convolutions
+from npuscope.advice.subject import Change, Subject, accumulation_passes, convolutions
 from npuscope.graph.model import Graph, Op
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch

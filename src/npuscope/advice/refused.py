@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from npuscope.advice.bench import Change
-from npuscope.advice.subject import LAYERS, UNCOSTED, Subject
+from npuscope.advice.subject import LAYERS, UNCOSTED, Change, Subject
 from npuscope.graph.model import Op
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused

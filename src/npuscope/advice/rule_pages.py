@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from npuscope.advice.advise import catalogue
+from npuscope.advice.explain import catalogue
 from npuscope.edits import formats
 from npuscope.rulebook.fixes import FixTemplate
 from npuscope.rulebook.registry import Kind, Rule

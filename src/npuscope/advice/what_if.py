@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from npuscope.building import Build, Options, Source, build, machine_for, needs_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import plain_overrides
+from npuscope.machine.marks import Effect
 from npuscope.machine.model import Machine
-from npuscope.machine.set_keys import Change, changes_of, with_overrides
+from npuscope.machine.set_keys import (
+    Change,
+    Key,
+    changes_of,
+    machine_keys,
+    with_overrides,
+    with_value,
+)
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate, retimer
 from npuscope.shown import Shown
+
+# Which resource is the bottleneck: every timing key improved a little, one at a time.
+
+STEP = 0.1
+_NOISE = 1e-9  # of the total: rounding of sums, not a saving
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What a better value of one key saves."""
+
+    key: str
+    value: float
+    better: float
+    saved_ms: float
+
+
+def sensitivity(made: Build) -> tuple[Sensitivity, ...]:
+    """Keys that save time when they are a tenth better; the largest saving first.
+
+    Better is lower for costs and higher for clocks and widths, so both ways are tried.
+    """
+    timer = retimer(made.program, made.machine, made.graph)
+    now_ms = timer.estimate(made.machine).total_ms
+    found = []
+    for key, better in _trials(made.machine):
+        saved_ms = now_ms - timer.estimate(with_value(made.machine, key, better)).total_ms
+        if saved_ms > now_ms * _NOISE:
+            found.append(Sensitivity(key.name, key.value, better, saved_ms))
+    return tuple(sorted(found, key=lambda row: -row.saved_ms))
+
+
+def _trials(machine: Machine) -> Iterator[tuple[Key, float]]:
+    for key in machine_keys(machine).values():
+        if key.effect is Effect.TIMING and key.kind is float and key.value:
+            yield key, key.value * (1 - STEP)
+            yield key, key.value * (1 + STEP)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

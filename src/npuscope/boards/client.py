@@ -17,7 +17,7 @@ from npuscope.boards.device import (
 )
 from npuscope.boards.server_run import bsd_checksum
 from npuscope.boards.wire import messages
-from npuscope.boards.wire.constants import (
+from npuscope.boards.wire.framing import (
     MACC_NOT_GIVEN,
     OPERATOR_FLAG_SHIFT,
     OPTION_SHIFT,

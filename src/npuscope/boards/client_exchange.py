@@ -12,16 +12,14 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from npuscope.boards.link import Link
-from npuscope.boards.wire.constants import (
-    Command,
-    Fault,
-    State,
-)
 from npuscope.boards.wire.framing import (
     LARGEST_PAYLOAD_BYTES,
     SMALL_PAYLOAD_BYTES,
     SYNC_BYTE,
+    Command,
+    Fault,
     Revision,
+    State,
     receive_from_device,
     send_to_device,
 )

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
-from npuscope.boards.descriptor import BAUD, Descriptor, DescriptorKind, misused
+from npuscope.boards.device import BAUD, Descriptor, DescriptorKind, misused
 from npuscope.errors import DeviceError
 from npuscope.text import safe_terminal
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from npuscope.boards.server_exchange import Gone, Stream
+from npuscope.boards.server_run import Gone, Stream
 from npuscope.errors import DeviceError, UsageError
 from npuscope.text import safe_terminal
 

@@ -20,22 +20,16 @@ from npuscope.boards.client import (
     total_phases,
 )
 from npuscope.boards.client_exchange import Exchange, RefusedError, Timeouts
-from npuscope.boards.descriptor import Descriptor
 from npuscope.boards.device import (
     Clocks,
+    Descriptor,
     DeviceInfo,
     Inference,
     NetworkDesc,
     Request,
 )
 from npuscope.boards.link import Link, open_link
-from npuscope.boards.wire.constants import (
-    N6_NPU_CACHE,
-    Capability,
-    Command,
-    Fault,
-    State,
-)
+from npuscope.boards.wire.framing import N6_NPU_CACHE, Capability, Command, Fault, State
 from npuscope.boards.wire.messages import (
     ModelInfo,
     Sync,

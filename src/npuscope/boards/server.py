@@ -10,7 +10,8 @@ import logging
 from npuscope.boards import server_run
 from npuscope.boards import server_run as server_memory
 from npuscope.boards.device import Device, NetworkDesc
-from npuscope.boards.server_exchange import (
+from npuscope.boards.server_run import (
+    BoardMemory,
     Exchange,
     Gone,
     Idle,
@@ -19,14 +20,13 @@ from npuscope.boards.server_exchange import (
     Stream,
     Timing,
 )
-from npuscope.boards.server_run import BoardMemory
-from npuscope.boards.wire.constants import Command, Fault, State
 from npuscope.boards.wire.describe import (
     model_message,
     sync_message,
     sysinfo_message,
     unique_names,
 )
+from npuscope.boards.wire.framing import Command, Fault, State
 from npuscope.boards.wire.messages import Req
 from npuscope.boards.wire.statistics import config_lines
 from npuscope.errors import DeviceError

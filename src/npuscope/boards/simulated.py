@@ -19,9 +19,8 @@ from npuscope.boards.device import (
     TensorDesc,
     random_values,
 )
-from npuscope.boards.instrument import Instrument
-from npuscope.boards.runtime import Runtime
-from npuscope.boards.wire.constants import STM32N6
+from npuscope.boards.runtime import Instrument, Runtime
+from npuscope.boards.wire.framing import STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Epoch, Program

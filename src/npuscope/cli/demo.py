@@ -14,10 +14,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from npuscope import api
-    from npuscope.report.demo_files import NAMES
     from npuscope.report.estimate import estimate_text
     from npuscope.report.findings import explain_text
     from npuscope.report.json_report import profile_json
+    from npuscope.report.result_files import NAMES
 
     with working(args, "compiling and running the built-in network"):
         found, kept = api.demonstrated(args.output, api_options(args))

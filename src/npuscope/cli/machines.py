@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list_keys(args: argparse.Namespace) -> int:
     from npuscope.machine.load import known_machines
-    from npuscope.report.machine_keys import keys_json, keys_text, known_keys
+    from npuscope.report.estimate import keys_json, keys_text, known_keys
 
     machines = {name: known_keys(name, args.keys) for name in known_machines()}
     text = "\n\n".join(keys_text(name, rows) for name, rows in machines.items())

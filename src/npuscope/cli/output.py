@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import Any
 
 from npuscope.errors import UsageError
 from npuscope.text import safe_lines
-from npuscope.whole_file import appear, write_whole
+from npuscope.whole_file import apart, appear, write_whole
 
 # Options that name a file to write.
 _FILES = (
@@ -90,3 +91,28 @@ def working(args: argparse.Namespace, what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+# The log of the verbs that follow the vendor's scripts.
+
+
+@contextlib.contextmanager
+def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
+    """The inner log into a file, whatever happens, and to stderr on request."""
+    stream = io.StringIO()
+    logger = logging.getLogger("npuscope")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(SafeFormatter())
+    if args.log is not None:
+        logger.addHandler(handler)
+    if args.debug or args.log is not None:
+        logger.setLevel(logging.DEBUG)
+        shown = logging.DEBUG if args.debug or args.verbose else logging.WARNING
+        logging.getLogger().handlers[0].setLevel(shown)
+    try:
+        yield stream
+    finally:
+        logger.removeHandler(handler)
+        if args.log is not None:
+            with apart():
+                write_file(args.log, stream.getvalue())

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options, without_effect
-from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.cli.vendor_output import logged
+from npuscope.cli.output import deliver, logged, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.loadable.codes import PackageOptions
 from npuscope.text import safe_terminal

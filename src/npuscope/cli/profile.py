@@ -70,12 +70,11 @@ def _by_block(args: argparse.Namespace) -> bool:
 
 def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[int] | None) -> int:
     from npuscope import api
-    from npuscope.report.counter_log import counter_log_text
     from npuscope.report.json_report import profile_json
     from npuscope.report.profile import profile_text
     from npuscope.report.result_files import write_measured
     from npuscope.report.vendor_figures import measured_vendor_report
-    from npuscope.report.vendor_text import vendor_report_text
+    from npuscope.report.vendor_text import counter_log_text, vendor_report_text
 
     options = api_options(args)
     options["ec_single_epoch"] = args.ec_single_epoch

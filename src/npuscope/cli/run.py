@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options, without_effect
-from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.cli.vendor_output import logged
+from npuscope.cli.output import deliver, logged, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.text import safe_terminal
 
@@ -28,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.source is not None and args.input is not None:
         raise UsageError("the image is given twice", where=f"--input {safe_terminal(args.input)}")
-    from npuscope.profiling.image_source import DEFAULT_IMAGE, parse_addresses, parse_modes
+    from npuscope.profiling.load_and_run import DEFAULT_IMAGE, parse_addresses, parse_modes
 
     source = Path(args.source or args.input or DEFAULT_IMAGE)
     refuse_overwrite(args, str(source))
@@ -90,7 +89,7 @@ def _explain_kit(
     args: argparse.Namespace, source: Path, modes: set[str], addresses: tuple[int, int]
 ) -> int:
     """Real boards are flashed by the vendor's tools: the commands to do it."""
-    from npuscope.profiling.image_source import DEFAULT_IMAGE, MODES, open_image, parameters_beside
+    from npuscope.profiling.load_and_run import DEFAULT_IMAGE, MODES, open_image, parameters_beside
 
     files, commands = [source], []
     if source.is_dir():

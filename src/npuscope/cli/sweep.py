@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options
+from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
+from npuscope.report.figures import shorten
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.advice.sweep.drive import Tally, Watch
+
 
 _REPORT = "report"
 # Options that say how runs are done; a report does none.
@@ -32,15 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.words[0] == _REPORT:
         _check_report(args)
-        return _go("sweep_report", args, args.words[1])
+        return report(args, args.words[1])
     if len(args.words) > 1:
         raise UsageError(f"one sweep file at a time, found {len(args.words)}")
-    return _go("sweep_run", args, args.words[0])
-
-
-def _go(module: str, args: argparse.Namespace, source: str) -> int:
-    code: int = import_module(f"npuscope.cli.{module}").run(args, source)
-    return code
+    return run_all(args, args.words[0])
 
 
 def _check_report(args: argparse.Namespace) -> None:
@@ -52,3 +60,110 @@ def _check_report(args: argparse.Namespace) -> None:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError("this is for runs, a report does none", where=option)
+
+
+# The runs of `npuscope sweep`, with a sign of life while they go on.
+
+log = logging.getLogger(__name__)
+_LINE_EVERY_S = 5.0
+
+
+def run_all(args: argparse.Namespace, spec: str) -> int:
+    from npuscope import api
+    from npuscope.advice.sweep.drive import default_store
+    from npuscope.report.sweep import sweep_json, sweep_text
+
+    store = Path(args.output) if args.output else default_store(Path(spec))
+    for source in (spec, str(store)):
+        refuse_overwrite(args, source)
+    if store.resolve() == Path(spec).resolve():
+        raise UsageError("this is the file to read", where=f"-o {args.output or store}")
+    with _watch(args) as watch:
+        found = api.sweep(
+            spec,
+            store,
+            watch=watch,
+            jobs=args.jobs,
+            timeout=args.timeout,
+            retry_failed=args.retry_failed,
+            yes=args.yes,
+            scheduler=args.scheduler,
+            local_cluster=args.local_cluster,
+            tls_ca=args.tls_ca,
+            tls_cert=args.tls_cert,
+            tls_key=args.tls_key,
+            dashboard=args.dashboard,
+            html=args.html,
+            csv=args.csv,
+            parquet=args.parquet,
+        )
+    deliver(args, sweep_text(found), sweep_json(found.rows, found.store) | {"new": found.new})
+    return 0
+
+
+@contextlib.contextmanager
+def _watch(args: argparse.Namespace) -> Iterator[Watch]:
+    """A bar for people; for logs a line now and then, if asked."""
+    if args.quiet:
+        yield lambda tally: None
+    elif sys.stderr.isatty():
+        with _bar() as watch:
+            yield watch
+    else:
+        yield _lines()
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Watch]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    text = TextColumn("{task.description}")
+    columns = (BarColumn(), MofNCompleteColumn(), Remaining(), text)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def watch(tally: Tally) -> None:
+            said = escape(f"{tally.failed} failed  {_latest(tally)}")
+            progress.update(
+                task, total=tally.total, completed=tally.total - tally.left, description=said
+            )
+
+        yield watch
+
+
+def _latest(tally: Tally) -> str:
+    """So short that the bar keeps its room."""
+    label = tally.latest["model"] if tally.latest else ""
+    return shorten(safe_terminal(label.rpartition("/")[2]), 36)
+
+
+def _lines() -> Watch:
+    said_at = time.monotonic()
+
+    def watch(tally: Tally) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= _LINE_EVERY_S or not tally.left:
+            said_at = now
+            log.info(
+                "%d of %d runs, %d failed", tally.total - tally.left, tally.total, tally.failed
+            )
+
+    return watch
+
+
+# `npuscope sweep report STORE`: what a store holds, as text, page and tables.
+
+
+def report(args: argparse.Namespace, store: str) -> int:
+    refuse_overwrite(args, store)
+    from npuscope import api
+    from npuscope.report.sweep import report_json, report_text
+
+    with working(args, "reading the store"):
+        summary = api.sweep_report(store, html=args.html, csv=args.csv, parquet=args.parquet)
+    deliver(args, report_text(summary, store), report_json(summary, Path(store)))
+    return 0

@@ -13,16 +13,14 @@ from pathlib import Path
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError, TargetError
 from npuscope.loadable import codes
-from npuscope.loadable.build_network import Network, read_network
+from npuscope.loadable.build_network import Network, firmware_folder, image_sources, read_network
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.foreign_source import check_preprocessed
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
 from npuscope.loadable.link import image_c, link, linker_script
-from npuscope.loadable.pack import Packed, pack_image, xip_obstacle
-from npuscope.loadable.pack_elf import read_elf
+from npuscope.loadable.pack import Packed, pack_image, read_elf, xip_obstacle
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT, PoolPlan, plan_pools
-from npuscope.loadable.sources import firmware_folder, image_sources
 from npuscope.loadable.toolchain import (
     Outcome,
     Toolchain,

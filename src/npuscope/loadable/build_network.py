@@ -7,15 +7,73 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, InternalError, UsageError
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
-from npuscope.loadable.sources import firmware_folder, own_headers
-from npuscope.program.address_map import pool_symbol
+from npuscope.program.addresses import pool_symbol
 from npuscope.program.model import Pool, Program
 from npuscope.program.serialize import JSON_NAME, load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal
+
+# C sources that every image is built from: in the wheel, or in the source tree beside src.
+
+_INSTALLED = Path(__file__).resolve().parent.parent / "firmware"
+_IN_TREE = Path(__file__).resolve().parents[3] / "firmware"
+_SCALAR_FLOATS = "_float.c"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """A file of ours that belongs into images, and the flags that only it needs."""
+
+    path: Path
+    flags: tuple[str, ...]
+
+
+def firmware_folder() -> Path:
+    for folder in (_INSTALLED, _IN_TREE):
+        if (folder / "include").is_dir():
+            return folder
+    raise InternalError("the C sources of the firmware are missing from this installation")
+
+
+def include_folders(firmware: Path) -> tuple[Path, ...]:
+    """What a network.c may include, the most special first."""
+    include = firmware / "include"
+    return include, include / "freestanding", firmware / "kernels"
+
+
+def own_headers(firmware: Path) -> frozenset[str]:
+    folders = include_folders(firmware)
+    return frozenset(file.name for folder in folders for file in folder.glob("*.h"))
+
+
+def image_sources(firmware: Path) -> tuple[ImageSource, ...]:
+    """Kernels and drivers; the linker leaves out what a network does not call."""
+    kernels = [ImageSource(path, _kernel_flags(path)) for path in _files(firmware / "kernels")]
+    drivers = [ImageSource(path, ("-Os",)) for path in _files(firmware / "npu")]
+    own = [ImageSource(path, ("-Os",)) for path in _files(firmware / "image")]
+    # The compiler must not turn a copying loop into a call of the function it stands in.
+    memory = firmware / "runtime" / "memory.c"
+    moves = [ImageSource(memory, ("-O2", "-fno-builtin"))] if memory.is_file() else []
+    return (*kernels, *drivers, *own, *moves)
+
+
+def all_headers(firmware: Path) -> tuple[Path, ...]:
+    return tuple(sorted(firmware.rglob("*.h")))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.c"))
+
+
+def _kernel_flags(path: Path) -> tuple[str, ...]:
+    """Vectors of floats flush denormal numbers and single ones do not: all CPUs must agree."""
+    if path.name.endswith(_SCALAR_FLOATS):
+        return ("-O2", "-fno-tree-vectorize", "-fno-tree-slp-vectorize")
+    return ("-O2",)
+
 
 _SUFFIX = re.compile(r"\bLL_ATON_EpochBlockItems_([A-Za-z_]\w*)\s*\(\s*void\s*\)")
 _OURS = re.compile(r"\A/\*\s*\*\s*Written by npuscope ")

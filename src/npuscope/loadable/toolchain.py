@@ -17,8 +17,13 @@ from pathlib import Path
 from npuscope.bounded_file import OWN, read_bytes
 from npuscope.errors import FileError, InternalError, TargetError, UsageError
 from npuscope.loadable import codes
+from npuscope.loadable.build_network import (
+    ImageSource,
+    all_headers,
+    firmware_folder,
+    include_folders,
+)
 from npuscope.loadable.codes import TOOLCHAINS, CpuTarget, PackageOptions
-from npuscope.loadable.sources import ImageSource, all_headers, firmware_folder, include_folders
 from npuscope.text import safe_terminal
 from npuscope.whole_file import work_folder
 

@@ -269,6 +269,6 @@ class Machine(Shown):
 
     def save(self, path: str | pathlib.Path) -> None:
         """The whole machine as JSON; `npuscope.load` reads it again."""
-        from npuscope.machine.saved import machine_to_json
+        from npuscope.machine.load import machine_to_json
 
         write_whole(path, machine_to_json(self))

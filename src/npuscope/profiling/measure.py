@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.descriptor import Descriptor, DescriptorKind
 from npuscope.boards.device import (
     NOTHING,
+    Descriptor,
+    DescriptorKind,
     Device,
     DeviceInfo,
     Inference,
@@ -31,8 +32,7 @@ from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import Profile
 from npuscope.profiling.passes import CounterPlan, Pass, counter_plan
-from npuscope.profiling.recorded import Recorded
-from npuscope.profiling.replay import LogDevice
+from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.profiling.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2

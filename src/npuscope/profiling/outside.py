@@ -49,7 +49,7 @@ def outside_outputs(
 def _run_child(arguments: tuple[str, ...], samples: int) -> bool:
     name, timeout_s = arguments[0], _SECONDS_A_SAMPLE * (samples + 1)
     try:
-        done = child.run_module("npuscope.profiling.outside_child", *arguments, timeout_s=timeout_s)
+        done = child.run_module("npuscope.profiling.runtimes", *arguments, timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         _log.warning("%s did not finish: its comparison is left out", name)
         return False

@@ -226,3 +226,46 @@ def _samples(tensor: Tensor, array: Array) -> Array:
             hint="a leading axis holds the samples",
         )
     return array.reshape(-1, *shape)
+
+
+# The first op whose NPU arithmetic leaves the reference, from a validation layer by layer.
+
+_BROKEN = f"less than {LAYER_LIMIT:.0%} of the elements are within 1 LSB"
+_INEXACT = "some elements differ, as the NPU's rounding may"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bisection(Shown):
+    """`first` is the first layer that breaks the rule of `validate`, or else that differs at all.
+
+    Every layer is given the reference's own inputs, so that an earlier one cannot be the cause.
+    """
+
+    first: LayerAgreement | None
+    rule: str  # what it breaks; empty where every layer is exact
+    passed: bool  # as validate says: no layer breaks its rule
+    differing: int
+    layers: int
+    seeds: int
+
+    @property
+    def op(self) -> str | None:
+        """The source op, where the program names one."""
+        if self.first is None:
+            return None
+        return next(iter(self.first.origin or self.first.ops), None)
+
+    def told(self) -> str:
+        if self.first is None:
+            return f"no difference in {counted(self.layers, 'layer')}"
+        return f"{self.op} in {self.first.epoch}: up to {self.first.max_lsb:g} LSB"
+
+
+def bisect(validation: Validation) -> Bisection:
+    """From what was compared layer by layer, in the order of execution."""
+    layers = validation.layers
+    broken = [layer for layer in layers if layer.within_1_lsb_share < LAYER_LIMIT]
+    differing = [layer for layer in layers if layer.exact_share < 1]
+    first = next(iter(broken or differing), None)
+    rule = "" if first is None else _BROKEN if broken else _INEXACT
+    return Bisection(first, rule, validation.passed, len(differing), len(layers), validation.seeds)

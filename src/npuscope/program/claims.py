@@ -3,7 +3,7 @@
 Law 1 (compute): every stream link moves one word a cycle; an epoch lasts as long as its longest
 link. Law 2 (max): no pool is faster than its width and clock ratio. Law 2 reproduces every epoch
 of the public builds; law 1 holds but for how often small feature frames are counted. The
-simulator's own timing is another matter: see sim/timing.py.
+simulator's own timing is another matter: see sim/epochs.py.
 """
 
 from __future__ import annotations

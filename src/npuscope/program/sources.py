@@ -13,7 +13,7 @@ from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
-from npuscope.program.ec_blob.header import read_header
+from npuscope.program.ec_blob.binary import read_header
 from npuscope.program.model import Epoch, Pool, Program
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs

@@ -9,7 +9,7 @@ from math import inf
 import orjson
 
 from npuscope.errors import FileError, InternalError, NpuscopeError
-from npuscope.program.geometry import reach
+from npuscope.program.addresses import reach
 from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal

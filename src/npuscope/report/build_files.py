@@ -10,9 +10,8 @@ from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
-from npuscope.program.app_config import app_config_text
 from npuscope.program.c_info import c_info_json, c_info_of
-from npuscope.program.code_files import Files, code_files, pool_images
+from npuscope.program.code_files import Files, app_config_text, code_files, pool_images
 from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program

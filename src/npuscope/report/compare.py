@@ -9,8 +9,7 @@ from typing import Any
 
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
-from npuscope.report.figures import label, ms, percent, shorten, size, source_of
-from npuscope.report.header import machine_line
+from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
 from npuscope.report.profile import names
 from npuscope.text import safe_terminal
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
-from npuscope.report.figures import ms, percent, shorten
-from npuscope.report.header import machine_line, model_line, note_lines
+from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
 from npuscope.report.json_report import estimate_json
-from npuscope.rulebook.finding import Finding, Fix, Severity, Value
+from npuscope.rulebook.finding import Finding, Fix, Severity, Value, finding_json, fix_json, gain
 from npuscope.rulebook.registry import Rule
-from npuscope.rulebook.saved import finding_json, fix_json, gain
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from npuscope.report.findings import finding_line
-from npuscope.rulebook.finding import Finding, Severity
+from npuscope.rulebook.finding import Finding, Severity, finding_json
 from npuscope.rulebook.registry import Kind, Rule, rules
-from npuscope.rulebook.saved import finding_json
 from npuscope.text import link_free, safe_terminal, xml_text
 from npuscope.version import __version__
 
@@ -46,7 +45,7 @@ class Checked:
 
 def _every() -> dict[str, Rule]:
     """Advice is built on compiler and simulator, which lint does without."""
-    from npuscope.advice.advise import catalogue
+    from npuscope.advice.explain import catalogue
 
     return catalogue()
 

@@ -6,15 +6,14 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
-from npuscope.report.figures import ms, shorten
-from npuscope.report.header import machine_line, model_line
+from npuscope.report.figures import machine_line, model_line, ms, shorten
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from npuscope.advice.fix.numeric import Effect
-    from npuscope.advice.fix.step import Fixed, Step
+    from npuscope.advice.fix.run import Fixed, Step
 
 
 # What `fix` did as a JSON object. Keys are added, never renamed.

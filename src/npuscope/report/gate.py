@@ -10,8 +10,7 @@ from npuscope.advice.compare.model import Row
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
-from npuscope.report.figures import ms, size, source_of
-from npuscope.report.header import machine_line
+from npuscope.report.figures import machine_line, ms, size, source_of
 from npuscope.text import html_text, safe_terminal
 
 # A gate as text: passed or failed, a line a check, and what made a failed one worse.

@@ -18,8 +18,7 @@ from npuscope.profiling.model import (
     TensorInfo,
 )
 from npuscope.report.figures import clocks_of, phases
-from npuscope.rulebook.finding import Finding
-from npuscope.rulebook.saved import finding_json
+from npuscope.rulebook.finding import Finding, finding_json
 from npuscope.sim.counters import BusTraffic, CacheCounts
 
 ESTIMATE_SCHEMA = "npuscope/estimate/1"

@@ -9,12 +9,17 @@ from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
     DASH,
     Phases,
+    answer,
     bus_traffic,
     clocks_of,
     count,
+    interval_line,
     is_bare,
     label,
+    machine_line,
+    model_line,
     ms,
+    note_lines,
     operations,
     per,
     percent,
@@ -23,16 +28,9 @@ from npuscope.report.figures import (
     rate,
     shorten,
     source_of,
+    tensor_lines,
     total_phases,
     traffic,
-)
-from npuscope.report.header import (
-    answer,
-    interval_line,
-    machine_line,
-    model_line,
-    note_lines,
-    tensor_lines,
 )
 from npuscope.sim.counters import BusTraffic, EngineActivity
 from npuscope.text import safe_terminal

@@ -6,15 +6,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuscope.advice.explain import Explanation
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import Profile
+from npuscope.program import serialize
 from npuscope.program.model import Program
+from npuscope.report.findings import explain_text
+from npuscope.report.html.data import profile_page
+from npuscope.report.json_report import profile_json
+from npuscope.report.profile import profile_text
+from npuscope.report.profile_trace import trace_of_profile
+from npuscope.report.trace.perfetto import write_perfetto
 from npuscope.rulebook.finding import Finding
-from npuscope.whole_file import write_whole
+from npuscope.whole_file import fresh, write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
     from npuscope.profiling.measure import Measurement
+
 
 Name = str | Path | None
 
@@ -105,3 +114,21 @@ def write_measured(path: Name, measured: Measurement) -> None:
 def _write(path: str | Path, text: str) -> None:
     """A lone surrogate in a name becomes an escape, which JSON reads as the same again."""
     write_whole(path, text.encode("utf-8", "backslashreplace"))
+
+
+# The reports of the demo, in a folder.
+
+NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
+
+
+def write_demo(folder: Path, program: Program, found: Explanation) -> None:
+    serialize.save(program, folder / "program")
+    text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
+    write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
+    result = profile_json(found.profile, found.findings)
+    dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
+    page = profile_page(found.profile, found.findings, found.build, found.verdict)
+    write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
+    with fresh(folder / "report.perfetto-trace") as file:
+        write_perfetto(trace_of_profile(found.profile, program), file)

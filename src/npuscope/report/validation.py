@@ -9,8 +9,7 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.profiling.bisect import Bisection
-    from npuscope.profiling.validate import Validation
+    from npuscope.profiling.validate import Bisection, Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from npuscope.boards.device import Clocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
+from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.profiler_log import ProfilerLog
-from npuscope.profiling.replay import LogDevice
-from npuscope.profiling.said import ENGINES_PER_BUSIF, added_claims
+from npuscope.profiling.recorded import LogDevice
 from npuscope.program.model import Claims, Epoch, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.units import Streng

@@ -304,7 +304,7 @@ def themed(package: str, themes: Iterable[str]) -> dict[str, Rule]:
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Rules on networks and files, by id; npuscope.advice.advise knows those on runs too."""
+    """Rules on networks and files, by id; npuscope.advice.explain knows those on runs too."""
     return themed("npuscope.rulebook", THEMES)
 
 

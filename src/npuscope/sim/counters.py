@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from npuscope.program.geometry import frame_step, frame_walk
+from npuscope.program.addresses import frame_step, frame_walk
 from npuscope.program.units import Streng
 
 # Bus traffic of a stream engine: bursts by length, and the cache lines it touches.

@@ -1,23 +1,146 @@
 """What a Program has to do, epoch by epoch, ready to be timed on one machine after another.
 
 All of it follows from the Program and from the machine's mapping keys; timing keys only come in
-when sim/epochs.py counts.
-"""
+when sim/epochs.py counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from npuscope.machine.model import Machine
-from npuscope.program.geometry import copies_of
+import numpy as np
+
+from npuscope.errors import TargetError
+from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
+from npuscope.machine.model import Control, Machine
+from npuscope.program.addresses import Copy, copies_of
+from npuscope.program.calls import attributes
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
-from npuscope.program.units import Streng
+from npuscope.program.units import Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
-from npuscope.sim.memory import Bank, Banks
-from npuscope.sim.software import ControlWork, control_works
+from npuscope.sim.memory import Bank, Banks, Memory, element_type
+
+# The CPU's share: what surrounds an epoch, and software kernels run as the reference kernel of the
+# same op.
+
+# Runs a software kernel: the reference kernel of the same op, on buffers.
+#
+# The call is made into a graph of one op, so there is one implementation of each kernel. Calls of
+# foreign programs that only move data hold their copies themselves.
+
+
+def run_call(call: Call, memory: Memory) -> None:
+    """Read the inputs, run the kernel, store the outputs."""
+    copies = copies_of(call)
+    if copies:
+        for copy in copies:
+            _copy(call, copy, memory)
+        return
+    from npuscope.ops.run import run
+
+    graph = _one_op_graph(call, memory)
+    results = run(graph, {name: memory.read(name) for name in graph.inputs})
+    for name in call.outputs:
+        memory.write(name, results[name])
+
+
+def _copy(call: Call, copy: Copy, memory: Memory) -> None:
+    kind = np.dtype(f"<u{copy.element_bytes}")
+    read = memory.address(Ref(call.inputs[copy.source])) + copy.start_in
+    write = memory.address(Ref(call.outputs[0])) + copy.start_out
+    values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
+    memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
+
+
+def _one_op_graph(call: Call, memory: Memory) -> Graph:
+    """Parameters become constants, which is what kernels expect of weights."""
+    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
+    tensors = [_tensor(memory.buffer(name), memory) for name in names]
+    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
+    inputs = [name for name in dict.fromkeys(call.inputs) if name]
+    fed = [name for name in inputs if not memory.buffer(name).is_param]
+    return Graph(call.kernel, tensors, [op], fed, call.outputs, _numerics(call))
+
+
+def _numerics(call: Call) -> Numerics:
+    return Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
+
+
+def _tensor(buffer: Buffer, memory: Memory) -> Tensor:
+    data = memory.read(buffer.name) if buffer.is_param else None
+    return Tensor(buffer.name, buffer.shape, _dtype(buffer), buffer.quant, data)
+
+
+def _dtype(buffer: Buffer) -> DType:
+    """The graph's name of a buffer's element type."""
+    name = element_type(buffer).name
+    try:
+        return DType(name)
+    except ValueError:
+        raise TargetError(f"buffer '{buffer.name}' has type {name}: no kernel reads it") from None
+
+
+# What surrounds the core of an epoch: the CPU's or the epoch controller's own work.
+
+
+@dataclass(frozen=True, slots=True)
+class ControlWork:
+    """What has to be programmed around one epoch."""
+
+    units: int
+    engines: int
+    entries: int  # channels whose coefficients the CPU writes before the start
+    opens: bool  # the first epoch of its blob
+    closes: bool
+
+
+def control_works(program: Program) -> tuple[ControlWork, ...]:
+    """By executed epoch."""
+    elements = {b.name: b.size_bytes * 8 // b.nbits for b in program.buffers if b.is_param}
+    first: dict[int | None, int] = {}
+    last: dict[int | None, int] = {}
+    for epoch in program.epochs:
+        first.setdefault(epoch.blob, epoch.number)
+        last[epoch.blob] = epoch.number
+    return tuple(
+        _work(epoch, elements, first[epoch.blob], last[epoch.blob]) for epoch in program.executed
+    )
+
+
+def _work(epoch: Epoch, elements: Mapping[str, int], first: int, last: int) -> ControlWork:
+    engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+    by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
+    entries = _vector_entries(epoch, elements) if by_cpu else 0
+    others = len(epoch.units) - engines
+    return ControlWork(others, engines, entries, epoch.number == first, epoch.number == last)
+
+
+def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
+    """Board epochs with one and with two vectors a channel cost the same."""
+    entries = 0
+    for unit in epoch.units:
+        if isinstance(unit, Arith):
+            vectors = (unit.A_vector, unit.B_vector, unit.C_vector)
+            own = (elements[ref.buffer] for ref in vectors if ref)
+            entries = max(entries, *own, 0)
+    return entries
+
+
+def cpu_phases(work: ControlWork, control: Control) -> tuple[float, float]:
+    """MCU cycles to configure and to close an epoch that the CPU schedules."""
+    units, engines = work.units, work.engines
+    pre = control.pre_fixed + control.pre_per_unit * units + control.pre_per_engine * engines
+    pre += control.pre_per_entry * work.entries
+    post = control.post_fixed + control.post_per_unit * units + control.post_per_engine * engines
+    return pre, post
+
+
+def controller_phases(work: ControlWork, control: Control) -> tuple[float, float]:
+    """MCU cycles at the borders of a blob: only its first and last epoch see the CPU."""
+    pre = control.controller_pre_cycles if work.opens else 0.0
+    return pre, control.controller_post_cycles if work.closes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +180,11 @@ def program_work(program: Program, machine: Machine, banks: Banks | None = None)
     banks = banks or Banks(program, machine)
     buffers = program.buffer_map()
     pairs = zip(program.executed, control_works(program), strict=True)
-    epochs = tuple(_work(epoch, control, program, banks, buffers) for epoch, control in pairs)
+    epochs = tuple(_epoch_work(epoch, control, program, banks, buffers) for epoch, control in pairs)
     return ProgramWork(epochs, banks.by_name())
 
 
-def _work(
+def _epoch_work(
     epoch: Epoch, control: ControlWork, program: Program, banks: Banks, buffers: dict[str, Buffer]
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):

@@ -13,7 +13,7 @@ from npuscope.program.units import Streng
 from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.group import run_group
 from npuscope.sim.memory import Memory, element_type
-from npuscope.sim.software import run_call
+from npuscope.sim.program_work import run_call
 
 Values = Mapping[str, np.ndarray]
 Observer = Callable[[Epoch, Memory], None]

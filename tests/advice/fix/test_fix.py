@@ -13,10 +13,10 @@ import npuscope
 from edits.channel_case import LiteNet, QdqNet
 from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
-from npuscope.advice.advise import catalogue
+from npuscope.advice.explain import catalogue
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, only
 from npuscope.advice.fix.numeric import Effect, effects
-from npuscope.advice.fix.step import Fixed, Step, judge
+from npuscope.advice.fix.run import Fixed, Step, judge
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import ModelError, UsageError

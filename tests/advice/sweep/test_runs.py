@@ -13,8 +13,7 @@ from models import mobilenet_like, to_onnx
 from npuscope.advice.sweep import runs as key
 from npuscope.advice.sweep.one_run import run_json
 from npuscope.building import machine_for
-from npuscope.machine.load import load_machine
-from npuscope.machine.saved import machine_from, machine_text
+from npuscope.machine.load import load_machine, machine_from, machine_text
 
 
 def test_every_combination_once_and_model_after_model(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from advice.sweep.samples import runs_of, small_sweep
-from npuscope.advice.sweep.waiting import Waiting
+from npuscope.advice.sweep.pool import Waiting
 
 
 def test_workers_stay_with_their_model_and_share_the_last(tmp_path: Path) -> None:

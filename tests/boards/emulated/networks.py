@@ -15,8 +15,7 @@ import numpy as np
 
 from boards.emulated.programs import FIRMWARE, Bench, program
 from npuscope.machine.model import Machine
-from npuscope.program.ec_blob.binary import write_binary
-from npuscope.program.ec_blob.header import blob_name, write_header
+from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Program
 from npuscope.program.network_c.writer import network_c_text

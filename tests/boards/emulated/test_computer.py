@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from boards.emulated.programs import Bench, program
-from npuscope.boards.emulated.clock import CYCLES_PER_INSTRUCTION
 from npuscope.boards.emulated.cpu import Cpu, FaultError, Stop
 from npuscope.boards.emulated.memory import BoardMemory
+from npuscope.boards.emulated.system import CYCLES_PER_INSTRUCTION
 from npuscope.errors import TargetError
 
 

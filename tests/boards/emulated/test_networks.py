@@ -11,8 +11,7 @@ import pytest
 from boards.emulated.networks import Network
 from compiler.nets import MACHINES, Net, random_network, sample
 from npuscope.boards.device import NodeCounters, Option
-from npuscope.boards.instrument import Instrument
-from npuscope.boards.runtime import Runtime
+from npuscope.boards.runtime import Instrument, Runtime
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.graph.model import Activation, Graph
 from npuscope.sim.run import execute

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.binary import EcBinary, read_binary, write_binary
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.ec_blob.lower import lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.assembly import assemble, disassemble
 from npuscope.program.ec_blob.binary import (
     CONTAINERS,

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from npuscope.errors import NpuscopeError
 from npuscope.program.ec_blob.assembly import assemble, disassemble
-from npuscope.program.ec_blob.binary import EcBinary, Patch, Relocation, read_binary, write_binary
-from npuscope.program.ec_blob.header import read_header, write_header
+from npuscope.program.ec_blob.binary import (
+    EcBinary,
+    Patch,
+    Relocation,
+    read_binary,
+    read_header,
+    write_binary,
+    write_header,
+)
 from npuscope.program.ec_blob.instructions import Burst, Irq, Label, Poll, Write, WriteField
 
 PAGE, REGISTER, WORD = st.integers(0, 63), st.integers(0, 1023), st.integers(0, (1 << 32) - 1)

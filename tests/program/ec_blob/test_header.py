@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import FileError, UsageError
-from npuscope.program.ec_blob.header import blob_name, read_header, write_header
+from npuscope.program.ec_blob.binary import blob_name, read_header, write_header
 
 FOREIGN = """
 #include "runtime.h"  // uint64_t x[] = { 5 };

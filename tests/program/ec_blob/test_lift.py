@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.assembly import assemble
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Buffer, Pool

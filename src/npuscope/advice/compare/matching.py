@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from npuscope.advice.compare.model import Move, Row, Side
-from npuscope.advice.reasons import plain
+from npuscope.advice.compare.sides import plain
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch, EpochKind, Refused
 

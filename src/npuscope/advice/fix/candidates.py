@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
-from npuscope.advice.advise import catalogue
-from npuscope.advice.explain import Explanation
+from npuscope.advice.explain import Explanation, catalogue
 from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit

@@ -4,17 +4,174 @@ left to try."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
-from npuscope.advice.fix.numeric import border_notes, effects
-from npuscope.advice.fix.step import Fixed, Outcome, Step, judge
-from npuscope.advice.fix.workbench import Look, Workbench, opened
+from npuscope.advice.fix.numeric import Effect, border_notes, effects
+from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.building import Options
 from npuscope.edits import Document, NotFitting, Request, apply_edit
 from npuscope.errors import NpuscopeError
-from npuscope.rulebook.finding import Fix
+from npuscope.profiling.model import Profile
+from npuscope.rulebook.finding import Finding, Fix, Severity
+from npuscope.rulebook.registry import file_lints
+from npuscope.shown import Rows, Shown
+
+# One fix, tried: what it changed and what it is worth. Does it help? Faster, less on the CPU, or
+# a hazard gone at a fair price.
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Kept or not, and why in a few words."""
+
+    kept: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`places` counts the findings it was applied to; `misfits` tell where it could not be.
+
+    `after` is None and `effects` are empty where the edit was not possible at all.
+    """
+
+    candidate: Candidate
+    outcome: Outcome
+    places: int
+    misfits: tuple[str, ...]
+    before: Profile
+    after: Profile | None = None
+    effects: tuple[Effect, ...] = ()
+    border: tuple[str, ...] = ()  # what changes for the application
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """For the application's author."""
+        return (*self.candidate.notes, *self.border)
+
+    @property
+    def saved_ms(self) -> float:
+        return self.before.total_ms - self.after.total_ms if self.after else 0.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fixed(Shown):
+    """The whole: from the first profile to the last, the steps between, the file's content.
+
+    `effects` compare the end with the original; `runtime` tells what opened it.
+    """
+
+    data: bytes
+    before: Profile
+    after: Profile
+    steps: tuple[Step, ...]
+    effects: tuple[Effect, ...]
+    seeds: int
+    runtime: Opened | None = None
+
+    def told(self) -> str:
+        before, after = self.before.total_ms, self.after.total_ms
+        return f"fixes applied: {len(self.applied)}, {before:.3f} ms to {after:.3f} ms"
+
+    def table(self) -> Rows:
+        """A row a step."""
+        return [
+            {"fix": step.candidate.fix.id, "rule": step.candidate.rule, "kept": step.outcome.kept}
+            for step in self.steps
+        ]
+
+    @property
+    def applied(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.outcome.kept)
+
+    @property
+    def refused(self) -> tuple[Step, ...]:
+        """Without wishes for the whole network that came true in another step."""
+        done = {step.candidate.fix.id for step in self.applied}
+        return tuple(
+            step
+            for step in self.steps
+            if not step.outcome.kept and (step.candidate.rule or step.candidate.fix.id not in done)
+        )
+
+
+Risks = Callable[[Look], tuple[Finding, ...]]
+
+_NOISE = 0.001  # share of the time that is no gain
+_HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
+_LEAST_SQNR_DB = 20.0  # below, the network is another one
+
+
+def judge(
+    candidate: Candidate,
+    before: Look,
+    after: Look,
+    effects: tuple[Effect, ...],
+    risks: Risks,
+) -> Outcome:
+    """`risks` tells the findings on a file; it is asked only where time does not decide."""
+    if candidate.forced:
+        return Outcome(True, "asked for")
+    if _spills(before.profile, after.profile):
+        return Outcome(False, "it needs more external RAM")
+    worst = min((effect.sqnr_db for effect in effects), default=inf)
+    if worst < _LEAST_SQNR_DB:
+        return Outcome(False, _too_far(worst, before.network.unrest_db))
+    return _by_time(candidate, before, after, risks)
+
+
+def _too_far(found_db: float, unrest_db: float) -> str:
+    """With what to hold it against: some networks are numerically sensitive by themselves."""
+    return (
+        f"the results differ too much (SQNR {found_db:.0f} dB; one step more in every 256th input "
+        f"value gives {unrest_db:.0f} dB): --only applies it"
+    )
+
+
+def _by_time(
+    candidate: Candidate,
+    before: Look,
+    after: Look,
+    risks: Risks,
+) -> Outcome:
+    change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
+    if change < -_NOISE:
+        return Outcome(True, "faster")
+    if after.layers_on_cpu < before.layers_on_cpu:
+        return Outcome(True, "layers leave the CPU, whose time there is not known")
+    if change <= _NOISE and after.off_npu < before.off_npu:
+        return Outcome(True, "fewer epochs on the CPU")
+    if _count(risks(before), candidate.rule) > _count(risks(after), candidate.rule):
+        if is_hazard(candidate) and change <= _HAZARD_PRICE:
+            return Outcome(True, "the hazard is gone")
+        if change <= 0 and _is_free(before, after):
+            return Outcome(True, "simpler at no cost")
+    return Outcome(False, "it does not help" if change <= _NOISE else "it is slower")
+
+
+def _is_free(before: Look, after: Look) -> bool:
+    """Neither more weights nor more epochs."""
+    old, new = before.profile, after.profile
+    grows = new.memory.weights_bytes > old.memory.weights_bytes
+    return not grows and len(new.epochs) <= len(old.epochs)
+
+
+def is_hazard(candidate: Candidate) -> bool:
+    """More than a matter of time: wrong results, hangs, tools that stop."""
+    return candidate.severity is not Severity.INFO or candidate.rule in file_lints()
+
+
+def _count(findings: tuple[Finding, ...], rule: str) -> int:
+    """Ops that a rule complains of; some rules tell all of them in one finding."""
+    return sum(max(1, len(finding.ops)) for finding in findings if finding.rule == rule)
+
+
+def _spills(before: Profile, after: Profile) -> bool:
+    return after.memory.external_ram_bytes > before.memory.external_ram_bytes
+
 
 _MOST_STEPS = 100  # each kept step helps, but no file may keep us for ever
 

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 from npuscope import child
 from npuscope.advice.sweep.drive import SweepOptions, Tls
 from npuscope.advice.sweep.one_run import failed_row, run_json
+from npuscope.advice.sweep.pool import Keep, Waiting, answer_of, deadly_row, overdue_row
 from npuscope.advice.sweep.runs import Run, versions
-from npuscope.advice.sweep.waiting import Keep, Waiting, answer_of, deadly_row, overdue_row
 from npuscope.bounded_file import read_head
 from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, FileError, NpuscopeError, UsageError

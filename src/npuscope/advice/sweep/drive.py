@@ -11,10 +11,9 @@ from pathlib import Path
 
 from npuscope.advice.sweep.journal import Journal, opened
 from npuscope.advice.sweep.one_run import failed_row
-from npuscope.advice.sweep.pool import cores, run_here
+from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
 from npuscope.advice.sweep.runs import Run, expand
 from npuscope.advice.sweep.spec import Spec, read_spec
-from npuscope.advice.sweep.waiting import Keep, Row
 from npuscope.errors import UsageError
 from npuscope.shown import Rows, Shown, counted
 

@@ -18,7 +18,7 @@ from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
-from npuscope.machine.saved import machine_from
+from npuscope.machine.load import machine_from
 from npuscope.profiling.model import Profile
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.

@@ -16,7 +16,7 @@ from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import model_bytes
-from npuscope.machine.saved import machine_text
+from npuscope.machine.load import machine_text
 from npuscope.version import __version__
 
 # What makes two runs the same: the model's bytes, the machine, the options, the version.

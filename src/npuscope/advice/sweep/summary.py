@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from npuscope.advice.sweep.pool import Row
 from npuscope.advice.sweep.runs import configuration_name
-from npuscope.advice.sweep.waiting import Row
 from npuscope.shown import Rows, Shown, counted
 
 

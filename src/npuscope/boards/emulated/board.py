@@ -12,7 +12,7 @@ from npuscope.boards.emulated.child import DEFAULT_MEMORY_BYTES, DEFAULT_WALL_S
 from npuscope.boards.emulated.computer import DEFAULT_BUDGET
 from npuscope.boards.emulated.process import NAME, ChildProcess, Fields, error_of
 from npuscope.boards.remote import RemoteBoard
-from npuscope.boards.server_exchange import Stream
+from npuscope.boards.server_run import Stream
 from npuscope.errors import DeviceError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 

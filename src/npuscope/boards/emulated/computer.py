@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.boards.emulated.clock import Clock
 from npuscope.boards.emulated.cpu import Cpu, Stop
-from npuscope.boards.emulated.exceptions import Entries
 from npuscope.boards.emulated.memory import (
     CACHE_ADDRESS,
     DWT_ADDRESS,
@@ -21,7 +19,14 @@ from npuscope.boards.emulated.memory import (
 from npuscope.boards.emulated.npu import Npu
 from npuscope.boards.emulated.npu_debug import LINES
 from npuscope.boards.emulated.ports import CachePort, NpuPort, SystemPort, Uart, UartPort
-from npuscope.boards.emulated.system import FIRST_EXTERNAL, SVC, CycleCounter, SystemRegisters
+from npuscope.boards.emulated.system import (
+    FIRST_EXTERNAL,
+    SVC,
+    Clock,
+    CycleCounter,
+    Entries,
+    SystemRegisters,
+)
 from npuscope.machine.model import Machine
 
 SLICE_INSTRUCTIONS = 2_000_000

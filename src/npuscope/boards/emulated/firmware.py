@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, InternalError, TargetError
+from npuscope.loadable.build_network import all_headers, firmware_folder, include_folders
 from npuscope.loadable.codes import PackageOptions
-from npuscope.loadable.sources import all_headers, firmware_folder, include_folders
 from npuscope.loadable.toolchain import Toolchain, cached, digest, find_toolchain
 
 # Firmware files: what lies where, and where names are.

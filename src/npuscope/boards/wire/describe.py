@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.boards.device import DeviceInfo, Inference, NetworkDesc, NodeCounters, TensorDesc
 from npuscope.boards.wire import messages as wire
-from npuscope.boards.wire.constants import (
+from npuscope.boards.wire.framing import (
     COUNTERS_32,
     COUNTERS_64,
     MACC_NOT_GIVEN,

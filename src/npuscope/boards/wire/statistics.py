@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from npuscope.boards.device import Clocks, NodeCounters
-from npuscope.boards.wire.constants import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
+from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
 from npuscope.boards.wire.messages import Operator
 from npuscope.program.model import EpochKind
 

@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.function_table import fit_function
 from npuscope.compiler.lower.context import (
     SIGN_OFFSET,
     ZERO,
@@ -18,7 +17,15 @@ from npuscope.compiler.lower.context import (
     quantized_range,
     rescale,
 )
-from npuscope.compiler.numbers import INT16_MAX, int16, int32, norm, offset32, residual_add
+from npuscope.compiler.numbers import (
+    INT16_MAX,
+    fit_function,
+    int16,
+    int32,
+    norm,
+    offset32,
+    residual_add,
+)
 from npuscope.compiler.stages import ActivStage, ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
 from npuscope.ops.elementwise import BinaryAttrs

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from npuscope.compiler.passes.base import FoldConstants, Pass, refuse_float_network
-from npuscope.compiler.passes.batch_norm import FoldBatchNorm, SplitBatchNorm
-from npuscope.compiler.passes.moves import AbsorbPad, RemoveMoves, SplitToSlices
+from npuscope.compiler.passes.folds import (
+    AbsorbPad,
+    FoldBatchNorm,
+    RemoveMoves,
+    SplitBatchNorm,
+    SplitToSlices,
+)
 from npuscope.compiler.passes.numbers import QuantizeAcrossReshape, SignedBytes, SymmetricWeights
 from npuscope.compiler.passes.rewrite import (
     ClampExtremes,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.channelwise import POINTWISE, computed_data, follow, is_channelwise
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import symmetric_steps
 from npuscope.edits.onnx.border import OnnxBorder
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import PAIR
+from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
 from npuscope.edits.records import HIGHEST, Constant, Layer, NotFitting, Steps
 
 _PER_CHANNEL = 13  # opset in which DequantizeLinear learned scales per channel

@@ -17,9 +17,8 @@ from npuscope.many_core.compiler.kinds import (
     is_splat,
     leaves_blocks,
 )
-from npuscope.many_core.compiler.needs import needs
+from npuscope.many_core.compiler.needs import needs, partition
 from npuscope.many_core.compiler.operands import operand
-from npuscope.many_core.compiler.partition import partition
 from npuscope.ops.table import macs
 
 # Products on HMX: weights in chunks that fit VTCM twice, long sums in parts.

@@ -3,19 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from npuscope.errors import FileError, UsageError
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.opstats.host_trace import HostTrace, add_host, host_start_ns
-from npuscope.many_core.opstats.index import OpIndex, op_index
-from npuscope.many_core.opstats.trace_device import PeerSlices, add_device
+from npuscope.many_core.opstats.index import OpIndex, ddr_rows, event_name, op_index, pmu_rows
+from npuscope.many_core.opstats.tables import longest_wait, port_rows
 from npuscope.many_core.opstats.trace_ops import add_flows, add_ops
 from npuscope.many_core.opstats.trace_rows import Rows, Scene
 from npuscope.many_core.records import UTIMER_HZ, SectionId
 from npuscope.text import safe_terminal
-from npuscope.trace_builder import TraceBuilder
-from npuscope.trace_model import TraceModel, ticks_to_ns
+from npuscope.trace_builder import Args, TraceBuilder
+from npuscope.trace_model import TraceModel, floats, ints, texts, ticks_to_ns
+
+# What happens to a device and its cores as a whole: execution, doorbells, transfers to peers.
+
+_TICKS_PER_US = UTIMER_HZ / 1e6
+
+
+@dataclass(slots=True)
+class PeerSlices:
+    """Both sides of transfers between devices, by (source, target, transaction)."""
+
+    sent: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    received: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def connect(self, builder: TraceBuilder) -> None:
+        both = [key for key in self.sent if key in self.received]
+        builder.add_flows(
+            np.array([self.sent[key] for key in both], np.int64),
+            np.array([self.received[key] for key in both], np.int64),
+            "p2p",
+        )
+
+
+def add_device(scene: Scene, peers: PeerSlices) -> None:
+    _add_execution(scene)
+    _add_cores(scene)
+    _add_doorbells(scene)
+    _add_peers(scene, peers)
+
+
+def _add_execution(scene: Scene) -> None:
+    records = scene.stats.of(SectionId.THREAD_INF)
+    if not len(records):
+        return
+    start, end = (np.array([t]) for t in (records["start_uc"].min(), records["end_uc"].max()))
+    row = scene.rows.thread(scene.rows.device(scene.stats), scene.stats.network.name)
+    args = {
+        "inference": ints(scene.stats.inference),
+        "ucycles": ints(int(end[0]) - int(start[0])),
+        "statsLevel": ints(scene.stats.level),
+    }
+    name = f"Device_{scene.stats.device}_Execution"
+    scene.builder.add_slices(row, scene.ns(start), scene.ns(end), name, "device", args)
+
+
+def _add_cores(scene: Scene) -> None:
+    """One slice a core, with what was counted for it as a whole."""
+    records = scene.stats.of(SectionId.THREAD_INF)
+    for core in np.unique(records["core"][scene.shown(records["core"])]).tolist():
+        mine = records[records["core"] == core]
+        start, end = mine["start_uc"].min(), mine["end_uc"].max()
+        ticks = int((mine["end_uc"] - mine["start_uc"]).max())
+        cycles = int((mine["end_pc"] - mine["start_pc"]).max())
+        mhz = cycles * _TICKS_PER_US / ticks if ticks else 0.0
+        process = scene.rows.core(scene.stats, core)
+        scene.builder.add_slices(
+            scene.rows.thread(process, f"{scene.stats.network.name}_Core_{core}"),
+            scene.ns(np.array([start])),
+            scene.ns(np.array([end])),
+            f"Core-{core}-Execution",
+            "core",
+            {
+                "ucycles": ints(ticks),
+                "pcycles": ints(cycles),
+                "effectiveFreq": floats(mhz),
+                **_counted(scene, core),
+            },
+        )
+        at = scene.ns(np.array([start, end]))
+        scene.builder.add_samples(scene.rows.clock(scene.stats, core), at, mhz)
+
+
+def _counted(scene: Scene, core: int) -> Args:
+    """Port waits, PMU events and DDR bytes of a core, as far as they were collected."""
+    found: dict[str, int] = {}
+    ports = [row for row in port_rows(scene.stats) if row.core == core]
+    for word, incoming in (("Input", True), ("Output", False)):
+        wait = longest_wait(ports, incoming=incoming)
+        if wait is not None:
+            found[f"max{word}WaitUCycle"] = wait
+    rows = [row.counts for row in pmu_rows(scene.stats) if row.core == core]
+    for code, counts in zip(scene.stats.layout.pmu.events, zip(*rows, strict=False), strict=False):
+        found[f"pmu {event_name(code)}"] = sum(counts)
+    ddr = ddr_rows(scene.stats).get(core)
+    if ddr is not None:
+        found |= {"ddrReadBytes": ddr.read_bytes, "ddrWriteBytes": ddr.write_bytes}
+    return {name: ints(value) for name, value in found.items()}
+
+
+def _add_doorbells(scene: Scene) -> None:
+    """When input arrived, one row a port."""
+    records = scene.stats.of(SectionId.PORT_RING)
+    records = records[scene.shown(records["core"])]
+    for port in np.unique(records["port"]).tolist():
+        mine = records[records["port"] == port]
+        scene.builder.add_instants(
+            scene.rows.thread(scene.rows.device(scene.stats), _port_name(scene, port), sort=port),
+            scene.ns(mine["uc"]),
+            "doorbell",
+            "port",
+            {
+                "port": ints(np.full(len(mine), port)),
+                "core": ints(mine["core"]),
+                "seq": ints(mine["seq"]),
+            },
+        )
+
+
+def _port_name(scene: Scene, port: int) -> str:
+    found = next((made for made in scene.stats.layout.ports if made.id == port), None)
+    kind = "Host_IO_Port" if found is None or found.kind == "host" else "P2P_Port"
+    return f"{scene.stats.network.name}_{kind}_{port}"
+
+
+def _add_peers(scene: Scene, peers: PeerSlices) -> None:
+    """Transfers to and from other devices, one row a direction."""
+    records = scene.stats.of(SectionId.P2P_REC)
+    device = scene.stats.device
+    for sending in (True, False):
+        mine = records[(records["src_dev"] == device) == sending]
+        if not len(mine):
+            continue
+        word = "send" if sending else "receive"
+        row = scene.rows.thread(
+            scene.rows.device(scene.stats), f"{scene.stats.network.name}_P2P_{word}", sort=10_000
+        )
+        made = scene.builder.add_slices(
+            np.full(len(mine), row),
+            scene.ns(mine["start_uc"]),
+            scene.ns(mine["end_uc"]),
+            f"P2P {word}",
+            "p2p",
+            {
+                "PortDescription": texts(scene.builder.texts(_direction(r, sending) for r in mine)),
+                "TransactionId": ints(mine["txn"]),
+                "oc": ints(mine["oc"]),
+                "port": ints(mine["port"]),
+                "bytes": ints(mine["bytes"].astype(np.int64)),
+            },
+            overlapping=True,
+        )
+        keys = zip(*(mine[n].tolist() for n in ("src_dev", "dst_dev", "txn")), strict=True)
+        found = peers.sent if sending else peers.received
+        found.update(zip(keys, made.tolist(), strict=True))
+
+
+def _direction(record: np.void, sending: bool) -> str:
+    source, target = int(record["src_dev"]), int(record["dst_dev"])
+    return f"{source}->{target}" if sending else f"{target}<-{source}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from math import inf
 from npuscope.errors import InternalError, TargetError
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.many_core.sim.conditions import Conditions
-from npuscope.many_core.sim.costs import Fabric, Flow
-from npuscope.many_core.sim.plan import NO_CHANNEL, Plan, Task
+from npuscope.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task
 from npuscope.text import safe_terminal
 
 # Ten minutes: what takes longer is a slip in a figure, and its steps would have no end.

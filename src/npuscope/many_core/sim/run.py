@@ -2,19 +2,206 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
 from random import Random
 
 from npuscope.errors import UsageError
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.records import SectionId
+from npuscope.many_core.records import UTIMER_HZ, SectionId
 from npuscope.many_core.sim.collect import Collector, Origin
-from npuscope.many_core.sim.conditions import RunOptions, RunResult, to_ticks, to_us
-from npuscope.many_core.sim.costs import Costs
-from npuscope.many_core.sim.host import BOOT_TICKS, Devices, Ran, run_iterations
-from npuscope.many_core.sim.plan import Plan, plan_of
+from npuscope.many_core.sim.conditions import (
+    INPUT_PORT,
+    OUTPUT_PORT,
+    Conditions,
+    Iteration,
+    RunOptions,
+    RunResult,
+    conditions_of,
+    to_ticks,
+    to_us,
+)
+from npuscope.many_core.sim.events import Timeline, run_inference
+from npuscope.many_core.sim.plan import Costs, Plan, plan_of
 from npuscope.many_core.sim.pmu import not_modelled
+
+# The host's side: requests, queue, input and output DMA, doorbells, completion.
+
+# Inferences differ in a few ways only, so that a long run is simulated in short time.
+_PATTERNS = 8
+# The timer has run since the device was switched on.
+BOOT_TICKS = 19_200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that decides how an inference goes: equal requests give equal inferences."""
+
+    pattern: int
+    input_ring: int
+    output_ring: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of an inference, in ticks from its begin."""
+
+    start: int
+    end: float
+    input_free: float
+    output_ready: float
+    input_wait: float
+    output_wait: float
+    output_asked: float  # when the first op asks whether the output buffer is free
+    cycles: int
+
+
+class Devices:
+    """Runs inferences on the devices; what was run once is remembered by its figures."""
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self._plan, self._seed = plan, seed
+        self._outcomes: dict[Request, Outcome] = {}
+        self._last: tuple[Request, Conditions, Timeline] | None = None
+
+    def settled(self, request: Request) -> Request:
+        """An output buffer that is free before anybody asks might as well be free at once."""
+        early = replace(request, output_ring=0)
+        return early if request.output_ring <= self.outcome(early).output_asked else request
+
+    def outcome(self, request: Request) -> Outcome:
+        if request not in self._outcomes:
+            conditions, line = self.timeline(request)
+            self._outcomes[request] = _outcome(self._plan, conditions, line)
+        return self._outcomes[request]
+
+    def timeline(self, request: Request) -> tuple[Conditions, Timeline]:
+        if self._last is None or self._last[0] != request:
+            rings = {INPUT_PORT: request.input_ring, OUTPUT_PORT: request.output_ring}
+            conditions = conditions_of(self._plan, self._seed, request.pattern, rings)
+            self._last = (request, conditions, run_inference(self._plan, conditions))
+        return self._last[1], self._last[2]
+
+
+def _outcome(plan: Plan, conditions: Conditions, line: Timeline) -> Outcome:
+    end = max(line.barrier, default=0.0)
+    return Outcome(
+        min(min(cores) for cores in conditions.skew),
+        end,
+        _last_of(plan, line, "aicinputsemaphoreinc", end),
+        _last_of(plan, line, "aicoutputsemaphoreinc", end),
+        _longest_wait(line, INPUT_PORT),
+        _longest_wait(line, OUTPUT_PORT),
+        line.port_asked.get(OUTPUT_PORT, inf),
+        max(int(clock.cycles_at(end)) for clock in conditions.clocks),
+    )
+
+
+def _last_of(plan: Plan, line: Timeline, kind: str, otherwise: float) -> float:
+    ends = (line.done[task.index] for task in plan.tasks if task.op.info.kind == kind)
+    return max(ends, default=otherwise)
+
+
+def _longest_wait(line: Timeline, port: int) -> float:
+    return max((wait[1] for key, wait in line.port_waits.items() if key[3] == port), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An iteration with what is needed to run it again."""
+
+    iteration: Iteration
+    request: Request
+    tick: int
+    cycle: int  # of the cores' clock at that tick
+
+
+def run_iterations(
+    program: CoreProgram, machine: CoreMachine, devices: Devices, options: RunOptions, begin: int
+) -> Iterator[Ran]:
+    """Inference after inference; the next is asked for while the device has work."""
+    host = _Host(_Link(program, machine), devices, begin, machine.core_hz)
+    random = Random(options.seed)
+    for number in range(options.iterations):
+        yield host.infer(number, random.randrange(_PATTERNS))
+
+
+class _Host:
+    """What of host and device is in use until when. There is one input and one output buffer."""
+
+    def __init__(self, link: _Link, devices: Devices, begin: int, core_hz: int) -> None:
+        self._link, self._devices = link, devices
+        self._tick, self._cycle = begin, begin * core_hz // UTIMER_HZ
+        self._host_free = self._input_free = self._output_free = float(begin)
+        self._completed: list[float] = []
+
+    def infer(self, number: int, pattern: int) -> Ran:
+        link, tick = self._link, self._tick
+        enqueued = max(self._host_free, self._room())
+        submitted = enqueued + link.submit
+        input_begin = max(submitted, self._input_free)
+        doorbell = input_begin + link.input_time
+        asked = Request(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        request = self._devices.settled(asked)
+        found = self._devices.outcome(request)
+        output_begin = max(tick + found.output_ready, self._output_free)
+        output_end = output_begin + link.output_time
+        answered = max(output_end, self._completed[-1]) if self._completed else output_end
+        iteration = Iteration(
+            number=number,
+            enqueued=enqueued,
+            submitted=submitted,
+            input_begin=input_begin,
+            doorbell=doorbell,
+            device_start=tick + found.start,
+            device_end=tick + int(found.end),
+            output_begin=output_begin,
+            output_end=output_end,
+            answered=answered,
+            completed=answered + link.complete,
+            input_wait=found.input_wait,
+            output_wait=found.output_wait,
+            queued=sum(1 for done in self._completed[-link.depth :] if done > enqueued),
+        )
+        ran = Ran(iteration, request, tick, self._cycle)
+        self._pass(iteration, found)
+        return ran
+
+    def _room(self) -> float:
+        """When the queue has a place: it holds a few inferences that are not completed."""
+        depth = self._link.depth
+        return self._completed[-depth] if len(self._completed) >= depth else 0.0
+
+    def _ahead(self, when: float) -> int:
+        """Ticks from the begin of the inference to something; 0 where it was before."""
+        return max(int(when) - self._tick, 0)
+
+    def _pass(self, iteration: Iteration, found: Outcome) -> None:
+        self._host_free, self._output_free = iteration.submitted, iteration.output_end
+        self._input_free = self._tick + found.input_free
+        self._completed.append(iteration.completed)
+        self._tick += int(found.end) + 1
+        self._cycle += found.cycles + 1
+
+
+class _Link:
+    """Times of the host and its link, in ticks."""
+
+    def __init__(self, program: CoreProgram, machine: CoreMachine) -> None:
+        host = machine.host
+        self.depth = max(host.queue_depth, 1)
+        self.submit = to_ticks(host.submit_us)
+        self.complete = to_ticks(host.complete_us)
+        self.input_time = _dma(machine, sum(binding.bytes for binding in program.inputs))
+        self.output_time = _dma(machine, sum(binding.bytes for binding in program.outputs))
+
+
+def _dma(machine: CoreMachine, size: int) -> float:
+    return to_ticks(machine.host.latency_us + size / machine.host.gb_per_s / 1e3)
+
 
 # The same for every run, so that the same seed gives the same bytes.
 UTC_NS_OF_TICK_0 = 1_700_000_000_000_000_000

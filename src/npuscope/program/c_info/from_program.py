@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
-from npuscope.program.c_info import names, tensors
+from npuscope.program.c_info import names
+from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.from_epochs import (
     GraphParts,
     Ids,

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.program.c_info import names, tensors
+from npuscope.program.c_info import names
+from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (
     AccessInfo,
     BufferInfo,

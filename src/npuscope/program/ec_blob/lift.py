@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc
 from npuscope.program.ec_blob import unit_compute as unit_others

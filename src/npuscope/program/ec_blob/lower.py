@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.errors import InternalError, NpuscopeError, TargetError
-from npuscope.program.address_map import pool_symbol, relative_pools
+from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc
 from npuscope.program.ec_blob import unit_compute as unit_others

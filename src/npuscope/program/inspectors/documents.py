@@ -140,7 +140,7 @@ def is_mdesc(sample: Sample) -> bool:
 
 
 def inspect_mdesc(sample: Sample) -> Found:
-    from npuscope.machine.mdesc import read_mdesc
+    from npuscope.machine.vendor_options import read_mdesc
 
     found = read_mdesc(sample.path)
     summary = {

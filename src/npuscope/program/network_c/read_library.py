@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
-from npuscope.program.geometry import Copy, as_arguments
+from npuscope.program.addresses import AddressMap, Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.parse_values import Struct, Value

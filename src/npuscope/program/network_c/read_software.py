@@ -9,7 +9,7 @@ from math import prod
 
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import Declaration
 from npuscope.program.network_c.parse_values import Struct, Value

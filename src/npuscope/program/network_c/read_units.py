@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
-from npuscope.program.geometry import reach
+from npuscope.program.addresses import AddressMap, reach
 from npuscope.program.model import Buffer, Group, Pool
 from npuscope.program.network_c.layout import (
     ADDRESS_FIELDS,

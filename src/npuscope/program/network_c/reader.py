@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.bounded_file import SOURCE, read_text
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
+from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
 from npuscope.program.network_c.parse_source import (

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from npuscope.errors import FileError
-from npuscope.program.address_map import AddressMap
-from npuscope.program.ec_blob.binary import read_binary, relocated
-from npuscope.program.ec_blob.header import copy_name
+from npuscope.program.addresses import AddressMap
+from npuscope.program.ec_blob.binary import copy_name, read_binary, relocated
 from npuscope.program.ec_blob.instructions import Instruction
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Epoch, EpochKind, Program

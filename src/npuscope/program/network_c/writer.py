@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
-from npuscope.program.address_map import relative_pools
-from npuscope.program.ec_blob.header import blob_name, copy_name
+from npuscope.program.addresses import relative_pools
+from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.writer_blocks import call_function, items_function, own_kernels

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.header import blob_name, copy_name
+from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine
-from npuscope.program.address_map import pool_symbol, relative_pools
+from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program

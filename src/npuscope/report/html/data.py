@@ -18,8 +18,10 @@ from npuscope.profiling.model import (
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
 from npuscope.report.figures import (
+    answer,
     clocks_of,
     count,
+    how_sure,
     is_bare,
     is_predicted,
     label,
@@ -29,12 +31,11 @@ from npuscope.report.figures import (
     phases,
     size,
     source_of,
+    verdict,
 )
-from npuscope.report.header import answer, how_sure, verdict
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.rulebook.finding import Finding
-from npuscope.rulebook.saved import gain
+from npuscope.rulebook.finding import Finding, gain
 from npuscope.version import __version__
 
 # Which epoch uses what another one made.

@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npuscope.errors import InternalError, TargetError
-from npuscope.program.geometry import reach
+from npuscope.program.addresses import reach
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit
-from npuscope.sim.arithmetic import arith, convacc
+from npuscope.sim.arithmetic import convacc
 from npuscope.sim.arithmetic import streams as streng
+from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.convacc import Tally
-from npuscope.sim.arithmetic.others import refuse, run_activ, run_pool
 from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words, word_bytes
+from npuscope.sim.arithmetic.units import refuse, run_activ, run_pool
 from npuscope.sim.memory import Memory
 
 

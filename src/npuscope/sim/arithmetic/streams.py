@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
-from npuscope.program.geometry import frame_start, frame_walk
+from npuscope.program.addresses import frame_start, frame_walk
 from npuscope.program.units import Decun, Link, Streng, Unit
 from npuscope.sim.memory import Memory
 

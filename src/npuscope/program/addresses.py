@@ -1,0 +1,219 @@
+"""Walks through memory: where a stream engine's bytes lie, and the strided copies that library
+calls make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from npuscope.errors import FileError, TargetError
+from npuscope.program.model import Buffer, Call, Pool, Program
+from npuscope.program.units import Ref, Streng
+from npuscope.text import c_identifier
+
+# From physical addresses, as foreign files hold them, to buffers of a Program; and pools that have
+# no address until an image is loaded.
+
+# Pools whose address is set when an image is loaded, and the symbols that stand for them.
+
+_PREFIX = "_mem_pool_"
+
+
+def pool_symbol(pool: Pool, network: str) -> str:
+    """The C name of a relative pool's first byte."""
+    return f"{_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
+
+
+def relative_pools(program: Program) -> tuple[Pool, ...]:
+    return tuple(pool for pool in program.pools if pool.relative)
+
+
+# From physical addresses, as foreign files hold them, to buffers of a Program.
+
+
+class AddressMap:
+    """Finds the buffer at an address; what no buffer covers belongs to the pool as a whole.
+
+    Memory is used again and again: of several buffers at an address one alive in the epoch
+    asked for is meant, of those the youngest, then the one that starts nearest below.
+    """
+
+    def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
+        self._pools = sorted((p for p in pools if p.size_bytes), key=lambda p: p.address)
+        addresses = {pool.name: pool.address for pool in self._pools}
+        placed = [b for b in buffers if b.pool in addresses and not b.view_of]
+        self._buffers = sorted(
+            ((addresses[b.pool] + b.offset, b) for b in placed), key=lambda pair: pair[0]
+        )
+        self._names = {b.name: (start, b) for start, b in self._buffers}
+        self._whole: dict[str, Buffer] = {}
+
+    def add(self, buffer: Buffer) -> None:
+        """A buffer that the file's tables do not hold."""
+        start = next(p.address for p in self._pools if p.name == buffer.pool) + buffer.offset
+        self._buffers.append((start, buffer))
+        self._names[buffer.name] = (start, buffer)
+
+    def ref(self, address: int, epoch: int | None = None, name: str = "") -> Ref:
+        """The place of an address. `name` is the buffer that the file itself names there."""
+        if name in self._names:
+            start, buffer = self._names[name]
+            if start <= address < start + max(1, buffer.size_bytes):
+                return Ref(name, address - start)
+        found = [
+            (buffer.first, start, buffer)
+            for start, buffer in self._buffers
+            if start <= address < start + buffer.size_bytes
+            and (epoch is None or buffer.is_param or buffer.first <= epoch <= buffer.last)
+        ]
+        if found:
+            _, start, buffer = max(found, key=lambda entry: entry[:2])
+            return Ref(buffer.name, address - start)
+        pool = self.pool_at(address)
+        self._whole.setdefault(pool.name, _whole(pool))
+        return Ref(_whole_name(pool), address - pool.address)
+
+    def pool_at(self, address: int, size_bytes: int = 1) -> Pool:
+        """The pool that holds some bytes: a real one, else a virtual one over several."""
+        end = address + max(1, size_bytes)
+        for pool in sorted(self._pools, key=lambda pool: pool.virtual):
+            if pool.address <= address and end <= pool.address + pool.size_bytes:
+                return pool
+        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool")
+
+    def knows(self, name: str) -> bool:
+        return name in self._names
+
+    def size_of(self, name: str) -> int:
+        found = self._names.get(name)
+        return found[1].size_bytes if found else self._whole[name[1:]].size_bytes
+
+    @property
+    def whole_pools(self) -> tuple[Buffer, ...]:
+        """Buffers for the pools that were referred to as a whole, to be added to the Program."""
+        return tuple(self._whole.values())
+
+
+def _whole_name(pool: Pool) -> str:
+    return f"@{pool.name}"
+
+
+def _whole(pool: Pool) -> Buffer:
+    """A pool's bytes as one buffer, from the first epoch to the last; it owns none of them."""
+    return Buffer(
+        _whole_name(pool),
+        pool.size_bytes,
+        (pool.size_bytes,),
+        8,
+        pool.size_bytes,
+        pool=pool.name,
+        last=1 << 15,
+        is_param=not pool.writable,
+        view_of=_whole_name(pool),
+    )
+
+
+# Where a stream engine's bytes lie: one walk through memory, used to check and to execute.
+
+Shape = tuple[int, int, int]
+
+
+def frame_walk(engine: Streng) -> tuple[Shape, Shape]:
+    """Elements (rows, columns, depth) of one frame and the byte steps between them."""
+    element = engine.element_bytes
+    if engine.raw:
+        return (1, 1, engine.frame_elements), (0, 0, element)
+    line = engine.line_offset or engine.fwidth * engine.batch_offset
+    shape = engine.fheight, engine.fwidth, engine.batch_depth
+    return shape, (line, engine.batch_offset, element)
+
+
+def frame_start(engine: Streng, frame: int) -> int:
+    """Byte offset of a frame from the engine's base address."""
+    step = frame_step(engine)
+    loop = engine.frame_loop_cnt
+    if not loop:
+        return engine.offset_start + frame * step
+    return engine.offset_start + frame % loop * step + frame // loop * engine.loop_offset
+
+
+def reach(engine: Streng) -> tuple[int, int]:
+    """Lowest byte and one past the highest byte touched, from the engine's base address."""
+    shape, steps = frame_walk(engine)
+    if not min(shape):
+        return engine.offset_start, engine.offset_start
+    ends = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    starts = [frame_start(engine, frame) for frame in _extreme_frames(engine)]
+    low = min(starts) + sum(min(0, end) for end in ends)
+    return low, max(starts) + sum(max(0, end) for end in ends) + engine.element_bytes
+
+
+def frame_step(engine: Streng) -> int:
+    """Bytes from one frame to the next inside a loop."""
+    if not engine.continuous:
+        return engine.frame_offset
+    if engine.raw:
+        return engine.frame_elements * engine.element_bytes
+    shape, steps = frame_walk(engine)
+    return shape[0] * steps[0]
+
+
+def _extreme_frames(engine: Streng) -> set[int]:
+    """Frames that hold the lowest and highest start: corners of the (loop, place) grid."""
+    last = engine.frames - 1
+    loop = engine.frame_loop_cnt
+    if not loop:
+        return {0, last}
+    corners = {0, loop - 1, last - last % loop, last, last - last % loop - 1}
+    if last >= loop:
+        corners.add((last // loop - 1) * loop)
+    return {frame for frame in corners if 0 <= frame <= last}
+
+
+# Strided copies: what a library call that only moves data does, byte for byte.
+#
+# A Call carries each as a tuple of numbers under the names copy0, copy1, ...
+
+_NAME = "copy"
+_HEAD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Elements of `shape` from one buffer to another; starts and steps are in bytes."""
+
+    source: int  # number of the call's input
+    start_in: int
+    start_out: int
+    element_bytes: int
+    shape: tuple[int, ...]
+    steps_in: tuple[int, ...]
+    steps_out: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    def numbers(self) -> tuple[int, ...]:
+        head = (self.source, self.start_in, self.start_out, self.element_bytes, len(self.shape))
+        return (*head, *self.shape, *self.steps_in, *self.steps_out)
+
+
+def as_arguments(copies: Iterable[Copy]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((f"{_NAME}{number}", copy.numbers()) for number, copy in enumerate(copies))
+
+
+def copies_of(call: Call) -> tuple[Copy, ...]:
+    """The copies of a call; none where the call is a kernel."""
+    return tuple(_copy(call, value) for name, value in call.args if name.startswith(_NAME))
+
+
+def _copy(call: Call, value: object) -> Copy:
+    if not isinstance(value, tuple) or len(value) < _HEAD or len(value) != _HEAD + 3 * value[4]:
+        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
+    source, start_in, start_out, element, rank = value[:_HEAD]
+    if not 0 <= source < len(call.inputs) or element not in (1, 2, 4, 8) or min(value) < 0:
+        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
+    parts = [value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)]
+    return Copy(source, start_in, start_out, element, *parts)
