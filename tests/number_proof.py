@@ -7,9 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from npuscope.profiling.inspectors import INSPECTORS
+from npuscope.identify.table import Identity, identify
 from npuscope.program.generate_report.lines import read_lines
-from npuscope.program.identify import Identity, identify
 
 # Digits inside a word are part of a name; commas stand between groups of three.
 _NUMBER = re.compile(
@@ -56,7 +55,7 @@ def ignored_lines(identity: Identity) -> set[int]:
 
 def lost_numbers(path: Path) -> Counter[float]:
     """Numbers that stand more often in the file than in the JSON."""
-    identity = identify(path, INSPECTORS)
+    identity = identify(path)
     ignored = ignored_lines(identity)
     lines = read_lines(path)
     stamped = any(line.prefix for line in lines)

@@ -25,6 +25,7 @@ LAYERS = (
     "building",
     "advice",
     "many_core",
+    "identify",
     "report",
     "cli",
 )

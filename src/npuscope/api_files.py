@@ -15,6 +15,7 @@ from npuscope.text import safe_terminal
 from npuscope.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from npuscope.identify.table import Identity
     from npuscope.installed import Installed
     from npuscope.loadable.checklist import Checklist
     from npuscope.loadable.compare import Difference
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from npuscope.loadable.image import Image
     from npuscope.machine.model import Machine
     from npuscope.program.ec_blob.binary import EcBinary
-    from npuscope.program.identify import Identity
     from npuscope.rulebook.registry import Rule
 
 __all__ = ["asm", "checklist", "disasm", "doctor", "inspect", "machines", "rules"]
@@ -63,12 +63,9 @@ def inspect(
 
     >>> npuscope.inspect("st_ai_output/network_c_info.json").kind
     """
-    from npuscope.loadable.inspectors import INSPECTORS as IMAGES
-    from npuscope.many_core.inspectors import INSPECTORS as CONTAINERS
-    from npuscope.profiling.inspectors import INSPECTORS
-    from npuscope.program.identify import identify
+    from npuscope.identify.table import identify
 
-    found = identify(source, {**INSPECTORS, **IMAGES, **CONTAINERS})
+    found = identify(source)
     if found.kind == "loadable":
         return _image(found, source, compare, firmware_map)
     for option, value in (("compare", compare), ("firmware-map", firmware_map)):

@@ -12,7 +12,7 @@ from fuzz.engine import Case, Command, Outcome, Target, Workshop, minimised
 from fuzz.targets import TARGETS, prepare
 from models import conv_net, to_onnx, to_tflite
 from npuscope.errors import FileError
-from npuscope.program.identify import FORMATS
+from npuscope.identify.table import FORMATS
 
 CASES = 10
 # Far from the first seeds, which long runs begin with, and from each other.

@@ -12,9 +12,9 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.api_files import Inspection
+    from npuscope.identify.table import Identity
     from npuscope.loadable.compare import Difference
     from npuscope.loadable.fitting import Fitting
-    from npuscope.program.identify import Identity
 
 SCHEMA = "npuscope/inspect/1"
 _MOST_LINES = 20

@@ -146,3 +146,16 @@ class PackageOptions:
         if self.cpu not in CPUS:
             raise UsageError(f"unknown CPU '{self.cpu}'", hint=f"known: {', '.join(CPUS)}")
         return CPUS[self.cpu]
+
+
+def cpu_name(part: int) -> str:
+    """Such as Cortex-M55; an unknown part by its number."""
+    name = name_of(Cpu, part)
+    if name.startswith("0x"):
+        return f"CPU part {name}"
+    return name.replace("CORTEX_M", "Cortex-M").replace("_PLUS", "+")
+
+
+def toolchain_name(number: int) -> str:
+    names = {Toolchain.GCC: "GCC", Toolchain.CLANG: "clang", Toolchain.ST_CLANG: "ST clang"}
+    return {int(k): v for k, v in names.items()}.get(number, f"tool-chain {number:#x}")

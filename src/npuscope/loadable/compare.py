@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from npuscope.loadable.codes import cpu_name, toolchain_name
 from npuscope.loadable.image import Image, ImagePool
-from npuscope.loadable.inspectors import cpu_name, toolchain_name, version_text
+from npuscope.loadable.image_model import version_text
 from npuscope.loadable.layout import Flags
 
 Value = str | int | bool | None

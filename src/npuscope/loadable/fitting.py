@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from npuscope.loadable.codes import cpu_name
 from npuscope.loadable.firmware_map import FirmwareMap, Region
 from npuscope.loadable.image import Image, ImagePool
-from npuscope.loadable.inspectors import cpu_name, version_text
+from npuscope.loadable.image_model import version_text
 
 # The NPU's cache lies in front of external memories only.
 EXTERNAL_FROM = 0x60000000

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from npuscope.errors import FileError
-from npuscope.loadable.codes import WORD_BYTES, PoolKind, offset_of
+from npuscope.loadable.codes import (
+    WORD_BYTES,
+    FloatAbi,
+    PoolKind,
+    cpu_name,
+    name_of,
+    offset_of,
+    toolchain_name,
+)
 from npuscope.loadable.image_checks import Relocations
 from npuscope.loadable.layout import (
     CLOSING_POOL,
@@ -198,3 +206,23 @@ class Image:
 
     def section(self, name: str) -> Section:
         return next(section for section in self.sections if section.name == name)
+
+
+def flags_text(flags: Flags) -> str:
+    """The flags in words, the processor first."""
+    unit = f"FPU, {name_of(FloatAbi, flags.float_abi).lower()} float ABI" if flags.fpu else "no FPU"
+    words = [
+        cpu_name(flags.cpu),
+        unit,
+        "secure" if flags.secure else "non-secure",
+        "with debug info" if flags.debug_info else "no debug info",
+        "asynchronous" if flags.asynchronous else "polling",
+        f"{toolchain_name(flags.toolchain)}",
+        f"API {flags.major}.{flags.minor}",
+    ]
+    return ", ".join(words)
+
+
+def version_text(image: Image) -> str:
+    """Of the runtime that the code was compiled against."""
+    return ".".join(map(str, image.context.version))

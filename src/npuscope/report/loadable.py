@@ -15,8 +15,7 @@ from npuscope.loadable.codes import Segment, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
 from npuscope.loadable.fitting import Check, Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
-from npuscope.loadable.image_model import CLOSING
-from npuscope.loadable.inspectors import flags_text, version_text
+from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
 from npuscope.text import safe_terminal
 

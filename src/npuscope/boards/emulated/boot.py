@@ -29,10 +29,9 @@ from npuscope.boards.emulated.memory import (
     NETWORK_RAM_BYTES,
 )
 from npuscope.errors import DeviceError, FileError
-from npuscope.loadable.codes import Cpu
+from npuscope.loadable.codes import Cpu, cpu_name
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image, Seal
-from npuscope.loadable.inspectors import cpu_name
 from npuscope.machine.model import Clocks
 
 # The words in memory by which the host tells the board's firmware what to load.

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuscope.loadable.codes import Cpu, FloatAbi, Toolchain, name_of
+from npuscope.identify.sample import Found, Sample, plain
 from npuscope.loadable.image import Image, ImagePool, read_image_file
-from npuscope.loadable.layout import Flags
-from npuscope.program.identify import Inspector
-from npuscope.program.inspectors.sample import Found, Sample, plain
+from npuscope.loadable.image_model import flags_text, version_text
 
 
 def inspect_loadable(sample: Sample) -> Found:
     image = read_image_file(sample.path)
     ignored = ("the instructions of the code", "the bytes of parameters")
     return Found(version_text(image), image_counts(image), image_values(image), ignored)
-
-
-def version_text(image: Image) -> str:
-    """Of the runtime that the code was compiled against."""
-    return ".".join(map(str, image.context.version))
 
 
 def image_counts(image: Image) -> dict[str, Any]:
@@ -72,34 +65,3 @@ def pool_json(pool: ImagePool) -> dict[str, Any]:
         "dst": row.dst,
         "size": row.size,
     }
-
-
-def flags_text(flags: Flags) -> str:
-    """The flags in words, the processor first."""
-    unit = f"FPU, {name_of(FloatAbi, flags.float_abi).lower()} float ABI" if flags.fpu else "no FPU"
-    words = [
-        cpu_name(flags.cpu),
-        unit,
-        "secure" if flags.secure else "non-secure",
-        "with debug info" if flags.debug_info else "no debug info",
-        "asynchronous" if flags.asynchronous else "polling",
-        f"{toolchain_name(flags.toolchain)}",
-        f"API {flags.major}.{flags.minor}",
-    ]
-    return ", ".join(words)
-
-
-def cpu_name(part: int) -> str:
-    """Such as Cortex-M55; an unknown part by its number."""
-    name = name_of(Cpu, part)
-    if name.startswith("0x"):
-        return f"CPU part {name}"
-    return name.replace("CORTEX_M", "Cortex-M").replace("_PLUS", "+")
-
-
-def toolchain_name(number: int) -> str:
-    names = {Toolchain.GCC: "GCC", Toolchain.CLANG: "clang", Toolchain.ST_CLANG: "ST clang"}
-    return {int(k): v for k, v in names.items()}.get(number, f"tool-chain {number:#x}")
-
-
-INSPECTORS: dict[str, Inspector] = {"loadable": inspect_loadable}

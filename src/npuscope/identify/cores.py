@@ -10,15 +10,14 @@ from typing import Any
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
+from npuscope.identify.binary import inspect_raw_image
+from npuscope.identify.sample import Found, Sample, plain
 from npuscope.many_core.buffer import read_sections
 from npuscope.many_core.buffer_format import read_header, read_rows
 from npuscope.many_core.container import DEPENDENCIES, LAYOUT, PROGRAM, is_own, read_layout
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.many_core.qpc import CONSTANTS, CONSTANTS_DESC, NETWORK_DESC, Qpc, placed, read_qpc
-from npuscope.program.identify import Inspector
-from npuscope.program.inspectors.binary import inspect_raw_image
-from npuscope.program.inspectors.sample import Found, Sample, plain
 
 # The vendor's runner names the buffers of several devices with a number behind.
 _BUFFER_NAME = re.compile(r"aiccyclecounts(_[^./]*)?\.bin$")
@@ -152,10 +151,3 @@ def inspect_raw(sample: Sample) -> Found:
     if not _BUFFER_NAME.search(sample.path.name):
         return found
     return replace(found, summary={**found.summary, "notes": [_RAW_SENTENCE]})
-
-
-INSPECTORS: dict[str, Inspector] = {
-    "qpc": inspect_qpc,
-    "stats_buffer": inspect_stats_buffer,
-    "raw_image": inspect_raw,
-}

@@ -13,8 +13,8 @@ import pytest
 
 from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.profiling.inspectors import INSPECTORS
-from npuscope.program.identify import FORMATS, Identity, identify
+from npuscope.identify.sample import Sample
+from npuscope.identify.table import FORMATS, Identity, format_of, identify
 from npuscope.program.serialize import to_json
 from number_proof import lost_numbers, numbers, numbers_in
 from program.sample import sample
@@ -120,7 +120,7 @@ BINARIES = {
 def told(tmp_path: Path, content: str | bytes) -> Identity:
     path = tmp_path / "file"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return identify(path, INSPECTORS)
+    return identify(path)
 
 
 @pytest.mark.parametrize("kind", TEXTS)
@@ -130,8 +130,21 @@ def test_texts_are_told_by_content(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", BINARIES)
 def test_binaries_are_told_by_content(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(BINARIES[kind])
+    assert format_of(Sample(path)).kind == kind
+
+
+@pytest.mark.parametrize("kind", ["loadable", "stats_buffer"])
+def test_a_header_without_the_rest_is_refused_with_its_place(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError) as error:
+        told(tmp_path, BINARIES[kind])
+    assert "byte" in str(error.value.where)
+
+
+@pytest.mark.parametrize("kind", sorted(set(BINARIES) - {"loadable", "stats_buffer"}))
+def test_binaries_are_measured(kind: str, tmp_path: Path) -> None:
     found = told(tmp_path, BINARIES[kind])
-    assert found.kind == kind
     assert found.summary["bytes"] == len(BINARIES[kind])
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from models import mobilenet_like, to_tflite
-from npuscope.program import folder as folder_module
-from npuscope.program.folder import Folder, identity_of, network_of, recognise
-from npuscope.program.identify import identify
+from npuscope.identify import folder as folder_module
+from npuscope.identify.folder import Folder, identity_of, network_of, recognise
+from npuscope.identify.table import identify
 from report_texts import CONSOLE, NEW_REPORT
 
 MODEL = to_tflite(mobilenet_like())

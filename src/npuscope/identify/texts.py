@@ -1,4 +1,4 @@
-"""Text files: reports, tables, C sources."""
+"""Inspectors of the files that tell of runs; `identify` takes them by kind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.identify.sample import Found, Sample, plain
+from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
+from npuscope.profiling.validate_report import ValidateReport, read_validate_report
 from npuscope.program.generate_report.model import GenerateReport
 from npuscope.program.generate_report.reader import read_generate_report
-from npuscope.program.inspectors.sample import Found, Sample, plain
 from npuscope.program.model import EpochKind
+
+# Text files: reports, tables, C sources.
 
 _EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
 _EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
@@ -78,12 +82,6 @@ def is_validate_report(sample: Sample) -> bool:
 def is_profiler_log(sample: Sample) -> bool:
     text = sample.text
     return bool(_EVENT.search(text) or _EPOCH_TITLE.search(text))
-
-
-def inspect_plain(sample: Sample) -> Found:
-    """Kinds whose reader lives above this package."""
-    lines = len(sample.lines)
-    return Found("", {"lines": lines}, {}, (f"lines 1-{lines}: no reader was given",))
 
 
 def is_network_csv(sample: Sample) -> bool:
@@ -204,3 +202,49 @@ def _literal(text: str) -> int | float:
         return int(text, 0)
     except ValueError:  # a decimal, or digits after a leading zero
         return float(text) if abs(float(text)) < 1e300 else 0
+
+
+def inspect_validate_report(sample: Sample) -> Found:
+    report = read_validate_report(sample.path)
+    return Found(report.version, validate_counts(report), _record_values(report), report.ignored)
+
+
+def validate_counts(report: ValidateReport) -> dict[str, Any]:
+    """Counts of what ran; those of the generate report beside them where the log has it."""
+    built = report_counts(report.report) if report.report.counts else {}
+    measured = {
+        "network": report.network,
+        "results_version": report.results_version,
+        "samples": report.samples,
+        "duration_ms": report.duration.mean_ms if report.duration else None,
+        "nodes": len(report.nodes),
+        "measured_epochs": len(report.epochs),
+        "measured_sw_epochs": report.count(EpochKind.SW),
+        "measured_hybrid_epochs": report.count(EpochKind.HYBRID),
+        "outputs": sum(bool(row.output) for row in report.metrics),
+        "model_md5": report.report.model_hash.removeprefix("0x"),
+    }
+    return {**built, **measured}
+
+
+def inspect_profiler_log(sample: Sample) -> Found:
+    log = read_profiler_log(sample.path)
+    return Found(log.version, log_counts(log), _record_values(log), log.ignored)
+
+
+def log_counts(log: ProfilerLog) -> dict[str, Any]:
+    return {
+        "network": log.results.network,
+        "nodes": len({(node.first, node.last) for node in log.nodes}),
+        "node_runs": len(log.nodes),
+        "inferences": sum(bool(row.name) for row in log.inferences),
+        "epoch_reports": len(log.epochs),
+        "duration_ms": log.results.duration.mean_ms if log.results.duration else None,
+        **{f"{name}_hz": log.clock_hz(name) for name in ("mcu", "noc", "npu", "nic")},
+    }
+
+
+def _record_values(record: ValidateReport | ProfilerLog) -> dict[str, Any]:
+    values: dict[str, Any] = plain(record)
+    del values["ignored"]
+    return values

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.program.identify import Identity, format_of
-from npuscope.program.inspectors.sample import Sample
+from npuscope.identify.sample import Sample
+from npuscope.identify.table import Identity, format_of
 
 MAX_FILES = 2000
 MAX_DEPTH = 6
@@ -60,7 +60,7 @@ class Folder:
 
 def recognise(folder: str | Path) -> Folder:
     """Look at every file, then at how they fit."""
-    from npuscope.program.folder_check import missing, together
+    from npuscope.identify.folder_check import missing, together
 
     root = Path(folder)
     paths, notes = _walk(root)
@@ -152,7 +152,7 @@ def _look(path: Path, below: str) -> FolderFile:
 
 def _relations(kind: str, sample: Sample) -> dict[str, Any]:
     """What a file says about others."""
-    from npuscope.program import folder_check
+    from npuscope.identify import folder_check
 
     if kind in ("c_info", "quant_json"):
         return folder_check.relations_of_json(sample.document)

@@ -9,8 +9,8 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.identify.sample import Found, Sample, plain
 from npuscope.ops.table import total_macs
-from npuscope.program.inspectors.sample import Found, Sample, plain
 
 _BLOB_MAGIC = 0xCA057A7A
 _CONTAINER_MAGIC = 0xECBF0000  # the low half is the container's version
@@ -28,7 +28,6 @@ _OTHERS = (
     b"%PDF",
 )
 _CHUNK = 1 << 20
-_LOADABLE_WORDS = 24
 # Fields of an ONNX model that stand before its graph: numbers 1 to 6, then 7 is the graph.
 _ONNX_GRAPH = 7
 
@@ -133,51 +132,12 @@ def is_loadable(sample: Sample) -> bool:
     return sample.head.startswith(_LOADABLE_MAGIC)
 
 
-def inspect_loadable(sample: Sample) -> Found:
-    size = 4 * _LOADABLE_WORDS
-    if sample.size < size:
-        raise FileError(f"ends at byte {sample.size}, its header at {size}", where=str(sample.path))
-    words = struct.unpack_from(f"<{_LOADABLE_WORDS}I", sample.head)
-    values = {f"word_{index}": word for index, word in enumerate(words)}
-    summary = {"flags": f"{words[1]:#x}", "params_offset": words[12]}
-    return Found("", summary, values, (f"bytes {size}-{sample.size}: code, data, parameters",))
-
-
 def is_qpc(sample: Sample) -> bool:
     return sample.head.startswith(_QPC_MAGIC)
 
 
-def inspect_qpc(sample: Sample) -> Found:
-    if sample.size < 40:
-        raise FileError(f"ends at byte {sample.size}, its header at 40", where=str(sample.path))
-    names = ("magic", "major", "minor", "compression", "size", "base", "images", "table")
-    values = dict(zip(names, struct.unpack_from("<IBBHQQQQ", sample.head), strict=True))
-    summary = {"images": values["images"], "size_bytes": values["size"]}
-    version = f"{values['major']}.{values['minor']}"
-    return Found(version, summary, values, (f"bytes 40-{sample.size}: segments",))
-
-
 def is_stats_buffer(sample: Sample) -> bool:
     return sample.head.startswith(_STATS_MAGIC)
-
-
-def inspect_stats_buffer(sample: Sample) -> Found:
-    if sample.size < 64:
-        raise FileError(f"ends at byte {sample.size}, its header at 64", where=str(sample.path))
-    major, minor = struct.unpack_from("<HH", sample.head, 8)
-    names = (
-        "level",
-        "cores",
-        "threads",
-        "device",
-        "specialization",
-        "sections",
-        "inference",
-        "utc_ns",
-    )
-    values = dict(zip(names, struct.unpack_from("<4H2I2Q", sample.head, 32), strict=True))
-    summary = {key: values[key] for key in ("level", "cores", "threads", "sections")}
-    return Found(f"{major}.{minor}", summary, values, (f"bytes 64-{sample.size}: sections",))
 
 
 def is_raw_image(sample: Sample) -> bool:

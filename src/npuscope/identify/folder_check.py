@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from npuscope.program.inspectors.documents import model_md5
+from npuscope.identify.documents import model_md5
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.program.folder import FolderFile
+    from npuscope.identify.folder import FolderFile
+
 
 Files = tuple["FolderFile", ...]
 _MODELS = ("tflite", "onnx")

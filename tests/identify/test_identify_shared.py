@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.profiling.inspectors import INSPECTORS
+from npuscope.identify.table import identify
 from npuscope.profiling.profiler_log import read_profiler_log
 from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report import read_generate_report
-from npuscope.program.identify import identify
 from npuscope.program.model import EpochKind
 from number_proof import lost_numbers
 
 SHARED = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()
 FILES = sorted(path for path in SHARED.rglob("*") if path.is_file())
-KINDS = {path: identify(path, INSPECTORS) for path in FILES}
+KINDS = {path: identify(path) for path in FILES}
 
 
 def of_kind(*kinds: str) -> list:
@@ -102,6 +101,6 @@ def test_truncated_files_read_or_are_refused(path: Path, tmp_path: Path) -> None
     for end in range(0, len(data), max(1, len(data) // 25)):
         cut.write_bytes(data[:end])
         try:
-            assert identify(cut, INSPECTORS).kind
+            assert identify(cut).kind
         except FileError:
             continue

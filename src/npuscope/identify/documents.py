@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from npuscope.program.inspectors.sample import Found, Sample, plain
+from npuscope.identify.sample import Found, Sample, plain
 
 _OWN = "npuscope/"
 _MD5_DIGITS = 32

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.program.inspectors import binary, documents, texts
-from npuscope.program.inspectors.sample import Found, Sample
+from npuscope.identify import binary, cores, documents, loadable, texts
+from npuscope.identify.sample import Found, Sample
 from npuscope.text import safe_terminal
 
 Inspector = Callable[[Sample], Found]
@@ -38,13 +38,12 @@ class Identity:
     ignored: tuple[str, ...] = ()
 
 
-# The first row that fits wins: what may contain another kind stands before it. Kinds whose reader
-# lives in a higher package have a plain inspector here; `identify` takes better ones by kind.
+# The first row that fits wins: what may contain another kind stands before it.
 FORMATS: tuple[Format, ...] = (
     Format("tflite", binary.is_tflite, binary.inspect_model),
-    Format("loadable", binary.is_loadable, binary.inspect_loadable),
-    Format("qpc", binary.is_qpc, binary.inspect_qpc),
-    Format("stats_buffer", binary.is_stats_buffer, binary.inspect_stats_buffer),
+    Format("loadable", binary.is_loadable, loadable.inspect_loadable),
+    Format("qpc", binary.is_qpc, cores.inspect_qpc),
+    Format("stats_buffer", binary.is_stats_buffer, cores.inspect_stats_buffer),
     Format("ec_blob", binary.is_blob, binary.inspect_blob),
     Format("onnx", binary.is_onnx, binary.inspect_model),
     Format("program", documents.is_schema("program"), documents.inspect_own),
@@ -58,23 +57,22 @@ FORMATS: tuple[Format, ...] = (
     Format("network_csv", texts.is_network_csv, texts.inspect_network_csv),
     Format("ec_blob", texts.is_blob_header, texts.inspect_blob_header),
     Format("network_c", texts.is_network_c, texts.inspect_network_c),
-    Format("profiler_log", texts.is_profiler_log, texts.inspect_plain),
-    Format("validate_report", texts.is_validate_report, texts.inspect_plain),
+    Format("profiler_log", texts.is_profiler_log, texts.inspect_profiler_log),
+    Format("validate_report", texts.is_validate_report, texts.inspect_validate_report),
     Format("generate_report", texts.is_generate_report, texts.inspect_generate_report),
-    Format("raw_image", binary.is_raw_image, binary.inspect_raw_image),
+    Format("raw_image", binary.is_raw_image, cores.inspect_raw),
 )
 
 
-def identify(path: str | Path, inspectors: Mapping[str, Inspector] | None = None) -> Identity:
+def identify(path: str | Path) -> Identity:
     """Say what a file or a folder is and what is in it."""
     if _is_folder(path):
-        from npuscope.program.folder import identity_of, recognise
+        from npuscope.identify.folder import identity_of, recognise
 
         return identity_of(recognise(path))
     sample = Sample(path)
     row = format_of(sample)
-    inspect = (inspectors or {}).get(row.kind, row.inspect)
-    found = inspect(sample)
+    found = row.inspect(sample)
     summary = {"bytes": sample.size, **found.summary, "values": found.values}
     return Identity(row.kind, found.version, summary, found.ignored)
 
