@@ -19,7 +19,7 @@ from typing import Any
 
 from npuscope.building import Build, build
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.machine.marks import Effect
+from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import machine_keys, with_overrides, with_value
 from npuscope.profiling.run import Retimer, estimate, retimer
 
@@ -92,7 +92,7 @@ def _every_key(made: Build, timer: Retimer) -> tuple[int, float]:
     keys = [
         key
         for key in machine_keys(made.machine).values()
-        if key.effect is Effect.TIMING and key.kind is float
+        if key.effect is KeyEffect.TIMING and key.kind is float
     ]
     start = time.perf_counter()
     for key in keys:

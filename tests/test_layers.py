@@ -34,8 +34,6 @@ SERVING_ALL = (
     "bounded_file",
     "child",
     "errors",
-    "option_kinds",
-    "option_rows",
     "options",
     "shown",
     "text",
@@ -52,6 +50,7 @@ BESIDE_CLI = (
     "api_files",
     "api_manycore",
     "api_nouns",
+    "api_profile",
     "api_runs",
     "demo_network",
     "installed",
@@ -96,4 +95,4 @@ def test_a_file_imports_only_what_lies_above(path: Path) -> None:
 
 def test_every_package_has_its_place() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
-    assert packages <= set(LAYERS)
+    assert packages <= {*LAYERS, *SERVING_ALL}

@@ -16,7 +16,7 @@ import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, UsageError
-from npuscope.options import PYTHON_ONLY, VERBS
+from npuscope.options.verbs import PYTHON_ONLY, VERBS
 from npuscope.rulebook.finding import Findings
 from npuscope.shown import Shown, data_frame, html_table
 

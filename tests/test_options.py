@@ -12,18 +12,20 @@ from types import ModuleType
 import pytest
 
 import npuscope
-from npuscope import api, option_rows, options
+from npuscope import api
 from npuscope.building import Options, ReadOptions
 from npuscope.cli.main import build_parser, main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import UsageError
 from npuscope.loadable import codes as loadable_options
-from npuscope.option_kinds import Effect, Mark
-from npuscope.options import VERBS, keywords, verb_of
+from npuscope.options import rows as option_rows
+from npuscope.options.check import keywords, verb_of
+from npuscope.options.kinds import Mark, VendorEffect
+from npuscope.options.verbs import PYTHON_ONLY, VERBS
 from npuscope.profiling.load_and_run import DEFAULT_IMAGE
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = [name for name in npuscope.__all__ if name in options.PYTHON_ONLY or name not in (
+FUNCTIONS = [name for name in npuscope.__all__ if name in PYTHON_ONLY or name not in (
     "Finding", "Graph", "Machine", "Profile", "Program", "__version__", "load", "load_machine",
     "load_model",
 )]  # fmt: skip
@@ -65,7 +67,7 @@ def test_defaults_are_those_of_the_row(function: str) -> None:
 def test_every_verb_is_a_function_and_every_function_has_a_row() -> None:
     renamed = {"board": "board_serve"}
     verbs = {renamed.get(v, v.replace(" ", "_")) for v in VERBS if v not in _PARENTS}
-    assert verbs | set(options.PYTHON_ONLY) == set(FUNCTIONS)
+    assert verbs | set(PYTHON_ONLY) == set(FUNCTIONS)
 
 
 def test_shared_options_are_typed_as_the_table_lists_them() -> None:
@@ -162,7 +164,7 @@ def test_every_spelling_belongs_to_one_option_of_a_verb() -> None:
 
 
 def test_refused_options_say_why() -> None:
-    refused = [o for o in VERBS["compile"].options if o.effect is Effect.REFUSED]
+    refused = [o for o in VERBS["compile"].options if o.effect is VendorEffect.REFUSED]
     assert {o.spellings[0] for o in refused} == set(option_rows.NOT_MODELLED)
     parser, _ = build_parser("compile")
     with pytest.raises(UsageError, match="--Oauto cannot be followed: the level"):

@@ -15,10 +15,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from npuscope import __all__ as NAMES  # noqa: E402
-from npuscope import api, option_rows, options  # noqa: E402
+from npuscope import api  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
-from npuscope.option_kinds import Group, Kind, Option  # noqa: E402
+from npuscope.options import rows as option_rows  # noqa: E402
+from npuscope.options.check import verb_of  # noqa: E402
+from npuscope.options.kinds import Group, Kind, Option  # noqa: E402
+from npuscope.options.verbs import VERBS  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rulebook.finding import Finding  # noqa: E402
@@ -59,7 +62,7 @@ def _table(name: str) -> str:
         rows = [_row(option, option.mark.value) for group in groups for option in group.options]
         head = "| option | default | means | changes |\n|---|---|---|---|\n"
     else:
-        own = [group for group in options.VERBS[name].groups if not group.shared]
+        own = [group for group in VERBS[name].groups if not group.shared]
         rows = [_row(option) for group in own for option in group.options]
         head = "| option | default | means |\n|---|---|---|\n"
     return head + "".join(row for row in rows if row)
@@ -127,7 +130,7 @@ def _prose(text: str) -> str:
 def _keywords(name: str) -> str:
     """Its own options; those of many functions stand at the end of the page."""
     try:
-        row = options.verb_of(name)
+        row = verb_of(name)
     except KeyError:
         return ""
     own = [o for group in row.groups if not group.shared for o in group.options if o.python]

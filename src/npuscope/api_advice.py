@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options import verb
+from npuscope.options.check import verb
 from npuscope.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.option_rows import DEFAULT_ADDRESS
-from npuscope.options import verb
+from npuscope.options.check import verb
+from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.bounded_file import ASSEMBLY, BLOBS, read_bytes, read_text
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.options import verb
+from npuscope.options.check import verb
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_whole

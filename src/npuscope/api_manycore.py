@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.options import verb
+from npuscope.options.check import verb
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files, write_whole
@@ -51,14 +51,14 @@ def opstats(
 
     >>> npuscope.opstats("stats", qpc="programqpc.bin", summary=True).tables
     """
-    from npuscope.report.opstats_work import Request, work
+    from npuscope.report.opstats_work import OpstatsRequest, work
 
     folder = Path(input_dir)
     if not folder.exists():
         raise FileError("does not exist", where=f"--input-dir {safe_terminal(str(input_dir))}")
     endings = {"trace.json": trace, "perfetto-trace": perfetto}
     outcome = work(
-        Request(
+        OpstatsRequest(
             qpc=_path(qpc),
             source=folder,
             target=Path(output_dir),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import FileError, UsageError
-from npuscope.options import verb
+from npuscope.options.check import verb
 from npuscope.whole_file import as_file_error, write_whole
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from npuscope.machine.load import (
     plain_overrides,
 )
 from npuscope.machine.model import Machine
-from npuscope.machine.set_keys import Change, changes_of, with_overrides
+from npuscope.machine.set_keys import KeyChange, changes_of, with_overrides
 from npuscope.program.model import Program
 from npuscope.shown import Shown
 
@@ -101,7 +101,9 @@ def _compiled(path: str | Path, options: Options) -> Build:
     return Build(None, machine, program)
 
 
-def _recompiled(path: Path, program: Program, changes: Sequence[Change], options: Options) -> Build:
+def _recompiled(
+    path: Path, program: Program, changes: Sequence[KeyChange], options: Options
+) -> Build:
     """What the changed machine needs is another program, from the same model."""
     model = options.get("compiled_from") or model_beside(path, program)
     if model is None:
@@ -115,7 +117,7 @@ def _recompiled(path: Path, program: Program, changes: Sequence[Change], options
     return replace(made, program=replace(made.program, notes=(*made.program.notes, *notes)))
 
 
-def needs_model(changes: Sequence[Change]) -> UsageError:
+def needs_model(changes: Sequence[KeyChange]) -> UsageError:
     keys = ", ".join(change.key for change in changes)
     kind = "is a mapping key" if len(changes) == 1 else "are mapping keys"
     return UsageError(

@@ -6,7 +6,7 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network, run
 from compiler.nets import Net
-from npuscope.advice.subject import Bench, Change, layer_alone
+from npuscope.advice.subject import Bench, LayerChange, layer_alone
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
 from npuscope.profiling.run import estimate
@@ -19,9 +19,15 @@ def conv(inputs: int, outputs: int) -> Graph:
 
 
 @pytest.mark.parametrize(
-    "change", [Change(), Change(outputs=7), Change(outputs=40), Change(inputs=5, outputs=9)]
+    "change",
+    [
+        LayerChange(),
+        LayerChange(outputs=7),
+        LayerChange(outputs=40),
+        LayerChange(inputs=5, outputs=9),
+    ],
 )
-def test_a_changed_layer_is_a_network(change: Change) -> None:
+def test_a_changed_layer_is_a_network(change: LayerChange) -> None:
     graph = clean_network()
     for op in (op for op in graph.ops if op.kind in ("Conv2D", "FullyConnected")):
         weights = graph.tensor(op.inputs[1]).shape
@@ -35,7 +41,7 @@ def test_a_changed_layer_is_a_network(change: Change) -> None:
 def test_a_changed_layer_takes_the_time_of_such_a_layer() -> None:
     graph = conv(64, 58)
     bench = Bench(LATEST)
-    for change, other in ((Change(), graph), (Change(outputs=64), conv(64, 64))):
+    for change, other in ((LayerChange(), graph), (LayerChange(outputs=64), conv(64, 64))):
         made = build(other)
         expected = estimate(made.program, LATEST).total_ms
         assert bench.layer_ms(graph, graph.ops[0], change) == pytest.approx(expected)
@@ -45,7 +51,7 @@ def test_a_zero_point_changes_the_mode() -> None:
     net = Net()
     net.conv(net.input((1, 32, 32, 64), (0.02, 3)), 64)
     graph = net.graph()
-    gain = Bench(LATEST).gain_ms(graph, graph.ops[0], Change(zero_point=0))
+    gain = Bench(LATEST).gain_ms(graph, graph.ops[0], LayerChange(zero_point=0))
     assert gain is not None
     assert gain > 0
 
@@ -54,7 +60,7 @@ def test_what_does_not_compile_has_no_time() -> None:
     graph = conv(8, 8)
     nowhere = LATEST.with_pools(())
     assert Bench(nowhere).layer_ms(graph, graph.ops[0]) is None
-    assert Bench(nowhere).gain_ms(graph, graph.ops[0], Change(outputs=4)) is None
+    assert Bench(nowhere).gain_ms(graph, graph.ops[0], LayerChange(outputs=4)) is None
 
 
 def test_a_pass_is_about_what_an_elementwise_epoch_takes() -> None:

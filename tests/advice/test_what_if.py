@@ -12,8 +12,8 @@ from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.errors import UsageError
 from npuscope.machine.load import load_machine
-from npuscope.machine.marks import Effect
-from npuscope.machine.set_keys import Change
+from npuscope.machine.marks import KeyEffect
+from npuscope.machine.set_keys import KeyChange
 from npuscope.profiling.run import estimate
 from npuscope.program.serialize import save as save_program
 
@@ -41,7 +41,7 @@ def folder(model: Path, tmp_path: Path) -> Path:
 
 def test_a_model_is_compiled_once_and_timed_twice(model: Path) -> None:
     found = npuscope.what_if(model, {"npu.clock_mhz": 2000})
-    assert found.changes == (Change("clocks.npu_mhz", 1000.0, 2000.0, Effect.TIMING),)
+    assert found.changes == (KeyChange("clocks.npu_mhz", 1000.0, 2000.0, KeyEffect.TIMING),)
     assert (found.recompiled, found.mapping_changed) == (False, False)
     assert found.baseline == npuscope.estimate(model)
     assert found.profile == npuscope.estimate(model, overrides=FASTER)

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.nets import MACHINES
 from npuscope.advice.fix.workbench import Network
-from npuscope.edits import NotFitting, Request, apply_edit, open_document
+from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.files.load import is_tflite, read_model
 from npuscope.graph import Graph
 from npuscope.profiling.runtimes import litert_interpreter, onnxruntime_session
@@ -24,7 +24,7 @@ def applied(data: bytes, fix: str, *ops: str, **parameters: Value) -> bytes:
     """The file after one edit."""
     document = open_document("net", data)
     network = Network(graph_of(data), MACHINES["4.0"])
-    apply_edit(document, fix, Request(ops, parameters, network))
+    apply_edit(document, fix, EditRequest(ops, parameters, network))
     return document.to_bytes()
 
 
@@ -41,7 +41,7 @@ def misfit(data: bytes, fix: str, *ops: str, **parameters: Value) -> str:
     before = document.copy().to_bytes()
     network = Network(graph_of(data), MACHINES["4.0"])
     with pytest.raises(NotFitting) as caught:
-        apply_edit(document, fix, Request(ops, parameters, network))
+        apply_edit(document, fix, EditRequest(ops, parameters, network))
     assert document.to_bytes() == before
     return str(caught.value)
 

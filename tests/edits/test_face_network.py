@@ -9,7 +9,7 @@ import pytest
 from npuscope.advice.explain import explain
 from npuscope.advice.fix.workbench import Network
 from npuscope.building import Build, build
-from npuscope.edits import Request, apply_edit, open_document
+from npuscope.edits import EditRequest, apply_edit, open_document
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 
@@ -41,7 +41,7 @@ def fixed(path: Path, fix: str, into: Path) -> Path:
     document, network = open_document(path), Network(made.graph, made.machine)
     places = [(f.ops, x) for f in findings for x in f.fixes if x.id == fix]
     for ops, offered in places:
-        apply_edit(document, fix, Request(ops, offered.parameters, network))
+        apply_edit(document, fix, EditRequest(ops, offered.parameters, network))
     assert places
     into.write_bytes(document.to_bytes())
     return into

@@ -13,7 +13,7 @@ from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, save
 from npuscope.advice.fix.workbench import Network
-from npuscope.edits import NotFitting, Request, apply_edit, open_document
+from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.ops.run import run
 from npuscope.rulebook.registry import lint_model_file
 
@@ -205,5 +205,5 @@ def misread(data: bytes, op: str) -> str:
     """Why an edit does not fit a file that our reader would not take."""
     network = Network(graph_of(net(flattened)), MACHINES["4.0"])
     with pytest.raises(NotFitting) as caught:
-        apply_edit(open_document("net", data), "static-export", Request((op,), {}, network))
+        apply_edit(open_document("net", data), "static-export", EditRequest((op,), {}, network))
     return str(caught.value)

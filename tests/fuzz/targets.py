@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from program.test_identify import CSV, MDESC, MPOOL
 
 import report_texts
 from advice.sweep import samples as sweeps
@@ -51,7 +52,6 @@ from npuscope.program.ec_blob.instructions import Irq, Label
 from program.c_info.small import document
 from program.ec_blob.epoch_text import CONVOLUTION, COPY
 from program.ec_blob.test_binary import ALL as CONTAINERS
-from program.test_identify import CSV, MDESC, MPOOL
 from program.test_quant_json import DOCUMENT as QUANT_JSON
 
 RECORDED = Path(__file__).parents[1] / "boards" / "recorded"

@@ -9,11 +9,11 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from npuscope.machine.load import load_machine, packaged, read_table
-from npuscope.machine.marks import Effect
+from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import (
-    Change,
     Key,
+    KeyChange,
     changes_of,
     key_notes,
     leaves,
@@ -36,7 +36,7 @@ def unmarked(kind: Any, place: str = "") -> Iterator[str]:
         inner = [part for part in (hint, *get_args(hint)) if _is_record(part)]
         if inner:
             yield from unmarked(inner[0], f"{here}.")
-        elif not any(isinstance(note, Effect) for note in get_args(hint)):
+        elif not any(isinstance(note, KeyEffect) for note in get_args(hint)):
             yield here
 
 
@@ -81,19 +81,19 @@ def test_a_new_value_changes_its_key_alone(key: Key) -> None:
 @pytest.mark.parametrize(
     ("name", "effect"),
     [
-        ("clocks.npu_mhz", Effect.TIMING),
-        ("paths.nic.bytes_per_cycle", Effect.TIMING),
-        ("pools.npuRAM3.path", Effect.TIMING),
-        ("software.Softmax.fixed", Effect.TIMING),
-        ("generation.control.controller_cycles", Effect.TIMING),
-        ("units.CONVACC", Effect.MAPPING),
-        ("convacc.tiles.deep1x1.depth", Effect.MAPPING),
-        ("pools.npuRAM3.size_kib", Effect.MAPPING),
-        ("placement.bank_order", Effect.MAPPING),
-        ("generation.depthwise", Effect.MAPPING),
+        ("clocks.npu_mhz", KeyEffect.TIMING),
+        ("paths.nic.bytes_per_cycle", KeyEffect.TIMING),
+        ("pools.npuRAM3.path", KeyEffect.TIMING),
+        ("software.Softmax.fixed", KeyEffect.TIMING),
+        ("generation.control.controller_cycles", KeyEffect.TIMING),
+        ("units.CONVACC", KeyEffect.MAPPING),
+        ("convacc.tiles.deep1x1.depth", KeyEffect.MAPPING),
+        ("pools.npuRAM3.size_kib", KeyEffect.MAPPING),
+        ("placement.bank_order", KeyEffect.MAPPING),
+        ("generation.depthwise", KeyEffect.MAPPING),
     ],
 )
-def test_marks(name: str, effect: Effect) -> None:
+def test_marks(name: str, effect: KeyEffect) -> None:
     assert KEYS[name].effect is effect
 
 
@@ -105,8 +105,8 @@ def test_a_pool_that_is_no_whole_number_of_kib() -> None:
 def test_changes_by_any_name() -> None:
     found = changes_of(MACHINE, {"machine.npu.clock_mhz": 800, "units.ARITH": 4})
     assert found == (
-        Change("clocks.npu_mhz", 1000.0, 800.0, Effect.TIMING),
-        Change("units.ARITH", 4, 4, Effect.MAPPING),
+        KeyChange("clocks.npu_mhz", 1000.0, 800.0, KeyEffect.TIMING),
+        KeyChange("units.ARITH", 4, 4, KeyEffect.MAPPING),
     )
     assert [change.remaps for change in found] == [False, False]
     assert changes_of(MACHINE, {"units.ARITH": 2})[0].remaps
@@ -115,7 +115,9 @@ def test_changes_by_any_name() -> None:
 def test_the_last_of_two_names_wins() -> None:
     values = {"clocks.npu_mhz": 500, "npu.clock_mhz": 700}
     assert with_overrides(MACHINE, values).clocks.npu_mhz == 700.0
-    assert changes_of(MACHINE, values) == (Change("clocks.npu_mhz", 1000.0, 700.0, Effect.TIMING),)
+    assert changes_of(MACHINE, values) == (
+        KeyChange("clocks.npu_mhz", 1000.0, 700.0, KeyEffect.TIMING),
+    )
 
 
 def test_notes_are_the_comments_of_the_toml() -> None:

@@ -12,7 +12,7 @@ from npuscope.building import Build, build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
-from npuscope.machine.marks import Effect
+from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Key, machine_keys, with_value
 from npuscope.profiling.facts import program_hash
@@ -20,7 +20,7 @@ from npuscope.profiling.run import Retimer, estimate, retimer
 from npuscope.program.c_info.from_program import c_info_of
 from npuscope.program.c_info.to_program import program_from_c_info
 
-TIMING = [key for key in machine_keys(load_machine()).values() if key.effect is Effect.TIMING]
+TIMING = [key for key in machine_keys(load_machine()).values() if key.effect is KeyEffect.TIMING]
 ON_CHIP = ("cpuRAM2", "npuRAM3", "npuRAM4", "npuRAM5", "npuRAM6")
 OTHER_NAMES = {"clock": "npu_mhz", "path": "noc", "title": "another"}
 

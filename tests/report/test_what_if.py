@@ -9,8 +9,8 @@ import pytest
 from npuscope.advice.what_if import Sensitivity, WhatIf
 from npuscope.building import Build
 from npuscope.machine.load import load_machine
-from npuscope.machine.marks import Effect
-from npuscope.machine.set_keys import Change
+from npuscope.machine.marks import KeyEffect
+from npuscope.machine.set_keys import KeyChange
 from npuscope.program.model import Program
 from npuscope.report.estimate import (
     estimate_text,
@@ -23,15 +23,15 @@ from npuscope.report.estimate import (
 )
 from sample_profile import sample_profile
 
-CLOCK = Change("clocks.npu_mhz", 1000.0, 800.0, Effect.TIMING)
-ORDER = Change("placement.bank_order", ("npuRAM5", "npuRAM4"), ("npuRAM3",), Effect.MAPPING)
-FLAG = Change("pools.hyperRAM.writable", True, False, Effect.MAPPING)
+CLOCK = KeyChange("clocks.npu_mhz", 1000.0, 800.0, KeyEffect.TIMING)
+ORDER = KeyChange("placement.bank_order", ("npuRAM5", "npuRAM4"), ("npuRAM3",), KeyEffect.MAPPING)
+FLAG = KeyChange("pools.hyperRAM.writable", True, False, KeyEffect.MAPPING)
 BEFORE = replace(sample_profile(), total_ms=10.0)
 AFTER = replace(BEFORE, total_ms=12.5)
 BUILD = Build(None, load_machine(), Program("p", "m", "4.0", True, (), (), (), (), ()))
 
 
-def found(*changes: Change, after=AFTER, recompiled=False, vendor=None) -> WhatIf:  # type: ignore[no-untyped-def]
+def found(*changes: KeyChange, after=AFTER, recompiled=False, vendor=None) -> WhatIf:  # type: ignore[no-untyped-def]
     return WhatIf(changes, BEFORE, after, recompiled, BUILD, vendor)
 
 
@@ -73,7 +73,7 @@ def test_a_vendor_program_compiled_again() -> None:
 
 
 def test_a_hostile_value_moves_no_cursor() -> None:
-    line = what_if_line(found(Change("generation.title", "a", "\x1b[2J", Effect.TIMING)))
+    line = what_if_line(found(KeyChange("generation.title", "a", "\x1b[2J", KeyEffect.TIMING)))
     assert "\x1b" not in line
 
 
@@ -118,6 +118,6 @@ def test_list_of_keys() -> None:
         "  pools.npuRAM3.address                              0x34200000  mapping",
         "  pools.npuRAM3.size_kib                                    448  mapping",
     ]
-    assert {row.key.effect for row in known_keys("stm32n6", "timing")} >= {Effect.TIMING}
+    assert {row.key.effect for row in known_keys("stm32n6", "timing")} >= {KeyEffect.TIMING}
     (clock,) = known_keys("stm32n6", "clocks.npu")
     assert (clock.unit, clock.note) == ("MHz", "overdrive defaults, MHz [docs]")

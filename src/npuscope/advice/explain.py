@@ -14,7 +14,7 @@ from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
-from npuscope.rulebook.fixes import Effect
+from npuscope.rulebook.fixes import FixEffect
 from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, themed
 from npuscope.shown import Rows, Shown
 
@@ -112,7 +112,7 @@ def with_times(finding: Finding, profile: Profile) -> Finding:
     gone = [epoch.ms for epoch in profile.epochs if epoch.origin and set(epoch.origin) <= ops]
     effects = {template.id: template.effect for template in catalogue()[finding.rule].fixes}
     fixes = (
-        replace(fix, gain_ms=sum(gone)) if gone and effects[fix.id] is Effect.REMOVES else fix
+        replace(fix, gain_ms=sum(gone)) if gone and effects[fix.id] is FixEffect.REMOVES else fix
         for fix in finding.fixes
     )
     return replace(finding, fixes=tuple(fixes))

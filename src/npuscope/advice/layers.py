@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import ceil, prod
 
-from npuscope.advice.subject import Change, Subject, accumulation_passes, convolutions
+from npuscope.advice.subject import LayerChange, Subject, accumulation_passes, convolutions
 from npuscope.graph.model import Graph, Op
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch
@@ -65,7 +65,7 @@ def _zero_point_fix(
     subject: Subject, op: Op
 ) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, float | None]]:
     assert subject.graph is not None
-    gain = subject.bench.gain_ms(subject.graph, op, Change(zero_point=0))
+    gain = subject.bench.gain_ms(subject.graph, op, LayerChange(zero_point=0))
     gains = {"zero-point": None if gain is None else max(0.0, gain)}
     return {"zero-point": {"zero_point": "0 or -128"}}, gains
 
@@ -133,7 +133,7 @@ def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) 
         return _pad_gain(subject, op, str(given["side"]), int(str(given["padded"])))
     assert subject.graph is not None
     count = int(str(given["channels"]))
-    change = Change(inputs=count) if fix == "change-inputs" else Change(outputs=count)
+    change = LayerChange(inputs=count) if fix == "change-inputs" else LayerChange(outputs=count)
     gain = subject.bench.gain_ms(subject.graph, op, change)
     return None if gain is None else max(0.0, gain)
 
@@ -146,7 +146,7 @@ def _pad_gain(subject: Subject, op: Op, side: str, padded: int) -> float | None:
         return None
     gains = []
     for layer, place in shared.layers():
-        change = Change(inputs=padded) if place == "inputs" else Change(outputs=padded)
+        change = LayerChange(inputs=padded) if place == "inputs" else LayerChange(outputs=padded)
         gains.append(subject.bench.gain_ms(subject.graph, layer, change))
     if None in gains:
         return None
@@ -165,7 +165,7 @@ def _copies_ms(subject: Subject, op: Op, new: int) -> float:
 def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:
     """Parts one after the other, and the copies that join them."""
     assert subject.graph is not None
-    changes = [Change(outputs=part) for part in parts]
+    changes = [LayerChange(outputs=part) for part in parts]
     gain = subject.bench.gain_ms(subject.graph, op, *changes)
     positions = prod(subject.graph.output_tensor(op).shape[:-1])
     copies = sum(subject.bench.pass_ms(positions * part) for part in parts)

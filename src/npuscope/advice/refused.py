@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from npuscope.advice.subject import LAYERS, UNCOSTED, Change, Subject
+from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject
 from npuscope.graph.model import Op
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rulebook.fixes import Effect, FixTemplate
+from npuscope.rulebook.fixes import FixEffect, FixTemplate
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
@@ -157,13 +157,13 @@ def _gain(
     """Time saved, by what the fix does; None where one of the two times is not known."""
     if not _time_is_known(fallen.main, subject):
         return None
-    if template.effect is Effect.REMOVES:
+    if template.effect is FixEffect.REMOVES:
         return fallen.ms
-    if template.effect is Effect.MAPS:
+    if template.effect is FixEffect.MAPS:
         shapes = [buffer.shape for buffer in _buffers(fallen.main, subject) if not buffer.is_param]
         elements = max((prod(shape) for shape in shapes), default=0)
         return max(0.0, fallen.ms - subject.bench.pass_ms(elements))
-    if template.effect is Effect.RESHAPES and given:
+    if template.effect is FixEffect.RESHAPES and given:
         return _reshaped(fallen, subject, given)
     return None
 
@@ -174,7 +174,7 @@ def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> f
     if op is None or subject.graph is None:
         return None
     counts = str(given.get("parts") or given.get("padded") or given.get("channels")).split("+")
-    changes = [Change(outputs=int(count)) for count in counts]
+    changes = [LayerChange(outputs=int(count)) for count in counts]
     times = [subject.bench.layer_ms(subject.graph, op, change) for change in changes]
     if None in times:
         return None

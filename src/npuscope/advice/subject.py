@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LayerChange:
     """Of one layer: other channel counts (0 leaves them), another zero point of its input."""
 
     outputs: int = 0
@@ -41,15 +41,15 @@ class Bench:
         self.machine = machine
         self._known: dict[tuple[object, ...], float | None] = {}
 
-    def layer_ms(self, graph: Graph, op: Op, change: Change | None = None) -> float | None:
+    def layer_ms(self, graph: Graph, op: Op, change: LayerChange | None = None) -> float | None:
         """A dense layer alone; None when it does not compile."""
-        alone = layer_alone(graph, op, change or Change())
+        alone = layer_alone(graph, op, change or LayerChange())
         key = _fingerprint(alone)
         if key not in self._known:
             self._known[key] = self.network_ms(alone)
         return self._known[key]
 
-    def gain_ms(self, graph: Graph, op: Op, *changes: Change) -> float | None:
+    def gain_ms(self, graph: Graph, op: Op, *changes: LayerChange) -> float | None:
         """What a layer saves when these take its place, one after the other."""
         before = self.layer_ms(graph, op)
         after = [self.layer_ms(graph, op, change) for change in changes]
@@ -71,7 +71,7 @@ class Bench:
         return (cycles + control.controller_cycles) / self.machine.clocks.npu_mhz / 1000
 
 
-def layer_alone(graph: Graph, op: Op, change: Change) -> Graph:
+def layer_alone(graph: Graph, op: Op, change: LayerChange) -> Graph:
     """A graph of one layer. Weights are repeated or cut to the new counts: their values do not
     matter for the time."""
     source, weights = graph.first_input(op), graph.tensor(op.inputs[1])

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from npuscope.building import Build, Options, Source, build, machine_for, needs_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import plain_overrides
-from npuscope.machine.marks import Effect
+from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import (
-    Change,
     Key,
+    KeyChange,
     changes_of,
     machine_keys,
     with_overrides,
@@ -55,7 +55,7 @@ def sensitivity(made: Build) -> tuple[Sensitivity, ...]:
 
 def _trials(machine: Machine) -> Iterator[tuple[Key, float]]:
     for key in machine_keys(machine).values():
-        if key.effect is Effect.TIMING and key.kind is float and key.value:
+        if key.effect is KeyEffect.TIMING and key.kind is float and key.value:
             yield key, key.value * (1 - STEP)
             yield key, key.value * (1 + STEP)
 
@@ -68,7 +68,7 @@ class WhatIf(Shown):
     our compiler then, and `vendor` holds the program that was given.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
     baseline: Profile
     profile: Profile
     recompiled: bool
@@ -134,7 +134,9 @@ def _compile(graph: Graph, machine: Machine, options: Options) -> Build:
     return build(graph, {"machine": machine, "optimization": options.get("optimization")})
 
 
-def _compared(made: Build, again: Build, changes: tuple[Change, ...], options: Options) -> WhatIf:
+def _compared(
+    made: Build, again: Build, changes: tuple[KeyChange, ...], options: Options
+) -> WhatIf:
     before, after = _estimate(made), _estimate(again)
     if made.program.source == "npuscope" or again.graph is None:
         return WhatIf(changes, before, after, True, again)

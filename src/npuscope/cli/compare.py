@@ -15,8 +15,8 @@ from npuscope.cli.options import (
 )
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
-from npuscope.option_kinds import Kind
-from npuscope.option_rows import READING, TARGET
+from npuscope.options.kinds import Kind
+from npuscope.options.rows import READING, TARGET
 
 if TYPE_CHECKING:
     from npuscope.building import Options

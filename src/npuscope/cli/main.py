@@ -15,13 +15,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn, TextIO
 
-from npuscope import options
 from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
+from npuscope.options import verbs
+from npuscope.options.check import wrong_words
 from npuscope.text import safe_lines
 from npuscope.version import __version__
 
 # Verb -> its line in --help; the verb's module in this package has the same name.
-VERBS = {name: row.line for name, row in options.VERBS.items() if " " not in name}
+VERBS = {name: row.line for name, row in verbs.VERBS.items() if " " not in name}
 # Files that nobody writes JSON to.
 _SOURCES = (
     ".tflite",
@@ -143,7 +144,7 @@ def _run(argv: list[str]) -> int:
     parser, module = build_parser(verb)
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
-        raise options.wrong_words(verb or "", unknown)
+        raise wrong_words(verb or "", unknown)
     if module is None:
         parser.print_help(sys.stderr)
         return UsageError.exit_code

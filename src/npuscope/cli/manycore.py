@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options, parse_overrides, parse_shapes
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.options import VERBS
+from npuscope.options.verbs import VERBS
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

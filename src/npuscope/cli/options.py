@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
-from npuscope.option_kinds import Argument, Effect, Group, Kind, Option
-from npuscope.option_rows import NOT_MODELLED
-from npuscope.options import VERBS
+from npuscope.options.kinds import Argument, Group, Kind, Option, VendorEffect
+from npuscope.options.rows import NOT_MODELLED
+from npuscope.options.verbs import VERBS
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _add_switch(where: Any, option: Option) -> None:
 
 
 def _how(option: Option) -> dict[str, Any]:
-    if option.effect is Effect.REFUSED:
+    if option.effect is VendorEffect.REFUSED:
         return {"action": _Refuse, "nargs": 0}
     if option.kind is Kind.FLAG:
         return {"action": "store_true"}
@@ -108,7 +108,7 @@ class _Refuse(argparse.Action):
 
 def without_effect(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
     """What to say of the vendor's options that were given and change nothing here."""
-    idle = [option for option in VERBS[verb].options if option.effect is Effect.NONE]
+    idle = [option for option in VERBS[verb].options if option.effect is VendorEffect.NONE]
     given = [option for option in idle if getattr(args, option.dest)]
     reasons = [f"{o.spellings[0]} is {o.means}" for o in given if o.means.startswith(_NOT_NEEDED)]
     others = [o.spellings[0] for o in given if not o.means.startswith(_NOT_NEEDED)]

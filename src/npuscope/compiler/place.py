@@ -17,7 +17,7 @@ from npuscope.program.model import Buffer, Pool, Program
 
 
 @dataclass(slots=True)
-class Memory:
+class PlacedSoFar:
     """What is placed so far; marks are the highest end reached in each pool.
 
     Rows are start, end, first and last epoch. Every buffer is compared with all that are placed,
@@ -52,7 +52,7 @@ def place(program: Program, machine: Machine) -> Program:
     pools = program_pools(machine)
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
     units = _order(_units([b for b in roots if not b.is_param]), program.inputs)
-    memory = Memory()
+    memory = PlacedSoFar()
     homes = _place_units(units, _ranked(pools, machine), memory, machine)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
     buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
@@ -138,7 +138,7 @@ def _order(units: list[list[Buffer]], inputs: tuple[str, ...]) -> list[list[Buff
 
 
 def _place_units(
-    units: list[list[Buffer]], pools: list[Pool], memory: Memory, machine: Machine
+    units: list[list[Buffer]], pools: list[Pool], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
     homes: dict[str, tuple[str, int]] = {}
     left = units
@@ -159,7 +159,7 @@ def _place_units(
     return homes
 
 
-def _fit(buffer: Buffer, pool: Pool, memory: Memory, alignment: int) -> int | None:
+def _fit(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
     """The smallest gap below the pool's mark that holds the buffer, else above all busy ones."""
     busy = memory.busy(buffer, pool)
     mark = pool.address + memory.marks.get(pool.name, 0)
@@ -182,13 +182,13 @@ def _align(address: int, alignment: int) -> int:
     return -(-address // alignment) * alignment
 
 
-def _take(buffer: Buffer, pool: Pool, offset: int, memory: Memory) -> None:
+def _take(buffer: Buffer, pool: Pool, offset: int, memory: PlacedSoFar) -> None:
     memory.add(buffer, pool.address + offset)
     memory.marks[pool.name] = max(memory.marks.get(pool.name, 0), offset + buffer.size_bytes)
 
 
 def _place_parameters(
-    buffers: list[Buffer], pools: tuple[Pool, ...], memory: Memory, machine: Machine
+    buffers: list[Buffer], pools: tuple[Pool, ...], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
     """Weights one behind the other in the pool that prefers constants, largest first."""
     preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
@@ -207,7 +207,7 @@ def _place_parameters(
     return homes
 
 
-def _fit_parameter(buffer: Buffer, pool: Pool, memory: Memory, alignment: int) -> int | None:
+def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
     """Parameters live for ever: in a pool of their own the next place is behind the last."""
     if pool.writable:
         return _fit(buffer, pool, memory, alignment)
@@ -236,12 +236,12 @@ def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
     return buffer if home is None else buffer.placed(*home)
 
 
-def _with_use(pools: tuple[Pool, ...], memory: Memory) -> tuple[Pool, ...]:
+def _with_use(pools: tuple[Pool, ...], memory: PlacedSoFar) -> tuple[Pool, ...]:
     """Marks per real bank; buffers of the virtual pool count in the banks they touch."""
     return tuple(replace(pool, used_bytes=_mark(pool, memory)) for pool in pools)
 
 
-def _mark(pool: Pool, memory: Memory) -> int:
+def _mark(pool: Pool, memory: PlacedSoFar) -> int:
     low, high = pool.address, pool.address + pool.size_bytes
     start, end = memory.placed[:2]
     ends = end[(start < high) & (end > low)]

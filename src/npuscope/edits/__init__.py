@@ -1,6 +1,6 @@
 """Edits of model files: what a finding offers as a fix, carried out on the user's own file.
 
-Comes in: a file (`open_document`), the id of a fix, and a Request (which ops, which parameters,
+Comes in: a file (`open_document`), the id of a fix, an EditRequest (which ops, which parameters,
 what is known of the network). Goes out: the same document, changed, or NotFitting and why.
 `document` and `records` are the neutral document, `onnx` and `tflite` implement it; the other
 modules are the edits by theme and what several of them share. `registry` finds an edit by its id.
@@ -9,13 +9,13 @@ modules are the edits by theme and what several of them share. `registry` finds 
 from npuscope.edits.document import Document
 from npuscope.edits.records import NotFitting
 from npuscope.edits.registry import apply_edit, edits, formats, has_edit, open_document, whole_bytes
-from npuscope.edits.request import Network, Request
+from npuscope.edits.request import EditRequest, Network
 
 __all__ = [
     "Document",
+    "EditRequest",
     "Network",
     "NotFitting",
-    "Request",
     "apply_edit",
     "edits",
     "formats",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from npuscope.edits.document import Document
 from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 from npuscope.text import safe_terminal
 
 _CONVERSIONS = ("Quantize", "Dequantize")
@@ -16,7 +16,7 @@ _SAME_VALUE = (*_CONVERSIONS, "Identity")  # they change how a value is written,
 
 
 @edit("batch-one")
-def batch_one(document: Document, request: Request) -> None:
+def batch_one(document: Document, request: EditRequest) -> None:
     """A batch size that the file leaves open is written as 1."""
     if document.close_batch():
         return
@@ -28,7 +28,7 @@ def batch_one(document: Document, request: Request) -> None:
 
 
 @edit("drop-input")
-def drop_input(document: Document, request: Request) -> None:
+def drop_input(document: Document, request: EditRequest) -> None:
     """An input that nobody reads leaves the file."""
     inputs = document.network_inputs()
     found = [value for value in inputs if document.name(value) in request.ops]
@@ -42,7 +42,7 @@ def drop_input(document: Document, request: Request) -> None:
 
 
 @edit("cut-tail")
-def cut_tail(document: Document, request: Request) -> None:
+def cut_tail(document: Document, request: EditRequest) -> None:
     """The network ends where the NPU's work ends, with integers where tensors are quantized; the
     rest is for the application."""
     graph = request.network.graph
@@ -57,7 +57,7 @@ def cut_tail(document: Document, request: Request) -> None:
     document.set_outputs(found, graph)
 
 
-def _tensors(request: Request) -> list[str]:
+def _tensors(request: EditRequest) -> list[str]:
     """Those asked for; without any, those where the NPU's work ends."""
     asked = request.parameters.get("tensors")
     if isinstance(asked, list) and asked:
@@ -66,7 +66,7 @@ def _tensors(request: Request) -> list[str]:
 
 
 @edit("drop-softmax")
-def drop_softmax(document: Document, request: Request) -> None:
+def drop_softmax(document: Document, request: EditRequest) -> None:
     """The network gives the scores that the last Softmax would normalise: floats where it gave
     floats, else integers with the scale of the scores."""
     found = document.found(request, ("Softmax",))
@@ -83,7 +83,7 @@ def drop_softmax(document: Document, request: Request) -> None:
 
 
 @edit("separate-outputs")
-def separate_outputs(document: Document, request: Request) -> None:
+def separate_outputs(document: Document, request: EditRequest) -> None:
     """Parts that a last Concat joins become outputs of their own, as the joint output was."""
     found = document.found(request, ("Concat", "QLinearConcat"))
     if not found:
@@ -116,7 +116,7 @@ def _way_out(document: Document, tensor: Value) -> list[Op]:
 
 
 @edit("integer-input")
-def integer_input(document: Document, request: Request) -> None:
+def integer_input(document: Document, request: EditRequest) -> None:
     """Inputs that are quantized at once become what that makes; `type` may ask for uint8."""
     wanted = str(request.parameters.get("type", ""))
     found = document.convertible(document.network_inputs())
@@ -157,7 +157,7 @@ def _take_integers(document: Document, tensor: Value, wanted: str) -> None:
 
 
 @edit("integer-output")
-def integer_output(document: Document, request: Request) -> None:
+def integer_output(document: Document, request: EditRequest) -> None:
     """Outputs that a conversion makes become what it reads."""
     found = document.convertible(document.network_outputs())
     named = document.found(request, _CONVERSIONS)

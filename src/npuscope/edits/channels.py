@@ -16,7 +16,7 @@ from npuscope.edits.numbers import FREE, parts_of
 from npuscope.edits.padding import pad_tensor, repeat_channels
 from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 from npuscope.machine.model import Machine
 from npuscope.rulebook.finding import Value as Parameter
 from npuscope.rulebook.streams import LayerShape, padded_count
@@ -35,7 +35,7 @@ def _layer_of(document: Document, op: Op) -> Layer:
 
 
 @edit("pad-channels")
-def pad_channels(document: Document, request: Request) -> None:
+def pad_channels(document: Document, request: EditRequest) -> None:
     """Channels of zeros behind a count that cannot be cut well, in all layers that share it."""
     op = document.place(request, *LAYERS)
     side = request.parameters.get("side")
@@ -56,7 +56,7 @@ def pad_channels(document: Document, request: Request) -> None:
         repeat_channels(document, tensor, axis, new)
 
 
-def _new_channels(request: Request, count: int, name: str) -> int:
+def _new_channels(request: EditRequest, count: int, name: str) -> int:
     """How many to add; none where another place of the same region was padded before."""
     before, padded = (_number(request.parameters[key]) for key in ("channels", "padded"))
     if count == padded:
@@ -71,7 +71,7 @@ def _number(value: Parameter) -> int:
 
 
 @edit("split-outputs")
-def split_outputs(document: Document, request: Request) -> None:
+def split_outputs(document: Document, request: EditRequest) -> None:
     """A layer as several ones, each with some of the output channels, and their results joined."""
     op = document.place(request, *LAYERS)
     layer, title = _layer_of(document, op), document.title(op)
@@ -85,7 +85,7 @@ def split_outputs(document: Document, request: Request) -> None:
 
 
 @edit("dense-groups")
-def dense_groups(document: Document, request: Request) -> None:
+def dense_groups(document: Document, request: EditRequest) -> None:
     """A grouped convolution as a dense one: each kernel is zero outside of its group."""
     op = document.place(request, *CONVS)
     layer, title = _layer_of(document, op), document.title(op)
@@ -119,7 +119,7 @@ def block_diagonal(
 
 
 @edit("shuffle-conv")
-def shuffle_conv(document: Document, request: Request) -> None:
+def shuffle_conv(document: Document, request: EditRequest) -> None:
     """A channel shuffle (reshape, transpose, reshape) as a 1x1 convolution: each kernel has one
     weight of exactly 1, and the result is quantized as the data are."""
     op = document.place(request, "Transpose")

@@ -1,8 +1,7 @@
 """The neutral document: what edits may ask of the user's own file, and do to it.
 
 A document is not a second Graph. It is the file itself, nodes and tensors as they stand there,
-behind a set of primitives that both formats have. What no primitive touches stays as it was:
-names, metadata, options of other ops.
+behind a set of primitives that both formats have. What no primitive touches stays as it was.
 
 * **Values and ops** are handles: a tensor's name and a node in ONNX, a tensor and an operator in
   TFLite. Edits hand them back and never look inside.
@@ -14,8 +13,7 @@ names, metadata, options of other ops.
 * **Layers** hide where weights and bias stand and how their axes lie: `layer` reads a record,
   `set_layer` writes it.
 * **Images** are told channel-last; `axis_of_channels` says where a file has them.
-
-Edits make all checks before the first change, and say why they cannot be made with NotFitting.
+All checks come before the first change; NotFitting says why an edit cannot be made.
 """
 
 from __future__ import annotations
@@ -25,8 +23,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npuscope.edits.records import Constant, Image, Layer, NotFitting, Op, Pads, Steps, Value
-from npuscope.edits.request import Request
+from npuscope.edits import records
+from npuscope.edits.records import Constant, ImageShape, Layer, NotFitting, Op, Pads, Value
+from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Graph
 from npuscope.ops.layers import ConvAttrs
 
@@ -38,8 +37,6 @@ class Document(Protocol):
     channels_first: bool
     depthwise: tuple[str, ...]  # kinds that a depthwise convolution may have
     binds_clamps: bool  # an op of floats and the clamps behind it share one quantization
-
-    # finding
 
     def op(self, origin: str) -> Op | None:
         """By the name that findings use, as long as it was not removed."""
@@ -135,7 +132,7 @@ class Document(Protocol):
         """In place of the layer."""
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: Steps, number: int
+        self, layer: Layer, weights: Constant, pads: Pads, steps: records.QuantSteps, number: int
     ) -> Value:
         """The convolution with other columns; only the first of them has the bias."""
 
@@ -146,25 +143,25 @@ class Document(Protocol):
 
     # steps
 
-    def steps(self, tensor: Value) -> Steps:
+    def steps(self, tensor: Value) -> records.QuantSteps:
         """Those of the integers that a value stands for; NotFitting where it has not one scale."""
 
-    def moved_steps(self, tensor: Value) -> Steps:
+    def moved_steps(self, tensor: Value) -> records.QuantSteps:
         """The same, also where ops that only move values stand between."""
 
-    def steps_behind(self, tensor: Value) -> Steps | None:
+    def steps_behind(self, tensor: Value) -> records.QuantSteps | None:
         """What the first op that quantizes a value makes of it."""
 
-    def result_steps(self, tensor: Value) -> Steps:
+    def result_steps(self, tensor: Value) -> records.QuantSteps:
         """Those in which a result is kept."""
 
-    def made_steps(self, op: Op) -> Steps:
+    def made_steps(self, op: Op) -> records.QuantSteps:
         """Of an op that quantizes."""
 
-    def stepped(self, tensor: Value, steps: Steps) -> Value:
+    def stepped(self, tensor: Value, steps: records.QuantSteps) -> Value:
         """A new value as its readers shall see it."""
 
-    def bind(self, tensor: Value, steps: Steps) -> None:
+    def bind(self, tensor: Value, steps: records.QuantSteps) -> None:
         """All readers of what a new op makes see it in these steps."""
 
     def users(self, tensor: Value) -> list[Op]:
@@ -179,16 +176,16 @@ class Document(Protocol):
     def tied(self, tensor: Value) -> list[Value]:
         """Its integers and what moves tie to them; NotFitting where they cannot change."""
 
-    def tied_steps(self, group: Sequence[Value]) -> Steps: ...
+    def tied_steps(self, group: Sequence[Value]) -> records.QuantSteps: ...
     def tied_layers(self, group: Sequence[Value]) -> list[Op]: ...
-    def set_steps(self, group: Sequence[Value], steps: Steps) -> None: ...
+    def set_steps(self, group: Sequence[Value], steps: records.QuantSteps) -> None: ...
 
     def unsigned(self) -> list[Value]:
         """All uint8 tensors; NotFitting where one of them must stay."""
 
     def make_signed(self, group: Sequence[Value]) -> None: ...
 
-    def shuffled_steps(self, op: Op, around: tuple[Op, Op]) -> Steps:
+    def shuffled_steps(self, op: Op, around: tuple[Op, Op]) -> records.QuantSteps:
         """One quantization from the first Reshape to the last."""
 
     # float ops made integer
@@ -204,18 +201,20 @@ class Document(Protocol):
     def kernel_fixes_steps(self, op: Op) -> bool:
         """The format's kernel leaves no choice."""
 
-    def float_steps(self, tensor: Value) -> Steps | None:
+    def float_steps(self, tensor: Value) -> records.QuantSteps | None:
         """Of a float operand that comes from integers."""
 
     def is_stepped(self, tensor: Value) -> bool:
         """All readers take it as integers."""
 
     def quantize_constant(self, op: Op, place: int) -> None: ...
-    def quantize_results(self, ops: Sequence[Op], results: Mapping[Any, Steps]) -> None: ...
+    def quantize_results(
+        self, ops: Sequence[Op], results: Mapping[Any, records.QuantSteps]
+    ) -> None: ...
 
     # new ops
 
-    def new(self, stem: str, shape: Sequence[int], steps: Steps) -> Value:
+    def new(self, stem: str, shape: Sequence[int], steps: records.QuantSteps) -> Value:
         """For an op to make. TFLite writes shape and steps down, ONNX needs neither."""
 
     def new_like(self, stem: str, shape: Sequence[int], like: Value) -> Value: ...
@@ -244,7 +243,7 @@ class Document(Protocol):
         tensor: Value,
         output: Value,
         kernels: np.ndarray,
-        steps: Steps,
+        steps: records.QuantSteps,
         scale: float = 1.0,
         **attributes: Any,
     ) -> None:
@@ -349,9 +348,11 @@ class Document(Protocol):
     def convertible(self, tensors: Sequence[Value]) -> list[Value]:
         """Those of a type that may be converted inside."""
 
-    def take_integers(self, tensor: Value, readers: Sequence[Op], steps: Steps) -> None: ...
+    def take_integers(
+        self, tensor: Value, readers: Sequence[Op], steps: records.QuantSteps
+    ) -> None: ...
 
-    def take_shifted(self, tensor: Value, steps: Steps, wanted: str) -> None:
+    def take_shifted(self, tensor: Value, steps: records.QuantSteps, wanted: str) -> None:
         """Bytes of the other sign."""
 
     def converted(self, op: Op) -> Value | None:
@@ -366,12 +367,12 @@ class Document(Protocol):
 
     # the same in both formats
 
-    def found(self, request: Request, kinds: Iterable[str]) -> list[Op]:
+    def found(self, request: EditRequest, kinds: Iterable[str]) -> list[Op]:
         """The ops of a finding that are of these kinds."""
         ops = (self.op(origin) for origin in request.ops)
         return [op for op in ops if op is not None and self.kind(op) in kinds]
 
-    def place(self, request: Request, *kinds: str) -> Op:
+    def place(self, request: EditRequest, *kinds: str) -> Op:
         """The op of a finding that an edit works on."""
         found = self.found(request, kinds)
         if not found:
@@ -382,16 +383,16 @@ class Document(Protocol):
     def axis_of_channels(self, rank: int) -> int:
         return 1 if self.channels_first else rank - 1
 
-    def image(self, tensor: Value) -> Image:
+    def image(self, tensor: Value) -> ImageShape:
         """NotFitting where it is none."""
         shape = self.shape(tensor) if tensor is not None else None
         if shape is None or len(shape) != 4:
             axes = "(N, C, H, W)" if self.channels_first else "(N, H, W, C)"
             raise NotFitting(f"'{self.name(tensor)}' is not an image {axes}")
         images, a, b, c = shape
-        return Image(images, b, c, a) if self.channels_first else Image(images, a, b, c)
+        return ImageShape(images, b, c, a) if self.channels_first else ImageShape(images, a, b, c)
 
-    def image_shape(self, image: Image) -> tuple[int, ...]:
+    def image_shape(self, image: ImageShape) -> tuple[int, ...]:
         """The shape that the file would state."""
         images, height, width, channels = image
         turned = (images, channels, height, width)

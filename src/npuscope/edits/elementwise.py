@@ -13,9 +13,9 @@ from npuscope.edits.document import Document
 from npuscope.edits.images import LONGEST_AXIS
 from npuscope.edits.numbers import int8_quant
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import Interval, NotFitting, Op, Steps, Value
+from npuscope.edits.records import Interval, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Quant
 
 _NO_GATE = "the op is not part of (1 - z) * n + z * h"
@@ -24,7 +24,7 @@ _LEAST = 1e-3  # how far a quantized one may be from 1
 
 
 @edit("gate-form")
-def gate_form(document: Document, request: Request) -> None:
+def gate_form(document: Document, request: EditRequest) -> None:
     """(1 - z) * n + z * h becomes n + z * (h - n), one op less and no constant on the left. The
     new tensors get steps that cover all that their operands can hold."""
     op = document.place(request, "Sub")
@@ -51,11 +51,11 @@ def gate_form(document: Document, request: Request) -> None:
     document.insert("Add", (n, document.stepped(gated, product)), result, fused=total)
 
 
-def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[Steps, Steps]:
+def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[QuantSteps, QuantSteps]:
     """Of h - n, and of z times that."""
     difference = (h[0] - n[1], h[1] - n[0])
     corners = [a * b for a in z for b in difference]
-    return Steps(int8_quant(*difference)), Steps(int8_quant(min(corners), max(corners)))
+    return QuantSteps(int8_quant(*difference)), QuantSteps(int8_quant(min(corners), max(corners)))
 
 
 def _check_one(document: Document, tensor: Value) -> None:
@@ -88,7 +88,7 @@ def _maker(document: Document, tensor: Value) -> Op | None:
 
 
 @edit("negate-by-product")
-def negate_by_product(document: Document, request: Request) -> None:
+def negate_by_product(document: Document, request: EditRequest) -> None:
     """A product with -1 instead of a Neg or of a constant minus a tensor. The negated bytes are
     -1 - q: all of them fit, so nothing is rounded on the way."""
     op = document.place(request, "Sub", "Neg")
@@ -110,7 +110,7 @@ def negate_by_product(document: Document, request: Request) -> None:
     document.insert("Add", (inputs[0], document.stepped(product, negated)), result, fused=op)
 
 
-def _computed_steps(document: Document, tensor: Value) -> Steps:
+def _computed_steps(document: Document, tensor: Value) -> QuantSteps:
     with suppress(NotFitting):
         if document.constant(tensor) is None:
             return document.steps(tensor)
@@ -118,7 +118,7 @@ def _computed_steps(document: Document, tensor: Value) -> Steps:
 
 
 @edit("multiply-instead", "onnx")
-def multiply_instead(document: OnnxDocument, request: Request) -> None:
+def multiply_instead(document: OnnxDocument, request: EditRequest) -> None:
     """A constant divisor becomes a factor. TFLite has no division of int8 numbers."""
     node = document.place(request, "Div")
     divisor = document.constant(node.input[1])
@@ -139,7 +139,7 @@ def multiply_instead(document: OnnxDocument, request: Request) -> None:
 
 
 @edit("mean-times-n")
-def mean_times_n(document: Document, request: Request) -> None:
+def mean_times_n(document: Document, request: EditRequest) -> None:
     """A sum over whole maps is their mean times the number of pixels. The mean has the steps of
     the sum divided by that number: its bytes are those of the sum."""
     op = document.place(request, "ReduceSum")
@@ -160,7 +160,7 @@ def mean_times_n(document: Document, request: Request) -> None:
 
 
 @edit("expand-operand")
-def expand_operand(document: Document, request: Request) -> None:
+def expand_operand(document: Document, request: EditRequest) -> None:
     """The smaller operand is brought to the full shape.
 
     A constant is stored in full and both operands become one long row of channels, where the NPU
@@ -215,7 +215,7 @@ def _repeat_channel(document: Document, op: Op) -> None:
 
 
 @edit("add-behind", "onnx")
-def add_behind(document: OnnxDocument, request: Request) -> None:
+def add_behind(document: OnnxDocument, request: EditRequest) -> None:
     """A computed bias is added by an op of its own behind the layer."""
     node = document.place(request, "Gemm")
     bias = node.input[2] if len(node.input) > 2 else ""
@@ -230,7 +230,7 @@ def add_behind(document: OnnxDocument, request: Request) -> None:
     document.add_node("Add", (data, bias), result)
 
 
-def _product_steps(document: OnnxDocument, node: Op, bias: str) -> Steps | None:
+def _product_steps(document: OnnxDocument, node: Op, bias: str) -> QuantSteps | None:
     """Steps for the layer's own result: what the sum can hold, less what the bias can.
 
     None in a network of floats.
@@ -239,4 +239,4 @@ def _product_steps(document: OnnxDocument, node: Op, bias: str) -> Steps | None:
     if behind is None or document.dequantizer(bias) is None:
         return None
     total, added = behind.covered, document.steps(bias).covered
-    return Steps(int8_quant(total[0] - added[1], total[1] - added[0]))
+    return QuantSteps(int8_quant(total[0] - added[1], total[1] - added[0]))

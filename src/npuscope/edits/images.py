@@ -11,9 +11,9 @@ import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import Image, NotFitting, Value
+from npuscope.edits.records import ImageShape, NotFitting, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request, attrs_of, network_op
+from npuscope.edits.request import EditRequest, attrs_of, network_op
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import PoolAttrs
@@ -70,7 +70,7 @@ def _centred(factor: int) -> Smoothing:
 
 
 @edit("nearest-resize")
-def nearest_resize(document: Document, request: Request) -> None:
+def nearest_resize(document: Document, request: EditRequest) -> None:
     """Edge pixels repeated, a nearest resize, a depthwise convolution."""
     op = document.place(request, "Resize", "ResizeLinear")
     document.check_version("Resize")
@@ -96,7 +96,7 @@ def nearest_resize(document: Document, request: Request) -> None:
     document.bind(result, steps)
 
 
-def _with_edges(document: Document, source: Value, image: Image, form: Smoothing) -> Value:
+def _with_edges(document: Document, source: Value, image: ImageShape, form: Smoothing) -> Value:
     """Columns, then rows, joined as channels: that is what the stream engines can do."""
     _, height, width, channels = image
     ends = (form.before, form.after)
@@ -120,7 +120,7 @@ def _joined(
 
 
 @edit("repeat-by-joining")
-def repeat_by_joining(document: Document, request: Request) -> None:
+def repeat_by_joining(document: Document, request: EditRequest) -> None:
     """A nearest resize as a tensor joined with itself along the channels.
 
     Each pixel twice in a row of channels is two columns; each row twice is two rows. The reshapes
@@ -145,7 +145,7 @@ def repeat_by_joining(document: Document, request: Request) -> None:
 
 
 @edit("plain-nearest")
-def plain_nearest(document: Document, request: Request) -> None:
+def plain_nearest(document: Document, request: EditRequest) -> None:
     """A nearest resize stated as asymmetric and floor, where it picks the same."""
     op = document.place(request, "Resize", "ResizeNearest")
     document.check_version("Resize")
@@ -157,7 +157,7 @@ def plain_nearest(document: Document, request: Request) -> None:
 
 
 @edit("explicit-pad", "onnx")
-def explicit_pad(document: OnnxDocument, request: Request) -> None:
+def explicit_pad(document: OnnxDocument, request: EditRequest) -> None:
     """An average pool that counts its padding, which TFLite does not have, reads a padded tensor.
 
     Where padding does not count, every border has its own divisor: no op has that.
@@ -182,7 +182,7 @@ def explicit_pad(document: OnnxDocument, request: Request) -> None:
 
 
 @edit("stride-instead")
-def stride_instead(document: Document, request: Request) -> None:
+def stride_instead(document: Document, request: EditRequest) -> None:
     """Every second pixel is picked by a strided depthwise convolution."""
     op = document.place(request, "Slice", "StridedSlice")
     image = document.image(document.inputs(op)[0])
@@ -202,7 +202,7 @@ def stride_instead(document: Document, request: Request) -> None:
     document.conv_instead(op, kernels, (down[1], across[1]), (0, 0, 0, 0), image.channels)
 
 
-def _by_axis(document: Document, request: Request, kind: str, rows: Sequence[T]) -> list[T]:
+def _by_axis(document: Document, request: EditRequest, kind: str, rows: Sequence[T]) -> list[T]:
     """What the graph tells by axis, for images, height, width and channels: it leaves a tensor in
     the file's order where no layer wants another."""
     tensor = request.network.graph.first_input(network_op(request, kind))
@@ -221,7 +221,7 @@ def _window(picks: range, size: int) -> tuple[int, int]:
 
 
 @edit("pad-conv")
-def pad_conv(document: Document, request: Request) -> None:
+def pad_conv(document: Document, request: EditRequest) -> None:
     """Channels of zeros come from a 1x1 convolution that copies the others."""
     op = document.place(request, "Pad")
     document.check_constant_pad(op)

@@ -18,18 +18,18 @@ from npuscope.edits.records import (
     Interval,
     NotFitting,
     Op,
-    Steps,
+    QuantSteps,
     Value,
 )
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Network, Request
+from npuscope.edits.request import EditRequest, Network
 from npuscope.graph.model import Quant
 
 # Other steps for the same numbers: symmetric-weights, zero-point, signed-activations.
 
 
 @edit("symmetric-weights")
-def symmetric_weights(document: Document, request: Request) -> None:
+def symmetric_weights(document: Document, request: EditRequest) -> None:
     """Zero point 0 for weights that stay within int8 when it is taken off."""
     layer = document.layer(document.place(request, *LAYERS, DEPTHWISE))
     if layer is None or layer.weights.scale is None or layer.weights.zero_point is None:
@@ -52,7 +52,7 @@ def _taken_off(weights: Constant) -> np.ndarray:
 
 
 @edit("zero-point")
-def zero_point(document: Document, request: Request) -> None:
+def zero_point(document: Document, request: EditRequest) -> None:
     """0 or -128 at a layer's input, which frees the fast mode of the convolution unit.
 
     At the network's input the application has to send the other integers; the real values are the
@@ -80,7 +80,7 @@ def _rescale_bias(document: Document, op: Op, ratio: float) -> None:
 
 
 @edit("signed-activations")
-def signed_activations(document: Document, request: Request) -> None:
+def signed_activations(document: Document, request: EditRequest) -> None:
     """uint8 tensors as int8, in the whole file at once: types must agree wherever integers meet.
     Values and zero points move by 128, so no result changes."""
     document.make_signed(document.unsigned())
@@ -102,7 +102,7 @@ _TWO_OPERANDS = (*_BINARY, "PRelu")
 
 
 @edit("quantize-op")
-def quantize_op(document: Document, request: Request) -> None:
+def quantize_op(document: Document, request: EditRequest) -> None:
     """Every float op of the finding that the NPU has a form for."""
     found = [op for name in request.ops if (op := document.op(name)) is not None]
     ops = [op for op in found if document.can_be_integer(op, _KNOWN)]
@@ -113,7 +113,7 @@ def quantize_op(document: Document, request: Request) -> None:
 
 
 @edit("quantize-slope")
-def quantize_slope(document: Document, request: Request) -> None:
+def quantize_slope(document: Document, request: EditRequest) -> None:
     """The slopes of a PReLU as int8, so that it runs on the arithmetic unit."""
     ops = document.found(request, ("PRelu",))
     if not ops:
@@ -142,7 +142,7 @@ class _Plan:
         self.document = document
         self.network = network
         self.ops: list[Op] = []
-        self.results: dict[Value, Steps] = {}  # float values that will be integers
+        self.results: dict[Value, QuantSteps] = {}  # float values that will be integers
         self.constants: list[tuple[Op, int]] = []
         self.reach: dict[Value, Interval] = {}  # of float results that a clamp takes over
 
@@ -171,10 +171,10 @@ class _Plan:
             steps = self.results[value] = self._measured(value)
         return steps.covered
 
-    def _steps(self, value: Value) -> Steps | None:
+    def _steps(self, value: Value) -> QuantSteps | None:
         return self.results.get(value) or self.document.float_steps(value)
 
-    def _measured(self, value: Value) -> Steps:
+    def _measured(self, value: Value) -> QuantSteps:
         """Of a float value whose maker stays float."""
         behind, name = self.document.steps_behind(value), self.document.name(value)
         if behind is not None:
@@ -184,9 +184,9 @@ class _Plan:
         found = seen(self.network, name, {})
         if found is None:
             raise NotFitting(f"the range of '{name}' is not known")
-        return Steps(int8_quant(*found))
+        return QuantSteps(int8_quant(*found))
 
-    def _result(self, op: Op, operands: list[Interval]) -> Steps:
+    def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:
         kind = self.document.kind(op)
         behind = self.document.steps_behind(self.document.outputs(op)[0])
         if behind is not None and not self.document.kernel_fixes_steps(op):
@@ -194,7 +194,7 @@ class _Plan:
         source = self._steps(self.document.inputs(op)[0])
         if kind in _KEEPS and source is not None:
             return source
-        return Steps(_FIXED.get(kind) or int8_quant(*self._reached(op, operands)))
+        return QuantSteps(_FIXED.get(kind) or int8_quant(*self._reached(op, operands)))
 
     def _reached(self, op: Op, operands: list[Interval]) -> Interval:
         kind, inputs = self.document.kind(op), self.document.inputs(op)

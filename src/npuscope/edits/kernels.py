@@ -8,9 +8,9 @@ import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import covered, int8_quant
-from npuscope.edits.records import Interval, NotFitting, Op, Pads, Steps, Value
+from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Network, Request, attrs_of
+from npuscope.edits.request import EditRequest, Network, attrs_of
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
 from npuscope.ops.layers import ConvAttrs
@@ -45,7 +45,7 @@ class Half:
 
 
 @edit("narrower-kernel")
-def narrower_kernel(document: Document, request: Request) -> None:
+def narrower_kernel(document: Document, request: EditRequest) -> None:
     """A wide depthwise kernel in forms that the unit takes.
 
     Where one column results, the stride across does not matter, and at stride 2 the unit takes
@@ -66,12 +66,12 @@ def narrower_kernel(document: Document, request: Request) -> None:
     sums = []
     for number, half in enumerate(parts):
         values = half.of(layer.weights.values, layer.image_axes[-1], layer.weights.zeros)
-        weights, steps = layer.weights.changed(values=values), Steps(int8_quant(*half.reach))
+        weights, steps = layer.weights.changed(values=values), QuantSteps(int8_quant(*half.reach))
         sums.append(document.columns_of(layer, weights, half.pads, steps, number))
     document.insert("Add", sums, document.outputs(op)[0], fused=op)
 
 
-def _convolution(request: Request) -> GraphOp:
+def _convolution(request: EditRequest) -> GraphOp:
     """The convolution of the finding, as the graph has it."""
     for op in request.network.graph.ops:
         if op.kind == "Conv2D" and set(op.origin) & set(request.ops):
@@ -176,7 +176,7 @@ def _depthwise(
 
 
 @edit("move-stride")
-def move_stride(document: Document, request: Request) -> None:
+def move_stride(document: Document, request: EditRequest) -> None:
     """A depthwise convolution makes all places, the 1x1 convolutions behind it skip."""
     op = document.place(request, *document.depthwise)
     strides, result = document.strides(op), document.outputs(op)[0]

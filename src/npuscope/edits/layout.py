@@ -7,7 +7,7 @@ import numpy as np
 from npuscope.edits.document import Document
 from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # They treat every element alike.
@@ -20,7 +20,7 @@ _UNARY = (
 _BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
 
 
-def _moves_of(document: Document, request: Request, *kinds: str) -> list[Op]:
+def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]:
     """The moves of a finding in the order of the file."""
     moves = document.found(request, kinds)
     document.place(request, *kinds)
@@ -63,7 +63,7 @@ def _is_elementwise(document: Document, op: Op) -> bool:
 
 
 @edit("remove-transposes")
-def remove_transposes(document: Document, request: Request) -> None:
+def remove_transposes(document: Document, request: EditRequest) -> None:
     """Pairs that undo each other, and those that keep every axis in its place."""
     moves = _moves_of(document, request, "Transpose")
     first, last = moves[0], moves[-1]
@@ -76,7 +76,7 @@ def remove_transposes(document: Document, request: Request) -> None:
 
 
 @edit("remove-reshapes")
-def remove_reshapes(document: Document, request: Request) -> None:
+def remove_reshapes(document: Document, request: EditRequest) -> None:
     """Those that change nothing, pairs that undo each other, and the first of two."""
     moves = _moves_of(document, request, *_VIEWS)
     first, last = moves[0], moves[-1]
@@ -100,7 +100,7 @@ def remove_reshapes(document: Document, request: Request) -> None:
 
 
 @edit("share-result")
-def share_result(document: Document, request: Request) -> None:
+def share_result(document: Document, request: EditRequest) -> None:
     """Of two ops that make the same, the second one goes."""
     ops = [op for origin in request.ops if (op := document.op(origin)) is not None]
     pairs = [(a, b) for n, b in enumerate(ops) for a in ops[:n] if _same(document, a, b)]
@@ -159,7 +159,7 @@ def _share_readers(document: Document, tensor: Value) -> None:
 
 
 @edit("constant-slice")
-def constant_slice(document: Document, request: Request) -> None:
+def constant_slice(document: Document, request: EditRequest) -> None:
     """A Gather of neighbours is a Slice."""
     op = document.place(request, "Gather")
     document.check_version("Slice")

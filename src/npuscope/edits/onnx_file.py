@@ -10,7 +10,7 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.onnx.file import DEQUANTIZE, Node
 from npuscope.edits.records import NotFitting
 from npuscope.edits.registry import edit
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Graph
 
 _OLDER_IR = 9
@@ -29,7 +29,7 @@ _MOST_ELEMENTS = 1 << 16
 
 
 @edit("older-ir", "onnx")
-def lower_ir_version(document: OnnxDocument, request: Request) -> None:
+def lower_ir_version(document: OnnxDocument, request: EditRequest) -> None:
     """Newer versions added types and remarks; what has neither says the same in the older one."""
     if document.proto.ir_version <= _OLDER_IR:
         raise NotFitting(f"the IR version is {document.proto.ir_version} already")
@@ -43,7 +43,7 @@ def lower_ir_version(document: OnnxDocument, request: Request) -> None:
 
 
 @edit("strip-empty-input", "onnx")
-def strip_empty_input(document: OnnxDocument, request: Request) -> None:
+def strip_empty_input(document: OnnxDocument, request: EditRequest) -> None:
     """An empty name in the middle, in front of the axes, becomes the zero that it stands for."""
     kinds = document.element_types()
     node = the_node(document, request, "Pad")
@@ -69,7 +69,7 @@ def _zero(kinds: dict[str, int], names: list[str]) -> np.ndarray:
 
 
 @edit("plain-bounds", "onnx")
-def write_plain_bounds(document: OnnxDocument, request: Request) -> None:
+def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
     """Starts and ends counted from the front, no further than the axis goes."""
     data = str(the_node(document, request, "Slice").input[0])
     shape = file_shape(document, request.network.graph, data)
@@ -101,7 +101,7 @@ def _bounds(document: OnnxDocument, names: list[str]) -> list[np.ndarray]:
 
 
 @edit("fold-bounds", "onnx")
-def fold_bounds(document: OnnxDocument, request: Request) -> None:
+def fold_bounds(document: OnnxDocument, request: EditRequest) -> None:
     kinds = document.element_types()
     node = the_node(document, request, "Clip")
     if kinds.get(node.input[0], FLOAT) != FLOAT:
@@ -125,7 +125,7 @@ def _bound(document: OnnxDocument, name: str) -> np.ndarray:
 
 
 @edit("fold-constants", "onnx")
-def fold_constants(document: OnnxDocument, request: Request) -> None:
+def fold_constants(document: OnnxDocument, request: EditRequest) -> None:
     """Readers that only move a constant are carried out on its integers, which stay integers; any
     other reader gets float values."""
     node = the_node(document, request, DEQUANTIZE)
@@ -164,7 +164,7 @@ def _dequantize_behind(document: OnnxDocument, node: Node, reader: Node, moved: 
 
 
 @edit("own-weights", "onnx")
-def own_weights(document: OnnxDocument, request: Request) -> None:
+def own_weights(document: OnnxDocument, request: EditRequest) -> None:
     """Each Gemm that shares weights with a MatMul gets a copy."""
     done = False
     for name in request.ops:
@@ -181,7 +181,7 @@ def own_weights(document: OnnxDocument, request: Request) -> None:
 
 
 @edit("static-export", "onnx")
-def write_shapes(document: OnnxDocument, request: Request) -> None:
+def write_shapes(document: OnnxDocument, request: EditRequest) -> None:
     """Shapes become constants with all that is computed from them alone; allowzero goes.
 
     An open batch is closed: it would be a part of the constants.
@@ -202,7 +202,7 @@ def _without_allowzero(document: OnnxDocument, node: Node) -> None:
     document.set_attribute(node, "allowzero", 0)
 
 
-def _fold_shape(document: OnnxDocument, request: Request) -> None:
+def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
     tensor = str(the_node(document, request, "Shape").input[0])
     shape = file_shape(document, request.network.graph, tensor)
     node = the_node(document, request, "Shape")
@@ -244,7 +244,7 @@ def _has_open_sizes(document: OnnxDocument) -> bool:
     return any(not dim.HasField("dim_value") for shape in shapes for dim in shape.dim[1:])
 
 
-def the_node(document: OnnxDocument, request: Request, kind: str) -> Node:
+def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Node:
     """The node of this kind among those of the finding."""
     nodes = [document.op(origin) for origin in request.ops]
     found = next((n for n in nodes if n is not None and n.op_type == kind), None)

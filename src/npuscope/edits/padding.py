@@ -11,9 +11,9 @@ from npuscope.edits.numbers import padded_index
 from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, Layer, NotFitting, Op, Value
 from npuscope.edits.regions import (
     FRONT,
+    ChannelOp,
     Region,
     Role,
-    Step,
     Unjoined,
     View,
     find_region,
@@ -140,7 +140,7 @@ class Channels:
         self.shapes: dict[Value, tuple[int, ...]] = {}
         self._makers: dict[Value, Op] = {}
         self._readers: dict[Value, list[Op]] = {}
-        self._known: dict[int, Step[Value]] = {}
+        self._known: dict[int, ChannelOp[Value]] = {}
         self._layers: dict[int, Layer] = {}
         for op in document.all_ops():
             self._makers |= dict.fromkeys(document.outputs(op), op)
@@ -158,11 +158,11 @@ class Channels:
         axis = self._axis(len(shape))
         return shape[axis] if 0 <= axis < len(shape) else 0
 
-    def maker(self, tensor: Value) -> Step[Value] | None:
+    def maker(self, tensor: Value) -> ChannelOp[Value] | None:
         op = self._makers.get(tensor)
         return None if op is None else self._step(op)
 
-    def readers(self, tensor: Value) -> list[Step[Value]]:
+    def readers(self, tensor: Value) -> list[ChannelOp[Value]]:
         return [self._for(self._step(op), tensor) for op in self._readers.get(tensor, ())]
 
     def is_output(self, tensor: Value) -> bool:
@@ -171,36 +171,36 @@ class Channels:
     def title(self, tensor: Value) -> str:
         return f"'{safe_terminal(self.document.name(tensor))}'"
 
-    def _for(self, step: Step[Value], tensor: Value) -> Step[Value]:
+    def _for(self, step: ChannelOp[Value], tensor: Value) -> ChannelOp[Value]:
         """An op that reads the tensor as something else than data is foreign to it."""
         if tensor in step.inputs:
             return step
-        return Step(step.name, Role.OTHER, (tensor,), step.outputs, step.node)
+        return ChannelOp(step.name, Role.OTHER, (tensor,), step.outputs, step.node)
 
-    def _step(self, op: Op) -> Step[Value]:
+    def _step(self, op: Op) -> ChannelOp[Value]:
         if id(op) not in self._known:
             self._known[id(op)] = self._found(op)
         return self._known[id(op)]
 
-    def _found(self, op: Op) -> Step[Value]:
+    def _found(self, op: Op) -> ChannelOp[Value]:
         document, kind = self.document, self.document.kind(op)
         name, outputs = document.title(op), tuple(document.outputs(op))
         inputs = tuple(value for value in document.inputs(op) if value is not None)
         rank = len(self.shapes[outputs[0]])
         if kind in (*LAYERS, DEPTHWISE):
-            return Step(name, self._layer_role(op), inputs[:1], outputs, op)
+            return ChannelOp(name, self._layer_role(op), inputs[:1], outputs, op)
         if kind == "Concat" and self._is_axis(op, rank):
-            return Step(name, Role.JOIN, inputs, outputs, op)
+            return ChannelOp(name, Role.JOIN, inputs, outputs, op)
         if kind in _SLICES:
             found = document.picks(op, self._axis(rank))
             if found is not None:
                 even = document.splits_evenly(op)
-                return Step(name, Role.SLICE, (found[0],), outputs, op, found[1], even)
+                return ChannelOp(name, Role.SLICE, (found[0],), outputs, op, found[1], even)
         elif is_channelwise(document, op, self._axis(rank)):
             full = self._full(op, rank)
             if full:
-                return Step(name, Role.APART, full, outputs[:1], op)
-        return Step(name, Role.OTHER, inputs, outputs, op)
+                return ChannelOp(name, Role.APART, full, outputs[:1], op)
+        return ChannelOp(name, Role.OTHER, inputs, outputs, op)
 
     def _is_axis(self, op: Op, rank: int) -> bool:
         axis = int(self.document.attribute(op, "axis", 0))
@@ -241,7 +241,7 @@ class Channels:
         for tensor, outside in region.cut.items():
             self._cut(tensor, region.pads[tensor].get(FRONT, 0), [step.node for step in outside])
 
-    def _pad_step(self, step: Step[Value], region: Region[Value]) -> None:
+    def _pad_step(self, step: ChannelOp[Value], region: Region[Value]) -> None:
         document, op, pads = self.document, step.node, region.pads
         if id(op) in self._layers:
             self._pad_layer(step, region)
@@ -256,7 +256,7 @@ class Channels:
             axis = self._axis(len(self.shapes[step.inputs[0]]))
             document.set_picks(op, axis, region.bounds[id(op)])
 
-    def _pad_layer(self, step: Step[Value], region: Region[Value]) -> None:
+    def _pad_layer(self, step: ChannelOp[Value], region: Region[Value]) -> None:
         layer = self._layers[id(step.node)]
         source, result = region.pads.get(step.inputs[0]), region.pads.get(step.outputs[0])
         inputs, outputs = layer.inputs, layer.outputs

@@ -29,7 +29,7 @@ class NotFitting(Exception):
     """An edit cannot be made here; the sentence says why."""
 
 
-class Image(NamedTuple):
+class ImageShape(NamedTuple):
     images: int
     height: int
     width: int
@@ -37,7 +37,7 @@ class Image(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class QuantSteps:
     """How a tensor of integers stands for real values."""
 
     quant: Quant

@@ -33,7 +33,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[T]):
+class ChannelOp(Generic[T]):
     """An op as far as channels go. `ranges` are the channels that a slice's outputs take, which
     are equally many where it is `even`."""
 
@@ -50,8 +50,8 @@ class View(Protocol[T]):
     """A document as far as channels go."""
 
     def channels(self, tensor: T) -> int: ...
-    def maker(self, tensor: T) -> Step[T] | None: ...
-    def readers(self, tensor: T) -> list[Step[T]]: ...
+    def maker(self, tensor: T) -> ChannelOp[T] | None: ...
+    def readers(self, tensor: T) -> list[ChannelOp[T]]: ...
     def is_output(self, tensor: T) -> bool: ...
     def title(self, tensor: T) -> str: ...
 
@@ -65,11 +65,11 @@ class Unjoined(Generic[T]):
     def channels(self, tensor: T) -> int:
         return self.view.channels(tensor)
 
-    def maker(self, tensor: T) -> Step[T] | None:
+    def maker(self, tensor: T) -> ChannelOp[T] | None:
         maker = self.view.maker(tensor)
         return None if maker is None else _unjoined(maker)
 
-    def readers(self, tensor: T) -> list[Step[T]]:
+    def readers(self, tensor: T) -> list[ChannelOp[T]]:
         return [_unjoined(step) for step in self.view.readers(tensor)]
 
     def is_output(self, tensor: T) -> bool:
@@ -79,7 +79,7 @@ class Unjoined(Generic[T]):
         return self.view.title(tensor)
 
 
-def _unjoined(step: Step[T]) -> Step[T]:
+def _unjoined(step: ChannelOp[T]) -> ChannelOp[T]:
     return replace(step, role=Role.OTHER) if step.role is Role.JOIN else step
 
 
@@ -91,8 +91,8 @@ class Region(Generic[T]):
     """
 
     pads: Mapping[T, Pads]
-    steps: tuple[Step[T], ...]
-    cut: Mapping[T, tuple[Step[T], ...]]
+    steps: tuple[ChannelOp[T], ...]
+    cut: Mapping[T, tuple[ChannelOp[T], ...]]
     bounds: Mapping[int, tuple[range, ...]]
 
 
@@ -102,7 +102,7 @@ def layout(count: int, pads: Pads) -> list[int]:
     return [*[NEW] * pads.get(FRONT, 0), *behind]
 
 
-def widened(view: View[T], step: Step[T], pads: Pads | None) -> range | None:
+def widened(view: View[T], step: ChannelOp[T], pads: Pads | None) -> range | None:
     """Channels that a slice with one output may take instead, so that its source stays as it is."""
     if step.role is not Role.SLICE or step.even or len(step.outputs) > 1 or not pads:
         return None
@@ -116,8 +116,8 @@ def widened(view: View[T], step: Step[T], pads: Pads | None) -> range | None:
 def find_region(view: View[T], start: T, pads: Pads) -> Region[T]:
     """All that is padded when `start` is; NotFitting where it cannot be done exactly."""
     found = _grown(view, start, pads)
-    steps: dict[int, Step[T]] = {}
-    cut: dict[T, tuple[Step[T], ...]] = {}
+    steps: dict[int, ChannelOp[T]] = {}
+    cut: dict[T, tuple[ChannelOp[T], ...]] = {}
     for tensor, added in found.items():
         maker, readers = _maker(view, tensor), view.readers(tensor)
         inside = [step for step in readers if step.role is not Role.OTHER]
@@ -146,7 +146,7 @@ def _grown(view: View[T], start: T, pads: Pads) -> dict[T, Pads]:
     return found
 
 
-def _spread(view: View[T], step: Step[T], tensor: T, pads: Pads) -> Iterator[tuple[T, Pads]]:
+def _spread(view: View[T], step: ChannelOp[T], tensor: T, pads: Pads) -> Iterator[tuple[T, Pads]]:
     """The other tensors of an op, with the new channels that they get from this one."""
     if step.role is Role.APART:
         yield from ((other, pads) for other in (*step.inputs, *step.outputs))
@@ -167,7 +167,7 @@ def _spread(view: View[T], step: Step[T], tensor: T, pads: Pads) -> Iterator[tup
             yield whole, {n + p.start: new for p in places for n, new in pads.items()}
 
 
-def _bounds(view: View[T], step: Step[T], found: Mapping[T, Pads]) -> tuple[range, ...]:
+def _bounds(view: View[T], step: ChannelOp[T], found: Mapping[T, Pads]) -> tuple[range, ...]:
     """Ranges in the padded source; each must have what its output needs."""
     source = step.inputs[0]
     index = layout(view.channels(source), found.get(source, {}))
@@ -190,7 +190,7 @@ def _placed(index: list[int], part: range) -> range:
     return range(index.index(part.start), end)
 
 
-def _joined(view: View[T], step: Step[T]) -> list[tuple[T, range]]:
+def _joined(view: View[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
     pieces, first = [], 0
     for tensor in step.inputs:
         count = view.channels(tensor)
@@ -199,7 +199,7 @@ def _joined(view: View[T], step: Step[T]) -> list[tuple[T, range]]:
     return pieces
 
 
-def _maker(view: View[T], tensor: T) -> Step[T]:
+def _maker(view: View[T], tensor: T) -> ChannelOp[T]:
     maker = view.maker(tensor)
     if maker is None:
         raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
@@ -208,7 +208,7 @@ def _maker(view: View[T], tensor: T) -> Step[T]:
     return maker
 
 
-def _check_cut(view: View[T], tensor: T, pads: Pads, outside: tuple[Step[T], ...]) -> None:
+def _check_cut(view: View[T], tensor: T, pads: Pads, outside: tuple[ChannelOp[T], ...]) -> None:
     """Old channels can be sliced out where the new ones are all on their sides."""
     if pads.keys() <= {FRONT, view.channels(tensor) - 1}:
         return

@@ -10,16 +10,16 @@ from typing import Any
 from npuscope.edits.document import Document
 from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.onnx.file import has_external_data
-from npuscope.edits.request import Request
+from npuscope.edits.request import EditRequest
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.load import is_tflite, model_bytes
 
-Edit = Callable[[Any, Request], None]
+Edit = Callable[[Any, EditRequest], None]
 
 FORMATS = {"onnx": "ONNX", "tflite": "TFLite"}
 # Files of this folder that name their edits with the decorator below.
 _THEMES = (
-    *("onnx_file", "border", "channels", "kernels", "quantization", "integer_ops", "layout"),
+    *("onnx_file", "border", "channels", "kernels", "integer_ops", "layout"),
     *("images", "elementwise"),
 )
 _EDITS: dict[str, tuple[Edit, tuple[str, ...]]] = {}
@@ -55,7 +55,7 @@ def has_edit(fix: str, format: str) -> bool:
     return fix in edits() and format in edits()[fix][1]
 
 
-def apply_edit(document: Document, fix: str, request: Request) -> None:
+def apply_edit(document: Document, fix: str, request: EditRequest) -> None:
     """Carry out one fix; NotFitting says why it cannot be done here."""
     document.drop_dead()  # what an edit before left behind reads nothing
     edits()[fix][0](document, request)

@@ -36,7 +36,7 @@ class Network(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EditRequest:
     """`ops` are the source ops of a finding; one or more of them are the place of the edit."""
 
     ops: tuple[str, ...]
@@ -44,7 +44,7 @@ class Request:
     network: Network
 
 
-def network_op(request: Request, kind: str) -> Op:
+def network_op(request: EditRequest, kind: str) -> Op:
     """The op of the graph that a finding is about: its numbers are resolved there, in one
     layout for all formats."""
     ops = (op for op in request.network.graph.ops if op.kind == kind)
@@ -54,5 +54,5 @@ def network_op(request: Request, kind: str) -> Op:
     return found
 
 
-def attrs_of(request: Request, kind: str, record: type[A]) -> A:
+def attrs_of(request: EditRequest, kind: str, record: type[A]) -> A:
     return network_op(request, kind).attrs_as(record)

@@ -25,7 +25,7 @@ _C_POOL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class PoolImage:
     """The image that a pool needs, and its size if that is told."""
 
     pool: str
@@ -67,13 +67,13 @@ def _copy_md5(record: dict[str, Any]) -> str:
     return next((s.removeprefix("0x") for s in signs if isinstance(s, str) and len(s) == 34), "")
 
 
-def _images(record: dict[str, Any]) -> list[Image]:
+def _images(record: dict[str, Any]) -> list[PoolImage]:
     """Of every pool with a parameter in it."""
     params = [b for b in _dicts(record.get("buffers")) if b.get("is_param") is True]
     used = {b.get("mpool_id") for b in params if isinstance(b.get("mpool_id"), int)}
     pools = [p for p in _dicts(record.get("memory_pools")) if p.get("id") in tuple(used)]
     return [
-        Image(str(pool.get("name")), pool["fname"], pool.get("used_size_bytes"))
+        PoolImage(str(pool.get("name")), pool["fname"], pool.get("used_size_bytes"))
         for pool in pools
         if isinstance(pool.get("fname"), str)
     ]
@@ -82,7 +82,9 @@ def _images(record: dict[str, Any]) -> list[Image]:
 def relations_of_c(text: str) -> dict[str, Any]:
     found = _C_POOL.findall(text)
     return {
-        "images": [Image(name, f"atonbuf.{file}.raw") for used, file, name in found if used != "?"]
+        "images": [
+            PoolImage(name, f"atonbuf.{file}.raw") for used, file, name in found if used != "?"
+        ]
     }
 
 
@@ -158,7 +160,7 @@ def _missing_images(files: Files) -> Iterable[str]:
                 yield f"{what} should have {image.size_bytes:,} bytes, found {sizes}"
 
 
-def images_for(image: Image, file: FolderFile, files: Files) -> Files:
+def images_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
     """Images by name, those beside the file first.
 
     The front-end puts the network's name before the compiler's own, applications ship the same

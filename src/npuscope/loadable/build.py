@@ -22,8 +22,8 @@ from npuscope.loadable.link import image_c, link, linker_script
 from npuscope.loadable.pack import Packed, pack_image, read_elf, xip_obstacle
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT, PoolPlan, plan_pools
 from npuscope.loadable.toolchain import (
-    Outcome,
     Toolchain,
+    ToolResult,
     compile_own,
     find_toolchain,
     own_flags,
@@ -219,7 +219,7 @@ def _network_object(
     return result
 
 
-def _rejected(network: Network, outcome: Outcome, work: Path) -> FileError:
+def _rejected(network: Network, outcome: ToolResult, work: Path) -> FileError:
     """The compiler's own words, without the folder that nobody knows."""
     message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
     return FileError(

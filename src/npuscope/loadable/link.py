@@ -10,7 +10,7 @@ from pathlib import Path
 from npuscope.errors import InternalError, NpuscopeError, TargetError
 from npuscope.loadable.layout import Header, version_word
 from npuscope.loadable.pack_pools import PlannedPool, PoolPlan
-from npuscope.loadable.toolchain import Outcome, Toolchain
+from npuscope.loadable.toolchain import Toolchain, ToolResult
 from npuscope.text import c_string, safe_terminal
 
 CONTEXT, POOLS = "npuscope_rt_context", "npuscope_rt_pools"
@@ -157,7 +157,7 @@ def link(
         raise _link_error(outcome, suffix, source)
 
 
-def _link_error(outcome: Outcome, suffix: str, source: str) -> NpuscopeError:
+def _link_error(outcome: ToolResult, suffix: str, source: str) -> NpuscopeError:
     twice = _TWICE.search(outcome.text)
     if twice is not None:
         return _defined_twice(twice[1], source)

@@ -124,7 +124,7 @@ _COMMON = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolResult:
     """How a tool ended, and what it had to say."""
 
     code: int
@@ -149,13 +149,13 @@ class Toolchain:
     target: CpuTarget
     cache: Path
 
-    def compile(self, source: Path, output: Path, flags: Sequence[str]) -> Outcome:
+    def compile(self, source: Path, output: Path, flags: Sequence[str]) -> ToolResult:
         return self.run([*self.compiler, *flags, "-c", str(source), "-o", str(output)])
 
-    def preprocess(self, source: Path, output: Path, flags: Sequence[str]) -> Outcome:
+    def preprocess(self, source: Path, output: Path, flags: Sequence[str]) -> ToolResult:
         return self.run([*self.compiler, *flags, "-E", str(source), "-o", str(output)])
 
-    def run(self, command: Sequence[str]) -> Outcome:
+    def run(self, command: Sequence[str]) -> ToolResult:
         """Never a shell, never the user's compiler variables, never without an end."""
         environment = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
         environment |= {
@@ -178,7 +178,7 @@ class Toolchain:
             raise TargetError(
                 f"the {self.name} compiler cannot be started: {error.strerror}"
             ) from None
-        return Outcome(done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
+        return ToolResult(done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
 
 
 def find_toolchain(options: PackageOptions) -> Toolchain:

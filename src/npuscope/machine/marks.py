@@ -10,15 +10,15 @@ from typing import Annotated, TypeVar
 T = TypeVar("T")
 
 
-class Effect(Enum):
+class KeyEffect(Enum):
     """A key that the compiler and the simulator both read counts as mapping."""
 
     TIMING = "timing"  # a compiled Program stays as it is and is timed anew
     MAPPING = "mapping"  # the compiler reads it: another value asks for another Program
 
 
-Timed = Annotated[T, Effect.TIMING]
-Mapped = Annotated[T, Effect.MAPPING]
+Timed = Annotated[T, KeyEffect.TIMING]
+Mapped = Annotated[T, KeyEffect.MAPPING]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from npuscope.bounded_file import MACHINE, parse_toml, read_text
 from npuscope.errors import UsageError
-from npuscope.machine.marks import Effect
+from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.schema import (
     SchemaError,
@@ -41,7 +41,7 @@ class Key:
     place: tuple[str, ...]
     kind: Any  # its annotation
     value: Any
-    effect: Effect
+    effect: KeyEffect
 
     @property
     def name(self) -> str:
@@ -76,15 +76,15 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
 
 
 @lru_cache(maxsize=64)
-def _fields(kind: type) -> tuple[tuple[str, Any, Effect | None], ...]:
+def _fields(kind: type) -> tuple[tuple[str, Any, KeyEffect | None], ...]:
     """(name, annotation, mark) of a record's fields; no mark where a user cannot set it."""
     hints = hints_of(kind)
     return tuple((field.name, *_marked(hints[field.name])) for field in fields(kind))
 
 
-def _marked(hint: Any) -> tuple[Any, Effect | None]:
+def _marked(hint: Any) -> tuple[Any, KeyEffect | None]:
     kind, notes = unwrapped(hint)
-    return kind, next((note for note in notes if isinstance(note, Effect)), None)
+    return kind, next((note for note in notes if isinstance(note, KeyEffect)), None)
 
 
 def _holds_records(value: object) -> bool:
@@ -264,25 +264,25 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KeyChange:
     """One key with another value."""
 
     key: str
     old: Any
     new: Any
-    effect: Effect
+    effect: KeyEffect
 
     @property
     def remaps(self) -> bool:
         """A compiled Program no longer fits the machine."""
-        return self.effect is Effect.MAPPING and self.old != self.new
+        return self.effect is KeyEffect.MAPPING and self.old != self.new
 
 
-def changes_of(machine: Machine, overrides: Mapping[str, object]) -> tuple[Change, ...]:
+def changes_of(machine: Machine, overrides: Mapping[str, object]) -> tuple[KeyChange, ...]:
     """What the overrides change, each key once, by its name in the TOML."""
     found = found_keys(machine, overrides)
     by_name = {
-        key.name: Change(
+        key.name: KeyChange(
             key.name, key.value, _key_type(name, key.kind, overrides[name]), key.effect
         )
         for name, key in found.items()

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npuscope import option_rows
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.foreign_json import Node, read_json
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import apply_mpool
 from npuscope.machine.schema import find_fault
-from npuscope.option_rows import NOT_MODELLED
+from npuscope.options import rows as option_rows
+from npuscope.options.rows import NOT_MODELLED
 
 # Vendor machine-description files (.mdesc): which units the NPU has.
 

@@ -41,7 +41,7 @@ class Cores:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CoreMemory:
     vtcm_bytes: Bytes
     vtcm_alignment_bytes: Bytes
     l2_bytes: Room
@@ -135,7 +135,7 @@ class CoreMachine:
     name: str
     description: str
     cores: Cores
-    memory: Memory
+    memory: CoreMemory
     clocks: Clocks
     hmx: Hmx
     ddr: Ddr

@@ -21,7 +21,7 @@ from npuscope.loadable.image_model import Image
 from npuscope.loadable.layout import Header
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
-from npuscope.option_rows import DEFAULT_ADDRESS
+from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.profiling.measure import random_inputs
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from npuscope.program.generate_report.lines import Draft, Rule, number, whole
+from npuscope.program.generate_report.lines import Draft, LineRule, number, whole
 
 # The lines of a profiler log: one rule a kind of line.
 
@@ -172,7 +172,7 @@ def inference(text: str, draft: Draft) -> InferenceLine | None:
     return InferenceLine(found[1], found[2], counters, ms, found[5], kind, found[7])
 
 
-PROFILER_RULES: tuple[Rule, ...] = (
+PROFILER_RULES: tuple[LineRule, ...] = (
     ("events", event),
     ("titles_of_epochs", title),
     ("bus", bus),

@@ -11,7 +11,7 @@ from npuscope.program.generate_report.lines import (
     Draft,
     Entry,
     Line,
-    Rule,
+    LineRule,
     number,
     read_into,
     read_lines,
@@ -178,7 +178,7 @@ def _metrics_row(text: str, columns: tuple[str, ...]) -> MetricsLine | None:
     return MetricsLine(output, tuple(zip(columns, values, strict=True)), "".join(rest).strip())
 
 
-VALIDATE_RULES: tuple[Rule, ...] = (
+VALIDATE_RULES: tuple[LineRule, ...] = (
     ("nodes", node),
     ("total_time", total_time),
     ("rate", rate),

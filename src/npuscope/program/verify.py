@@ -15,7 +15,7 @@ from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal
 
 Problem = tuple[str, str]  # where, what
-Rule = Callable[[Program], Iterator[Problem]]
+Invariant = Callable[[Program], Iterator[Problem]]
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
@@ -308,7 +308,7 @@ def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:
     return buffer.name
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Invariant] = {
     "epoch-order": _epoch_order,
     "epoch-work": _epoch_work,
     "unique-names": _unique_names,
@@ -322,7 +322,7 @@ RULES: dict[str, Rule] = {
     "figures": _figures,
     "quantization": _quantization,
 }
-_FOREIGN_RULES: dict[str, Rule] = {
+_FOREIGN_RULES: dict[str, Invariant] = {
     "unique-names": _unique_names,
     "links": _links,
     "call-buffers": _call_buffers,

@@ -8,8 +8,8 @@ from typing import Any
 
 from npuscope.advice.what_if import STEP, Sensitivity, WhatIf
 from npuscope.machine.load import load_machine, packaged
-from npuscope.machine.marks import Effect
-from npuscope.machine.set_keys import Change, Key, key_notes, machine_keys
+from npuscope.machine.marks import KeyEffect
+from npuscope.machine.set_keys import Key, KeyChange, key_notes, machine_keys
 from npuscope.profiling.model import Fit, PoolUse, Profile
 from npuscope.report.figures import (
     DASH,
@@ -41,7 +41,7 @@ def what_if_line(found: WhatIf) -> str:
     return f"what-if  {keys}: {times}, {_how(found)}"
 
 
-def _change(change: Change) -> str:
+def _change(change: KeyChange) -> str:
     return safe_terminal(f"{change.key} {shown(change.old)} -> {shown(change.new)}")
 
 
@@ -231,7 +231,7 @@ def _unit(name: str) -> str:
 
 
 def keys_text(machine_name: str, rows: tuple[KnownKey, ...]) -> str:
-    timing = sum(row.key.effect is Effect.TIMING for row in rows)
+    timing = sum(row.key.effect is KeyEffect.TIMING for row in rows)
     lines = [
         f"{machine_name}: {len(rows)} keys for --set: {timing} timing (a program is timed again), "
         f"{len(rows) - timing} mapping (the model is compiled again)"

@@ -12,7 +12,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from npuscope.advice.fix.numeric import Effect
+    from npuscope.advice.fix.numeric import OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
 
 
@@ -69,7 +69,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
+def _effect(effect: OutputEffect) -> dict[str, Any]:
     """Infinite differences and ratios have no number in JSON."""
     return {
         "output": effect.output,
@@ -118,7 +118,7 @@ def change(before: Profile, after: Profile) -> str:
     return text
 
 
-def effect_words(effects: Iterable[Effect]) -> str:
+def effect_words(effects: Iterable[OutputEffect]) -> str:
     """The worst of all outputs in a few words."""
     known = [effect for effect in effects if effect.reference is not None]
     if not known:

@@ -43,7 +43,7 @@ _BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OpstatsRequest:
     """The command line, checked."""
 
     qpc: Path | None
@@ -93,7 +93,7 @@ class Outcome(Shown):
             self.notes.append(text)
 
 
-def work(request: Request) -> Outcome:
+def work(request: OpstatsRequest) -> Outcome:
     files = _files(request.source)
     buffers = [] if request.adapter else find_buffers(files)
     outcome = Outcome()
@@ -122,7 +122,7 @@ def _files(source: Path) -> list[Path]:
     return sorted(path for path in source.iterdir() if path.is_file() and path.name[0] != ".")
 
 
-def _own_buffers(request: Request, files: list[BufferFile], outcome: Outcome) -> None:
+def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outcome) -> None:
     layout = _layout(request)
     mine, others = of_program(files, layout)
     for file in others:
@@ -141,7 +141,7 @@ def _own_buffers(request: Request, files: list[BufferFile], outcome: Outcome) ->
         _run(request, reader, host, group, outcome)
 
 
-def _layout(request: Request) -> Layout:
+def _layout(request: OpstatsRequest) -> Layout:
     if request.qpc is None:
         raise UsageError(
             "stats buffers are read with the program that wrote them",
@@ -156,7 +156,7 @@ def _layout(request: Request) -> Layout:
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
-def _check_selection(request: Request, layout: Layout, files: list[BufferFile]) -> None:
+def _check_selection(request: OpstatsRequest, layout: Layout, files: list[BufferFile]) -> None:
     """Before anything is written."""
     for option, wanted, known in (
         ("core", request.cores, set(range(layout.cores))),
@@ -172,7 +172,7 @@ def _check_selection(request: Request, layout: Layout, files: list[BufferFile]) 
 
 
 def _run(
-    request: Request,
+    request: OpstatsRequest,
     reader: BufferReader,
     host: HostTrace | None,
     group: list[BufferFile],
@@ -194,7 +194,7 @@ def _run(
 
 
 def _traces(
-    request: Request,
+    request: OpstatsRequest,
     reader: BufferReader,
     host: HostTrace | None,
     read: list[tuple[BufferFile, Stats]],
@@ -221,7 +221,9 @@ def _merged_stem(file: BufferFile, layout: Layout) -> str:
     return f"{head}-{layout.network}-merged"
 
 
-def _trace_options(request: Request, host: HostTrace | None, stats: list[Stats]) -> TraceOptions:
+def _trace_options(
+    request: OpstatsRequest, host: HostTrace | None, stats: list[Stats]
+) -> TraceOptions:
     return TraceOptions(
         cores=request.cores,
         merge_thread_groups=request.merge_thread_groups,
@@ -232,7 +234,7 @@ def _trace_options(request: Request, host: HostTrace | None, stats: list[Stats])
 
 
 def _write_traces(
-    request: Request, stem: str, names: list[str], model: TraceModel, outcome: Outcome
+    request: OpstatsRequest, stem: str, names: list[str], model: TraceModel, outcome: Outcome
 ) -> None:
     for ending in request.traces:
         path = output_path(request.target, stem, ending)
@@ -242,7 +244,7 @@ def _write_traces(
         outcome.note(f"{stem}: {note}")
 
 
-def _foreign(request: Request, files: list[Path]) -> list[Path]:
+def _foreign(request: OpstatsRequest, files: list[Path]) -> list[Path]:
     """Files that an adapter knows: the named one, or any that reads profiles."""
     if request.adapter:
         chosen = [named_adapter(request.adapter)]
@@ -257,7 +259,7 @@ def _foreign(request: Request, files: list[Path]) -> list[Path]:
     return found
 
 
-def _foreign_file(request: Request, path: Path, outcome: Outcome) -> None:
+def _foreign_file(request: OpstatsRequest, path: Path, outcome: Outcome) -> None:
     sheet = read_sheet(path, request.companions, adapter=request.adapter)
     for note in sheet.notes:
         outcome.note(f"{path.name}: {note}")

@@ -14,7 +14,7 @@ from string import Formatter
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 
 
-class Effect(StrEnum):
+class FixEffect(StrEnum):
     """What a fix does to the op it is about: tells how a gain may be predicted."""
 
     REMOVES = "removes"  # the work is gone from the network
@@ -44,7 +44,7 @@ class FixTemplate:
     id: str
     title: str
     automatic: bool = False
-    effect: Effect = Effect.OTHER
+    effect: FixEffect = FixEffect.OTHER
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class FixTemplate:
     @property
     def untimed(self) -> FixTemplate:
         """The same where the ops of a finding are not all that goes: no gain is foretold."""
-        return replace(self, effect=Effect.OTHER)
+        return replace(self, effect=FixEffect.OTHER)
 
     def fix(self, parameters: Mapping[str, Value]) -> Fix:
         title = self.title.format(**parameters)
@@ -70,25 +70,25 @@ SPLIT_OUTPUTS = FixTemplate(
     "split-outputs",
     "split the layer into {parts} output channels and join the results",
     automatic=True,
-    effect=Effect.RESHAPES,
+    effect=FixEffect.RESHAPES,
 )
 PAD_CHANNELS = FixTemplate(
     "pad-channels",
     "pad the {channels} channels to {padded} with zeros",
     automatic=True,
-    effect=Effect.RESHAPES,
+    effect=FixEffect.RESHAPES,
 )
 SHUFFLE_CONV = FixTemplate(
     "shuffle-conv", "shuffle the {channels} channels with a 1x1 convolution", automatic=True
 )
 REMOVE_TRANSPOSES = FixTemplate(
-    "remove-transposes", "remove the pair of Transposes", automatic=True, effect=Effect.REMOVES
+    "remove-transposes", "remove the pair of Transposes", automatic=True, effect=FixEffect.REMOVES
 )
 QUANTIZE_SLOPE = FixTemplate(
     "quantize-slope",
     "store the slopes as int8 behind a DequantizeLinear",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 SYMMETRIC_WEIGHTS = FixTemplate(
     "symmetric-weights",
@@ -113,13 +113,13 @@ PAD_CONV = FixTemplate(
     "pad-conv",
     "copy the channels with a 1x1 convolution whose other kernels are zero",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 REPEAT_BY_JOINING = FixTemplate(
     "repeat-by-joining",
     "repeat pixels by joining the tensor with itself along the channels, between reshapes",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 STRIDE_INSTEAD = FixTemplate(
     "stride-instead", "put the step into the stride of a convolution", automatic=True
@@ -131,14 +131,14 @@ EXPAND_OPERAND = FixTemplate(
     "expand-operand",
     "bring the smaller operand to the full shape",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", automatic=True)
 QUANTIZE_OP = FixTemplate(
     "quantize-op",
     "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 NEAREST_RESIZE = FixTemplate(
     "nearest-resize",
@@ -149,23 +149,23 @@ ADD_BEHIND = FixTemplate(
     "add-behind", "add the activation in an Add behind the layer", automatic=True
 )
 MEAN_TIMES_N = FixTemplate(
-    "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=Effect.MAPS
+    "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=FixEffect.MAPS
 )
 MULTIPLY_INSTEAD = FixTemplate(
-    "multiply-instead", "multiply by the reciprocal", automatic=True, effect=Effect.MAPS
+    "multiply-instead", "multiply by the reciprocal", automatic=True, effect=FixEffect.MAPS
 )
 CONSTANT_SLICE = FixTemplate(
     "constant-slice",
     "use a Slice where the indices are constant neighbours",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 DROP_INPUT = FixTemplate("drop-input", "remove the input from the model", automatic=True)
 NARROWER_KERNEL = FixTemplate(
     "narrower-kernel",
     "use two kernels of at most six columns and an Add, or stride 2 for a single column",
     automatic=True,
-    effect=Effect.MAPS,
+    effect=FixEffect.MAPS,
 )
 SHARE_RESULT = FixTemplate("share-result", "let both readers use one result", automatic=True)
 PLAIN_NEAREST = FixTemplate("plain-nearest", "state it as asymmetric and floor", automatic=True)
@@ -182,12 +182,12 @@ OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", automatic=Tru
 INTEGER_INPUT = FixTemplate(
     "integer-input",
     "take int8 or uint8 at the input (--input-data-type) and quantize in the application",
-    effect=Effect.REMOVES,
+    effect=FixEffect.REMOVES,
 )
 INTEGER_OUTPUT = FixTemplate(
     "integer-output",
     "give int8 or uint8 at the output (--output-data-type) and dequantize in the application",
-    effect=Effect.REMOVES,
+    effect=FixEffect.REMOVES,
 )
 CUT_TAIL = FixTemplate(
     "cut-tail", "end the network before this op and do the rest in the application"
@@ -195,20 +195,20 @@ CUT_TAIL = FixTemplate(
 DROP_SOFTMAX = FixTemplate(
     "drop-softmax",
     "end the network before the Softmax: the order of the scores stays the same",
-    effect=Effect.REMOVES,
+    effect=FixEffect.REMOVES,
 )
 SEPARATE_OUTPUTS = FixTemplate(
-    "separate-outputs", "give the parts as outputs of their own", effect=Effect.REMOVES
+    "separate-outputs", "give the parts as outputs of their own", effect=FixEffect.REMOVES
 )
 HOST_LAYOUT = FixTemplate(
-    "host-layout", "bring the data into this order on the host", effect=Effect.REMOVES
+    "host-layout", "bring the data into this order on the host", effect=FixEffect.REMOVES
 )
 THREAD_STATES = FixTemplate("thread-states", "validate with states threaded from call to call")
 ORIGINAL_FILE = FixTemplate("original-file", "use the model that you quantized")
 DECODE_OUTSIDE = FixTemplate(
     "cut-tail",
     "end the network at its last layers and decode in the application",
-    effect=Effect.REMOVES,
+    effect=FixEffect.REMOVES,
 )
 INPUT_FORM = FixTemplate("input-form", "declare [1, N], and guard indices with Max and Min")
 BATCH_FRAMES = FixTemplate(
@@ -238,18 +238,20 @@ EPOCH_CONTROLLER = FixTemplate("epoch-controller", "compile with --enable-epoch-
 
 # Changes of the network that need training or calibration again.
 CHANGE_OUTPUTS = FixTemplate(
-    "change-outputs", "use {channels} output channels", effect=Effect.RESHAPES
+    "change-outputs", "use {channels} output channels", effect=FixEffect.RESHAPES
 )
 CHANGE_INPUTS = FixTemplate(
-    "change-inputs", "use {channels} input channels", effect=Effect.RESHAPES
+    "change-inputs", "use {channels} input channels", effect=FixEffect.RESHAPES
 )
 QUANTIZE_NEIGHBOURS = FixTemplate(
     "quantize-neighbours",
     "quantize the float ops next to it, so that no conversion is needed",
-    effect=Effect.REMOVES,
+    effect=FixEffect.REMOVES,
 )
 CHANNEL_AXIS = FixTemplate(
-    "channel-axis", "lay the data out so that the op works along the channels", effect=Effect.MAPS
+    "channel-axis",
+    "lay the data out so that the op works along the channels",
+    effect=FixEffect.MAPS,
 )
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
@@ -270,7 +272,7 @@ QUANTIZE = FixTemplate(
 STATIC_QUANTIZATION = FixTemplate(
     "static-quantization", "quantize statically, with calibration data"
 )
-RELU = FixTemplate("relu", "use ReLU and train again", effect=Effect.MAPS)
+RELU = FixTemplate("relu", "use ReLU and train again", effect=FixEffect.MAPS)
 FOLD_DEPTH_TO_SPACE = FixTemplate("fold-resize", "move it to a tensor with fewer channels")
 RESIZE_CONV = FixTemplate("resize-conv", "use nearest resizing and a convolution")
 PER_CHANNEL = FixTemplate("per-channel", "quantize weights per output channel")
@@ -293,12 +295,12 @@ TWO_KERNELS = FixTemplate(
 SMALL_POOLS = FixTemplate("small-pools", "use several pools of up to 3x3, or a strided convolution")
 SMALL_POOL_STRIDES = FixTemplate("small-pools", "use several pools with smaller strides")
 MEAN_BOTH_AXES = FixTemplate(
-    "mean-both-axes", "take the mean over height and width", effect=Effect.MAPS
+    "mean-both-axes", "take the mean over height and width", effect=FixEffect.MAPS
 )
 SEPARATE_CONVS = FixTemplate("separate-convs", "compute the parts with convolutions of their own")
 CONV_SHORTCUT = FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut")
 KEEP_LAYOUT = FixTemplate(
-    "keep-layout", "keep the channels last all the way through", effect=Effect.REMOVES
+    "keep-layout", "keep the channels last all the way through", effect=FixEffect.REMOVES
 )
 ZERO_PAD = FixTemplate("zero-pad", "pad with zeros")
 FOLD_RESIZE = FixTemplate(

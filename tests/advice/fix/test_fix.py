@@ -15,7 +15,7 @@ from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.explain import catalogue
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, only
-from npuscope.advice.fix.numeric import Effect, effects
+from npuscope.advice.fix.numeric import OutputEffect, effects
 from npuscope.advice.fix.run import Fixed, Step, judge
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.edits import edits, formats, open_document
@@ -24,7 +24,7 @@ from npuscope.files.load import load_model, read_model
 from npuscope.program.model import Call
 from npuscope.rulebook.finding import Finding, Fix, Severity
 
-EXACT = (Effect("y", "y", 0.0, 1.0, inf),)
+EXACT = (OutputEffect("y", "y", 0.0, 1.0, inf),)
 
 
 def prelu_net(folder: Path) -> Path:
@@ -221,7 +221,7 @@ def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:
-    noisy = (Effect("y", "y", 90.0, 0.1, 11.4),)
+    noisy = (OutputEffect("y", "y", 90.0, 0.1, 11.4),)
     outcome = judge(candidate(), look, changed(look, -0.5), noisy, no_risks)
     unrest = look.network.unrest_db
     assert outcome.reason == (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.register_file import Image
+from npuscope.program.ec_blob.register_file import UnitRegisters
 from npuscope.program.ec_blob.registers import (
     PAGE_BY_NAME,
     UNIT_BY_NAME,
@@ -63,7 +63,7 @@ def test_clock_gates_follow_the_pages() -> None:
 
 
 def test_a_field_keeps_its_range_and_its_neighbours() -> None:
-    image = Image("CONVACC")
+    image = UnitRegisters("CONVACC")
     image.put("ZFBIAS.ZFBIAS", -128, signed=True)
     assert image.words["ZFBIAS"] == 0xFF80
     assert image.get("ZFBIAS.ZFBIAS", signed=True) == -128

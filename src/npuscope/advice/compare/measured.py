@@ -20,7 +20,7 @@ _CLOCKS = {"MCU": "mcu_mhz", "NPU": "npu_mhz", "NoC": "noc_mhz", "NIC": "nic_mhz
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MachineStep:
     """A machine that differs from the one before in one respect."""
 
     kind: CauseKind
@@ -28,7 +28,7 @@ class Step:
     machine: Machine
 
 
-def machine_steps(start: Machine, end: Machine) -> Iterator[Step]:
+def machine_steps(start: Machine, end: Machine) -> Iterator[MachineStep]:
     """Clocks, then control costs, then the constants of the timing law. Pools stay those of
     `start`: where bytes lie is the program's doing."""
     now = start
@@ -38,7 +38,7 @@ def machine_steps(start: Machine, end: Machine) -> Iterator[Step]:
         (CauseKind.TIMING, _constants_text(start, end), _with_constants(start, end)),
     ):
         if following != now:
-            yield Step(kind, text, following)
+            yield MachineStep(kind, text, following)
             now = following
 
 

@@ -15,7 +15,7 @@ from npuscope.advice.compare.matching import (
     moves_of,
 )
 from npuscope.advice.compare.measured import (
-    Step,
+    MachineStep,
     as_noise,
     clock_cause,
     clocks_of,
@@ -186,7 +186,7 @@ def _one_sided(row: Row) -> Cause:
 class _Stage:
     """Times of A's epochs after one more step towards B's machine."""
 
-    step: Step
+    step: MachineStep
     times: tuple[Times, ...]
 
 

@@ -122,7 +122,7 @@ _STEPS = 255  # of a float output that no quantization tells of
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class OutputEffect:
     """Of one output: the largest difference in steps (LSB), and signal to noise in dB.
 
     `reference` is the tensor of the original network that stands for it; None where there is
@@ -141,7 +141,7 @@ class Effect:
         return self.reference is not None and self.max_lsb < _EQUAL
 
 
-def effects(before: Graph, after: Graph, seeds: int) -> tuple[Effect, ...]:
+def effects(before: Graph, after: Graph, seeds: int) -> tuple[OutputEffect, ...]:
     """One for each output of the edited network."""
     matched = pairs(before, after)
     known = [(pair, pair.before) for pair in matched if pair.before is not None]
@@ -155,14 +155,16 @@ def effects(before: Graph, after: Graph, seeds: int) -> tuple[Effect, ...]:
     return tuple(effect(pair, before, rows[pair.output]) for pair in matched)
 
 
-def effect(pair: Pair, before: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Effect:
+def effect(
+    pair: Pair, before: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> OutputEffect:
     """From real values (before, after), sample by sample."""
     if pair.before is None:
-        return Effect(pair.output, None, inf, 0.0, -inf)
+        return OutputEffect(pair.output, None, inf, 0.0, -inf)
     old = np.concatenate([row for row, _ in rows])
     new = np.concatenate([row for _, row in rows])
     steps = np.abs(old - new) / (step(before, before.tensor(pair.before)) or _float_step(old))
-    return Effect(
+    return OutputEffect(
         pair.output,
         pair.before,
         round(float(steps.max(initial=0.0)), 3),

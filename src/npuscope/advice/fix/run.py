@@ -9,10 +9,10 @@ from math import inf
 from pathlib import Path
 
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
-from npuscope.advice.fix.numeric import Effect, border_notes, effects
+from npuscope.advice.fix.numeric import OutputEffect, border_notes, effects
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.building import Options
-from npuscope.edits import Document, NotFitting, Request, apply_edit
+from npuscope.edits import Document, EditRequest, NotFitting, apply_edit
 from npuscope.errors import NpuscopeError
 from npuscope.profiling.model import Profile
 from npuscope.rulebook.finding import Finding, Fix, Severity
@@ -44,7 +44,7 @@ class Step:
     misfits: tuple[str, ...]
     before: Profile
     after: Profile | None = None
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[OutputEffect, ...] = ()
     border: tuple[str, ...] = ()  # what changes for the application
 
     @property
@@ -68,7 +68,7 @@ class Fixed(Shown):
     before: Profile
     after: Profile
     steps: tuple[Step, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[OutputEffect, ...]
     seeds: int
     runtime: Opened | None = None
 
@@ -109,7 +109,7 @@ def judge(
     candidate: Candidate,
     before: Look,
     after: Look,
-    effects: tuple[Effect, ...],
+    effects: tuple[OutputEffect, ...],
     risks: Risks,
 ) -> Outcome:
     """`risks` tells the findings on a file; it is asked only where time does not decide."""
@@ -280,7 +280,7 @@ def _apply(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
     for place in _unique(candidate.places):
-        request = Request(place.ops, place.fix.parameters, look.network)
+        request = EditRequest(place.ops, place.fix.parameters, look.network)
         try:
             apply_edit(document, candidate.fix.id, request)
         except NotFitting as misfit:

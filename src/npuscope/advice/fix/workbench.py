@@ -12,7 +12,7 @@ import numpy as np
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
-    Effect,
+    OutputEffect,
     all_values,
     effect,
     given,
@@ -156,7 +156,7 @@ class Opened:
     too, against the original in the same runtime."""
 
     name: str
-    effects: tuple[Effect, ...]
+    effects: tuple[OutputEffect, ...]
 
 
 def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
@@ -192,7 +192,7 @@ def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray
 
 def _effects(
     before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
-) -> tuple[Effect, ...]:
+) -> tuple[OutputEffect, ...]:
     """Of the outputs that both networks have."""
     kept = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
     return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in kept)

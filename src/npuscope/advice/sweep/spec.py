@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.errors import FileError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
-from npuscope.option_rows import DATA_TYPES, LEVELS
+from npuscope.options.rows import DATA_TYPES, LEVELS
 from npuscope.text import safe_terminal
 
 # A table of the sweep file, read key by key; whatever nobody asked for is an error.

@@ -179,7 +179,7 @@ def _channel_offset(value: Value, channel: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamSource:
     """Where a stream comes from; of every `drop + 1` frames only the last is passed on."""
 
     port: Port
@@ -195,7 +195,7 @@ class EpochBuilder:
     number: int
     units: list[Unit] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    sources: dict[str, Source] = field(default_factory=dict)  # value name -> its stream
+    sources: dict[str, StreamSource] = field(default_factory=dict)  # value name -> its stream
     used: Counter[str] = field(default_factory=Counter)
 
     def take(self, unit: str) -> int:
@@ -214,32 +214,32 @@ class EpochBuilder:
         self.units.append(unit)
         return Port(unit.unit, unit.id)
 
-    def connect(self, source: Source, destination: Port) -> None:
+    def connect(self, source: StreamSource, destination: Port) -> None:
         if source.drop:
             link = Link(source.port, destination, False, source.drop, True, 1)
         else:
             link = Link(source.port, destination)
         self.links.append(link)
 
-    def engine_in(self, buffer: Buffer, walk: Walk, **fields: int) -> Source:
+    def engine_in(self, buffer: Buffer, walk: Walk, **fields: int) -> StreamSource:
         """A raster engine from memory."""
         return self._reader(buffer, {**walk.fields(), **fields})
 
-    def raw_engine_in(self, buffer: Buffer, **fields: int) -> Source:
+    def raw_engine_in(self, buffer: Buffer, **fields: int) -> StreamSource:
         """An engine that reads a buffer from end to end, frame after frame."""
         return self._reader(
             buffer, {"raw": 1, "continuous": 1, "offset_end": buffer.size_bytes, **fields}
         )
 
-    def _reader(self, buffer: Buffer, fields: dict[str, int]) -> Source:
+    def _reader(self, buffer: Buffer, fields: dict[str, int]) -> StreamSource:
         # Constants come from external memory: cacheable, and not allocated, as they are read once.
         cacheable = int(buffer.is_param)
         engine = Streng(
             id=self._input_id(), dir=0, addr_base=Ref(buffer.name), cacheable=cacheable, **fields
         )
-        return Source(self.add(engine))
+        return StreamSource(self.add(engine))
 
-    def engine_out(self, source: Source, buffer: Buffer, walk: Walk, nbits: int) -> None:
+    def engine_out(self, source: StreamSource, buffer: Buffer, walk: Walk, nbits: int) -> None:
         engine = Streng(
             id=self._output_id(),
             dir=1,
@@ -250,7 +250,7 @@ class EpochBuilder:
         )
         self.connect(source, self.add(engine))
 
-    def read(self, value: Value, walk: Walk, **fields: int) -> Source:
+    def read(self, value: Value, walk: Walk, **fields: int) -> StreamSource:
         """Stream a value from memory."""
         return self.engine_in(self.buffers.activation(value, self.number), walk, **fields)
 

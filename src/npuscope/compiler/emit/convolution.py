@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from npuscope.compiler.emit.buffers import EpochBuilder, Source, Walk, channel_frames
+from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
 from npuscope.compiler.lower.pieces import DEEP_PACK
 from npuscope.compiler.stages import ConvMode, ConvStage, Value
 from npuscope.program.modes import AfiltMode, Simd
@@ -13,7 +13,7 @@ from npuscope.program.units import NO_CROP, Convacc, Port
 _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 
 
-def emit_conv(builder: EpochBuilder, stage: ConvStage) -> Source:
+def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """Units in series, each with its own features; sums leave the last one."""
     features = _features(builder, stage)
     kernels = _kernels(builder, stage)
@@ -23,14 +23,14 @@ def emit_conv(builder: EpochBuilder, stage: ConvStage) -> Source:
         builder.connect(source, Port(port.unit, port.id, 0))
         builder.connect(kernels, Port(port.unit, port.id, 1))
     for before, after in pairwise(ports):
-        builder.connect(Source(before), Port(after.unit, after.id, 2))
+        builder.connect(StreamSource(before), Port(after.unit, after.id, 2))
     if stage.tiling.passes == 1:
-        return Source(ports[-1])
+        return StreamSource(ports[-1])
     _partial_sums(builder, stage, ports[0], ports[-1])
-    return Source(ports[-1], stage.tiling.passes - 1)
+    return StreamSource(ports[-1], stage.tiling.passes - 1)
 
 
-def _features(builder: EpochBuilder, stage: ConvStage) -> list[Source]:
+def _features(builder: EpochBuilder, stage: ConvStage) -> list[StreamSource]:
     value = stage.inputs[0]
     if value.name in builder.sources:
         return [builder.sources[value.name]]
@@ -75,7 +75,7 @@ def _feature_bits(stage: ConvStage, value: Value) -> dict[str, int]:
     return {"nbits_in": 8, "nbits_out": 8}
 
 
-def _kernels(builder: EpochBuilder, stage: ConvStage) -> Source:
+def _kernels(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """One engine feeds all units of the pipe; each picks its share."""
     tiling = stage.tiling
     buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
@@ -167,4 +167,4 @@ def _partial_sums(builder: EpochBuilder, stage: ConvStage, first: Port, last: Po
     sync = {"sync_with_other": 1, "sync_dma": builder.next_output}
     reader = builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, **sync)
     builder.connect(reader, Port(first.unit, first.id, 2))
-    builder.engine_out(Source(last), buffer, walk, 16)
+    builder.engine_out(StreamSource(last), buffer, walk, 16)

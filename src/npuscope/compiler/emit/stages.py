@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.compiler.emit.buffers import EpochBuilder, Source, Walk, channel_frames
+from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
 from npuscope.compiler.emit.convolution import emit_conv
 from npuscope.compiler.stages import (
     ActivStage,
@@ -23,7 +23,7 @@ from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
 from npuscope.program.units import Activ, Arith, PoolUnit, Port, Ref
 
 
-def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
+def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> StreamSource:
     """Configure the stage's units; `frame` is the number of channels a frame carries."""
     if isinstance(stage, ConvStage):
         return emit_conv(builder, stage)
@@ -38,14 +38,14 @@ def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> Source:
     raise InternalError(f"no unit runs stage '{stage.name}'")
 
 
-def store(builder: EpochBuilder, source: Source, value: Value, frame: int) -> None:
+def store(builder: EpochBuilder, source: StreamSource, value: Value, frame: int) -> None:
     """Write a value that is needed outside the epoch."""
     walk = channel_frames(value, frame)
     buffer = builder.buffers.activation(value, builder.number)
     builder.engine_out(source, buffer, walk, value.nbits)
 
 
-def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[Source, int]:
+def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[StreamSource, int]:
     """A stream of the value and the bytes a word of it has on the link."""
     if value.name in builder.sources:
         return builder.sources[value.name], value.nbits // 8
@@ -57,7 +57,7 @@ def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[Source, i
     return builder.read(value, walk, nbits_in=8, nbits_out=16, align_right=1, nbits_unsigned=1), 2
 
 
-def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
+def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamSource:
     height, width, channels = stage.output.shape
     x, x_bytes = _operand(builder, stage.inputs[0], frame)
     y, y_bytes = _second_operand(builder, stage, frame)
@@ -95,7 +95,7 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
     builder.connect(x, Port(port.unit, port.id, 0))
     if y is not None:
         builder.connect(y, Port(port.unit, port.id, 1))
-    return Source(port)
+    return StreamSource(port)
 
 
 def _operation(stage: ArithStage) -> ArithOp:
@@ -106,7 +106,7 @@ def _operation(stage: ArithStage) -> ArithOp:
 
 def _second_operand(
     builder: EpochBuilder, stage: ArithStage, frame: int
-) -> tuple[Source | None, int]:
+) -> tuple[StreamSource | None, int]:
     if len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape:
         return _broadcast(builder, stage.inputs[1], stage.output, frame)
     if len(stage.inputs) > 1:
@@ -118,7 +118,7 @@ def _second_operand(
 
 def _broadcast(
     builder: EpochBuilder, value: Value, output: Value, frame: int
-) -> tuple[Source, int]:
+) -> tuple[StreamSource, int]:
     """A vector from memory: once a tile where the unit can hold it, else for every pixel."""
     height, width, channels = output.shape
     element = value.nbits // 8
@@ -139,7 +139,7 @@ def _held(builder: EpochBuilder, value: Value) -> bool:
     return 1 < value.channels <= builder.machine.arith.max_vector
 
 
-def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Source:
+def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamSource:
     """16-bit coefficients expanded to one line, read again for every line of every tile."""
     assert stage.table is not None
     height, width, channels = stage.output.shape
@@ -214,7 +214,7 @@ def _halves(value: int) -> tuple[int, int]:
     return (value >> 16), low - 0x10000 if low & 0x8000 else low
 
 
-def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> Source:
+def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> StreamSource:
     source, nbytes = _operand(builder, stage.inputs[0], frame)
     height, width, _ = stage.inputs[0].shape
     out_height, out_width, _ = stage.output.shape
@@ -254,7 +254,7 @@ def _emit_pool(builder: EpochBuilder, stage: PoolStage, frame: int) -> Source:
         )
     )
     builder.connect(source, port)
-    return Source(port)
+    return StreamSource(port)
 
 
 _POOL_OPS = {
@@ -264,7 +264,7 @@ _POOL_OPS = {
 }
 
 
-def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> Source:
+def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> StreamSource:
     source, nbytes = _operand(builder, stage.inputs[0], frame)
     table = stage.table
     rom0 = builder.buffers.coefficients(f"{stage.name}.rom0", table.rom0)
@@ -288,10 +288,10 @@ def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> Source:
         )
     )
     builder.connect(source, port)
-    return Source(port)
+    return StreamSource(port)
 
 
-def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> Source:
+def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> StreamSource:
     """Whole pixels; channel by channel where one side lies plane by plane."""
     value = stage.inputs[0]
     walk = channel_frames(value, stage.depth)

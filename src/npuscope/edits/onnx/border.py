@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.ops import OnnxOps
-from npuscope.edits.records import LOWEST, NotFitting, Steps
+from npuscope.edits.records import LOWEST, NotFitting, QuantSteps
 from npuscope.graph.model import Graph, Quant, Tensor
 from npuscope.text import safe_terminal
 
@@ -177,19 +177,19 @@ class OnnxBorder(OnnxOps):
         floats = {e.name for e in entries if e.type.tensor_type.elem_type == FLOAT} - constants
         return [tensor for tensor in tensors if tensor in floats]
 
-    def made_steps(self, op: Node) -> Steps:
+    def made_steps(self, op: Node) -> QuantSteps:
         return self.node_steps(op)
 
-    def take_integers(self, tensor: str, readers: Sequence[Node], steps: Steps) -> None:
+    def take_integers(self, tensor: str, readers: Sequence[Node], steps: QuantSteps) -> None:
         for node in readers:
             self.remove(node)
             self.rewire(node.output[0], tensor)
         self._set_type(self.graph.input, tensor, steps.type)
 
-    def take_shifted(self, tensor: str, steps: Steps, wanted: str) -> None:
+    def take_shifted(self, tensor: str, steps: QuantSteps, wanted: str) -> None:
         """Bytes of the other sign: the QuantizeLinear behind stays and moves the zero point."""
         zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
-        outer = Steps(Quant(steps.quant.scales, (zero,)), wanted)
+        outer = QuantSteps(Quant(steps.quant.scales, (zero,)), wanted)
         readers = self.readers(tensor)
         real = self.fresh(f"{tensor}_real")
         constants = self.add_steps(f"{tensor}_{wanted}", outer)

@@ -14,7 +14,7 @@ from npuscope.edits.onnx.border import OnnxBorder
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import PAIR
 from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
-from npuscope.edits.records import HIGHEST, Constant, Layer, NotFitting, Steps
+from npuscope.edits.records import HIGHEST, Constant, Layer, NotFitting, QuantSteps
 
 _PER_CHANNEL = 13  # opset in which DequantizeLinear learned scales per channel
 _RAISED_FROM = 11  # older files differ in Clip, Pad, Resize and more
@@ -134,7 +134,7 @@ class OnnxDocument(OnnxBorder, Document):
             tensor = node.input[0] if up else node.output[0]
         return []
 
-    def shuffled_steps(self, op: Node, around: Around) -> Steps:
+    def shuffled_steps(self, op: Node, around: Around) -> QuantSteps:
         maker = self.dequantizer(around[0].input[0])
         if maker is None:
             raise NotFitting(f"the data of {self.title(op)} are not quantized")
@@ -162,7 +162,7 @@ class OnnxDocument(OnnxBorder, Document):
 
     # float ops made integer
 
-    def result_steps(self, tensor: str) -> Steps:
+    def result_steps(self, tensor: str) -> QuantSteps:
         found = self.steps_behind(tensor)
         if found is None:
             raise NotFitting(f"'{tensor}' is not quantized")
@@ -184,7 +184,7 @@ class OnnxDocument(OnnxBorder, Document):
     def kernel_fixes_steps(self, op: Node) -> bool:
         return False
 
-    def float_steps(self, tensor: str) -> Steps | None:
+    def float_steps(self, tensor: str) -> QuantSteps | None:
         return None if self.dequantizer(tensor) is None else self.steps(tensor)
 
     def is_stepped(self, tensor: str) -> bool:
@@ -192,7 +192,7 @@ class OnnxDocument(OnnxBorder, Document):
         integers = bool(readers) and all(node.op_type == QUANTIZE for node in readers)
         return integers and not self.is_output(tensor)
 
-    def quantize_results(self, ops: Sequence[Node], results: Mapping[str, Steps]) -> None:
+    def quantize_results(self, ops: Sequence[Node], results: Mapping[str, QuantSteps]) -> None:
         for tensor, steps in results.items():
             self.insert_pair(tensor, steps)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import OnnxQuantizers, attributes_of
-from npuscope.edits.records import Constant, Layer, Pads, Steps
+from npuscope.edits.records import Constant, Layer, Pads, QuantSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class OnnxLayers(OnnxQuantizers):
         return [name, scale, self.add_constant(f"{name}_zero_point", constant.zero_point)]
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: Steps, number: int
+        self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> str:
         """A convolution with some of the columns; gives its dequantized result."""
         node = layer.op

@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.layers import OnnxLayers
 from npuscope.edits.onnx.quantizers import attributes_of
-from npuscope.edits.records import NotFitting, Pads, Steps
+from npuscope.edits.records import NotFitting, Pads, QuantSteps
 from npuscope.files.onnx.constants import text
 from npuscope.ops.layers import ConvAttrs
 from npuscope.text import safe_terminal
@@ -106,7 +106,7 @@ class OnnxOps(OnnxLayers):
 
     # new ops
 
-    def new(self, stem: str, shape: Sequence[int], steps: Steps) -> str:
+    def new(self, stem: str, shape: Sequence[int], steps: QuantSteps) -> str:
         return self.fresh(stem)
 
     def new_like(self, stem: str, shape: Sequence[int], like: str) -> str:
@@ -161,7 +161,7 @@ class OnnxOps(OnnxLayers):
         tensor: str,
         output: str,
         kernels: np.ndarray,
-        steps: Steps,
+        steps: QuantSteps,
         scale: float = 1.0,
         **attributes: Any,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node, OnnxFile
-from npuscope.edits.records import LAYERS, LOWEST, NotFitting, Steps
+from npuscope.edits.records import LAYERS, LOWEST, NotFitting, QuantSteps
 from npuscope.files.onnx.expand import QLINEAR
 from npuscope.graph.model import Quant
 
@@ -51,7 +51,7 @@ class OnnxQuantizers(OnnxFile):
         """The QuantizeLinear nodes that read a tensor."""
         return [node for node in self.readers(tensor) if node.op_type == QUANTIZE]
 
-    def node_steps(self, node: Node) -> Steps:
+    def node_steps(self, node: Node) -> QuantSteps:
         """Of a Q or DQ on an activation; NotFitting where it has many scales or computed ones."""
         try:
             quant = self.quant(node)
@@ -61,13 +61,13 @@ class OnnxQuantizers(OnnxFile):
             raise NotFitting(f"'{node.input[0]}' has one scale per channel")
         return _steps(quant.scale, quant.zero_point)
 
-    def steps(self, tensor: str) -> Steps:
+    def steps(self, tensor: str) -> QuantSteps:
         maker = self.dequantizer(tensor)
         if maker is None:
             raise NotFitting(f"'{tensor}' is not quantized")
         return self.node_steps(maker)
 
-    def moved_steps(self, tensor: str) -> Steps:
+    def moved_steps(self, tensor: str) -> QuantSteps:
         node = self._first_maker(tensor)
         if node is not None and node.op_type in PAIR:
             return self.node_steps(node)
@@ -88,7 +88,7 @@ class OnnxQuantizers(OnnxFile):
             node = self.producer(node.input[0])
         return node
 
-    def steps_behind(self, tensor: str) -> Steps | None:
+    def steps_behind(self, tensor: str) -> QuantSteps | None:
         found = self.quantizers(tensor)
         return self.node_steps(found[0]) if found else None
 
@@ -110,13 +110,13 @@ class OnnxQuantizers(OnnxFile):
 
     # pairs of nodes
 
-    def add_steps(self, stem: str, steps: Steps) -> tuple[str, str]:
+    def add_steps(self, stem: str, steps: QuantSteps) -> tuple[str, str]:
         """Names of a scale and a zero point."""
         scale = self.add_constant(f"{stem}_scale", np.array(steps.quant.scale, np.float32))
         zero = np.array(steps.quant.zero_point, steps.type)
         return scale, self.add_constant(f"{stem}_zero_point", zero)
 
-    def stepped(self, tensor: str, steps: Steps) -> str:
+    def stepped(self, tensor: str, steps: QuantSteps) -> str:
         """Behind a QuantizeLinear and a DequantizeLinear, unless it comes from one."""
         if self.dequantizer(tensor) is not None:
             return tensor
@@ -133,7 +133,7 @@ class OnnxQuantizers(OnnxFile):
         self.add_node(QUANTIZE, [tensor, *maker.input[1:]], integers)
         self.add_node(DEQUANTIZE, [integers, *maker.input[1:]], result)
 
-    def insert_pair(self, tensor: str, steps: Steps) -> None:
+    def insert_pair(self, tensor: str, steps: QuantSteps) -> None:
         """Readers of a float tensor, and the network's output, get it quantized and dequantized.
 
         A QuantizeLinear that is there already serves all of them.
@@ -154,7 +154,7 @@ class OnnxQuantizers(OnnxFile):
         if others or self.is_output(tensor):
             self.add_node(DEQUANTIZE, (integers, *constants), tensor)
 
-    def bind(self, tensor: str, steps: Steps) -> None:
+    def bind(self, tensor: str, steps: QuantSteps) -> None:
         """A layer computes on integers only when all its readers are quantizers."""
         readers = self.readers(tensor)
         if self.is_output(tensor) or any(node.op_type != QUANTIZE for node in readers):
@@ -177,7 +177,7 @@ class OnnxQuantizers(OnnxFile):
             raise NotFitting(f"the zero point of '{site.tensor}' is computed")
         return values
 
-    def _site_steps(self, site: Site) -> Steps:
+    def _site_steps(self, site: Site) -> QuantSteps:
         """One scale and a zero point that is written down."""
         scale, zero = self.array(site.node.input[site.scale]), self._zero_points(site)
         if scale is None or zero is None or scale.size > 1:
@@ -240,7 +240,7 @@ class OnnxQuantizers(OnnxFile):
             if node.op_type not in moves and not any(node is other for other in known):
                 yield node
 
-    def tied_steps(self, group: Sequence[str]) -> Steps:
+    def tied_steps(self, group: Sequence[str]) -> QuantSteps:
         return self._site_steps(self._sites_in(group)[0])
 
     def tied_layers(self, group: Sequence[str]) -> list[Node]:
@@ -253,7 +253,7 @@ class OnnxQuantizers(OnnxFile):
             nodes += [site.node] if direct else self.readers(site.node.output[0])
         return [node for node in nodes if node.op_type in LAYERS]
 
-    def set_steps(self, group: Sequence[str], steps: Steps) -> None:
+    def set_steps(self, group: Sequence[str], steps: QuantSteps) -> None:
         """One new pair of constants at all sites."""
         found = self._sites_in(group)
         scale, zero = self.add_steps(f"{found[0].tensor}_new", steps)
@@ -317,9 +317,9 @@ class OnnxQuantizers(OnnxFile):
             self.rewire(tensor, self.add_constant(f"{tensor}_int8", shifted))
 
 
-def _steps(scale: np.ndarray, zero: np.ndarray) -> Steps:
+def _steps(scale: np.ndarray, zero: np.ndarray) -> QuantSteps:
     quant = Quant((float(scale.reshape(-1)[0]),), (int(zero.reshape(-1)[0]),))
-    return Steps(quant, str(zero.dtype))
+    return QuantSteps(quant, str(zero.dtype))
 
 
 def _sites_of(node: Node) -> Iterator[Site]:

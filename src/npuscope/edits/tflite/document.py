@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import symmetric_steps
-from npuscope.edits.records import DEPTHWISE, LOWEST, NotFitting, Steps
+from npuscope.edits.records import DEPTHWISE, LOWEST, NotFitting, QuantSteps
 from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.edits.tflite.layers import VALID
 from npuscope.edits.tflite.ops import TfliteOps
@@ -123,13 +123,15 @@ class TfliteDocument(TfliteOps, Document):
     def convertible(self, tensors: Sequence[EditTensor]) -> list[EditTensor]:
         return [tensor for tensor in tensors if tensor.type in _CONVERTED]
 
-    def made_steps(self, op: EditOp) -> Steps:
+    def made_steps(self, op: EditOp) -> QuantSteps:
         made = op.outputs[0]
         if made.quant is None:
             raise NotFitting(f"'{made.name}' is not quantized")
-        return Steps(made.quant, made.type.lower())
+        return QuantSteps(made.quant, made.type.lower())
 
-    def take_integers(self, tensor: EditTensor, readers: Sequence[EditOp], steps: Steps) -> None:
+    def take_integers(
+        self, tensor: EditTensor, readers: Sequence[EditOp], steps: QuantSteps
+    ) -> None:
         made = [op.outputs[0] for op in readers]
         place = self.graph_inputs.index(tensor)
         for op in readers:
@@ -139,7 +141,7 @@ class TfliteDocument(TfliteOps, Document):
         self.graph_inputs[place] = made[0]
         made[0].name = tensor.name
 
-    def take_shifted(self, tensor: EditTensor, steps: Steps, wanted: str) -> None:
+    def take_shifted(self, tensor: EditTensor, steps: QuantSteps, wanted: str) -> None:
         if tensor.type == "UINT8":
             raise NotFitting(f"input '{tensor.name}' is uint8 already")
         zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
@@ -182,7 +184,7 @@ class TfliteDocument(TfliteOps, Document):
             return None
         return (first, last[0]) if first.kind == last[0].kind == "RESHAPE" else None
 
-    def shuffled_steps(self, op: EditOp, around: Around) -> Steps:
+    def shuffled_steps(self, op: EditOp, around: Around) -> QuantSteps:
         source, result = around[0].inputs[0], around[1].outputs[0]
         if source is None or source.type != _INT8 or not source.quant == result.quant:
             raise NotFitting(f"{op.origin} and its Reshapes do not have one int8 quantization")
@@ -223,7 +225,7 @@ class TfliteDocument(TfliteOps, Document):
     def kernel_fixes_steps(self, op: EditOp) -> bool:
         return op.kind in (*_KEEPS, *_FIXED)
 
-    def float_steps(self, tensor: EditTensor) -> Steps | None:
+    def float_steps(self, tensor: EditTensor) -> QuantSteps | None:
         """Of an operand: LiteRT has no op that computes on integers and floats."""
         maker = self.producer(tensor)
         if maker is None:
@@ -234,7 +236,7 @@ class TfliteDocument(TfliteOps, Document):
             raise NotFitting(f"'{tensor.name}' is made by a float {maker.kind}")
         if source.quant is None or source.quant.per_channel:
             raise NotFitting(f"'{source.name}' has not one scale")
-        return Steps(source.quant)
+        return QuantSteps(source.quant)
 
     def is_stepped(self, tensor: EditTensor) -> bool:
         return False
@@ -245,7 +247,9 @@ class TfliteDocument(TfliteOps, Document):
         steps, scale = symmetric_steps(tensor.data)
         op.inputs[place] = self.int8_constant(f"{tensor.name}_quantized", steps, scale)
 
-    def quantize_results(self, ops: Sequence[EditOp], results: Mapping[EditTensor, Steps]) -> None:
+    def quantize_results(
+        self, ops: Sequence[EditOp], results: Mapping[EditTensor, QuantSteps]
+    ) -> None:
         for op in ops:
             self._make_integer(op, results[op.outputs[0]].quant)
         for op in [op for op in self.ops if op.kind == "DEQUANTIZE"]:

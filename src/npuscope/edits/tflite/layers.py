@@ -15,7 +15,7 @@ from npuscope.edits.records import (
     Layer,
     NotFitting,
     Pads,
-    Steps,
+    QuantSteps,
 )
 from npuscope.edits.tflite.file import EditOp, EditTensor, TfliteFile
 from npuscope.edits.tflite.records import Record
@@ -111,26 +111,26 @@ class TfliteLayers(TfliteFile):
 
     # steps
 
-    def steps(self, tensor: EditTensor) -> Steps:
+    def steps(self, tensor: EditTensor) -> QuantSteps:
         if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
             raise NotFitting(f"'{tensor.name}' is not int8 with one scale")
-        return Steps(tensor.quant)
+        return QuantSteps(tensor.quant)
 
-    def moved_steps(self, tensor: EditTensor) -> Steps:
+    def moved_steps(self, tensor: EditTensor) -> QuantSteps:
         return self.steps(tensor)
 
-    def result_steps(self, tensor: EditTensor) -> Steps:
+    def result_steps(self, tensor: EditTensor) -> QuantSteps:
         return self.steps(tensor)
 
-    def steps_behind(self, tensor: EditTensor) -> Steps | None:
+    def steps_behind(self, tensor: EditTensor) -> QuantSteps | None:
         made = (op.outputs[0] for op in self.readers(tensor) if op.kind == "QUANTIZE")
         found = next((made for made in made if made.type == "INT8"), None)
-        return None if found is None or found.quant is None else Steps(found.quant)
+        return None if found is None or found.quant is None else QuantSteps(found.quant)
 
-    def stepped(self, tensor: EditTensor, steps: Steps) -> EditTensor:
+    def stepped(self, tensor: EditTensor, steps: QuantSteps) -> EditTensor:
         return tensor
 
-    def bind(self, tensor: EditTensor, steps: Steps) -> None:
+    def bind(self, tensor: EditTensor, steps: QuantSteps) -> None:
         """It has its steps."""
 
     def users(self, tensor: EditTensor) -> list[EditOp]:
@@ -170,14 +170,14 @@ class TfliteLayers(TfliteFile):
             if op.kind not in (*_FREE_READERS, *_TIED):
                 raise NotFitting(f"'{tensor.name}' is also used by {op.kind}")
 
-    def tied_steps(self, group: Sequence[EditTensor]) -> Steps:
+    def tied_steps(self, group: Sequence[EditTensor]) -> QuantSteps:
         return self.steps(group[0])
 
     def tied_layers(self, group: Sequence[EditTensor]) -> list[EditOp]:
         readers = [op for op in self.ops if any(tensor in op.inputs for tensor in group)]
         return [op for op in readers if self.kind(op) in (*LAYERS, DEPTHWISE)]
 
-    def set_steps(self, group: Sequence[EditTensor], steps: Steps) -> None:
+    def set_steps(self, group: Sequence[EditTensor], steps: QuantSteps) -> None:
         for tensor in group:
             tensor.quant = steps.quant
 
@@ -296,7 +296,7 @@ class TfliteLayers(TfliteFile):
         return result
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: Steps, number: int
+        self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> EditTensor:
         """A pad and a convolution without one: SAME would centre the narrower kernel anew."""
         op, result = layer.op, layer.op.outputs[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.records import Layer, NotFitting, Pads, Steps
+from npuscope.edits.records import Layer, NotFitting, Pads, QuantSteps
 from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.edits.tflite.layers import SAME, VALID, TfliteLayers
 from npuscope.edits.tflite.records import Record
@@ -87,7 +87,7 @@ class TfliteOps(TfliteLayers):
 
     # new ops
 
-    def new(self, stem: str, shape: Sequence[int], steps: Steps) -> EditTensor:
+    def new(self, stem: str, shape: Sequence[int], steps: QuantSteps) -> EditTensor:
         return self.add_tensor(stem, steps.type.upper(), shape, steps.quant)
 
     def new_like(self, stem: str, shape: Sequence[int], like: EditTensor) -> EditTensor:
@@ -138,7 +138,7 @@ class TfliteOps(TfliteLayers):
         tensor: EditTensor,
         output: EditTensor,
         kernels: np.ndarray,
-        steps: Steps,
+        steps: QuantSteps,
         scale: float = 1.0,
         **attributes: Any,
     ) -> None:

@@ -20,7 +20,7 @@ from npuscope.files.onnx.constants import (
     quant_type,
     quantized,
 )
-from npuscope.files.onnx.file import Node, Source
+from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.text import safe_terminal
@@ -62,7 +62,7 @@ def _default_type(node: Node, data: Const | None) -> str:
     return TYPE_NAMES.get(node.integer("output_dtype", 0), "uint8")
 
 
-def fold_constants(source: Source, computing: Computing) -> Source:
+def fold_constants(source: OnnxModel, computing: Computing) -> OnnxModel:
     """Compute what needs no activation: constants stay quantized behind a DequantizeLinear."""
     constants = dict(source.constants)
     nodes: list[Node] = []
@@ -134,7 +134,7 @@ class Binder:
 
     def __init__(
         self,
-        source: Source,
+        source: OnnxModel,
         type_of: Callable[[Node], QuantType],
         clamp_of: Callable[[Node], Limits | None],
     ) -> None:

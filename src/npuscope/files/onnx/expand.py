@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.files.onnx.constants import Const
-from npuscope.files.onnx.file import Node, Source
+from npuscope.files.onnx.file import Node, OnnxModel
 
 # Bring every quantized form of ONNX to one: DequantizeLinear, float op, QuantizeLinear.
 #
@@ -49,19 +49,19 @@ QLINEAR: dict[str, QLinear] = {
 }
 
 
-def expand(source: Source) -> Source:
+def expand(source: OnnxModel) -> OnnxModel:
     """The same model with all QLinear* ops and known *Integer patterns in QDQ form."""
     return _Expander(source).run()
 
 
 class _Expander:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: OnnxModel) -> None:
         self.source = source
         self.constants = dict(source.constants)
         self.number = 0
         self.names = {name for node in source.nodes for name in (*node.inputs, *node.outputs)}
 
-    def run(self) -> Source:
+    def run(self) -> OnnxModel:
         nodes: list[Node] = []
         for node in self.source.nodes:
             nodes.extend(self._node(node))
@@ -149,7 +149,7 @@ _FLOAT_OPS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 _HINT = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
 
 
-def expand_integer(source: Source) -> Source:
+def expand_integer(source: OnnxModel) -> OnnxModel:
     """The same model with the static *Integer patterns in QDQ form."""
     if not any(node.kind in _FLOAT_OPS for node in source.nodes):
         return source
@@ -168,7 +168,7 @@ class _Pattern:
 
 
 class _Rewriter:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: OnnxModel) -> None:
         self.constants = dict(source.constants)
         self.producers = {name: node for node in source.nodes for name in node.outputs}
         self.readers: dict[str, list[Node]] = {}

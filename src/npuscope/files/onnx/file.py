@@ -83,7 +83,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OnnxModel:
     """`constants` maps every initializer to its values."""
 
     opset: int
@@ -93,7 +93,7 @@ class Source:
     outputs: tuple[str, ...]
 
 
-def check_single_assignment(source: Source) -> None:
+def check_single_assignment(source: OnnxModel) -> None:
     """Every tensor has one maker; the graph outputs are different tensors."""
     made = Counter(name for node in source.nodes for name in node.outputs if name)
     made.update(source.constants.keys())
@@ -113,7 +113,7 @@ _OWN_DOMAINS = ("", "ai.onnx")
 _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
 
 
-def parse(data: bytes, path: Path) -> Source:
+def parse(data: bytes, path: Path) -> OnnxModel:
     """The model as records; raises FileError or ModelError only."""
     proto = _decode(data)
     graph = proto.graph
@@ -123,7 +123,7 @@ def parse(data: bytes, path: Path) -> Source:
         raise ModelError("sparse initializers are not supported")
     reader = TensorReader(path.parent)
     constants = {text(entry.name): reader.read(entry) for entry in graph.initializer}
-    source = Source(
+    source = OnnxModel(
         opset=_opset(proto),
         nodes=tuple(_node(node, index, reader) for index, node in enumerate(graph.node)),
         constants=constants,

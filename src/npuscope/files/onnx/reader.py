@@ -23,7 +23,7 @@ from npuscope.files.onnx.binding import (
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
 from npuscope.files.onnx.convert_values import Convert, clamp_of
 from npuscope.files.onnx.expand import expand, expand_integer
-from npuscope.files.onnx.file import Input, Node, Source, check_single_assignment, parse
+from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assignment, parse
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
@@ -46,7 +46,7 @@ def _any_order(node: Node) -> bool:
     return node.kind in _ORDERLESS or (node.kind in ONNX and ONNX[node.kind].any_order)
 
 
-def channel_first(source: Source) -> set[str]:
+def channel_first(source: OnnxModel) -> set[str]:
     """Names of tensors that a windowed op reads, directly or behind indifferent ops."""
     found: set[str] = set()
     for node in reversed(source.nodes):
@@ -154,7 +154,7 @@ class OnnxReader:
     they were dequantized from, for as long as nobody needs the floats.
     """
 
-    def __init__(self, source: Source, name: str, pins: Pins, computing: Computing) -> None:
+    def __init__(self, source: OnnxModel, name: str, pins: Pins, computing: Computing) -> None:
         self.source = source
         self.computing = computing
         self.pins = pins

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.files.onnx.constants import INTEGER_TYPES, Const
-from npuscope.files.onnx.file import Node, Source
+from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.graph.model import Quant
 
 # Ops that are other ops in disguise, rewritten before binding looks at them.
@@ -17,7 +17,7 @@ Constants = dict[str, Const]
 Rewrite = Callable[[Node, Constants], list[Node]]
 
 
-def rewrite(source: Source) -> Source:
+def rewrite(source: OnnxModel) -> OnnxModel:
     nodes: list[Node] = []
     for node in source.nodes:
         nodes.extend(_rewritten(node, source.constants))
@@ -106,7 +106,7 @@ REWRITES: dict[str, Rewrite] = {
 _ALIASES = ("Identity", "Dropout")
 
 
-def tidy(source: Source) -> Source:
+def tidy(source: OnnxModel) -> OnnxModel:
     """The same model without identities, unused nodes and separate MatMul biases.
 
     Constants are folded before, so a weight or a bias behind DequantizeLinear is a constant here.
@@ -114,7 +114,7 @@ def tidy(source: Source) -> Source:
     return drop_dead(join_bias(resolve_aliases(source)))
 
 
-def resolve_aliases(source: Source) -> Source:
+def resolve_aliases(source: OnnxModel) -> OnnxModel:
     """Readers of an Identity read its input; graph outputs keep their names."""
     alias: dict[str, str] = {}
     nodes: list[Node] = []
@@ -128,7 +128,7 @@ def resolve_aliases(source: Source) -> Source:
     return replace(source, nodes=tuple(nodes))
 
 
-def drop_dead(source: Source) -> Source:
+def drop_dead(source: OnnxModel) -> OnnxModel:
     needed = set(source.outputs)
     live: list[Node] = []
     for node in reversed(source.nodes):
@@ -138,7 +138,7 @@ def drop_dead(source: Source) -> Source:
     return replace(source, nodes=tuple(reversed(live)))
 
 
-def join_bias(source: Source) -> Source:
+def join_bias(source: OnnxModel) -> OnnxModel:
     """MatMul(x, W) -> Add(constant row) is one Gemm-like op, as Keras exporters mean it."""
     readers: dict[str, list[Node]] = {}
     for node in source.nodes:
@@ -163,7 +163,7 @@ def join_bias(source: Source) -> Source:
 
 
 def _bias_add(
-    node: Node, readers: dict[str, list[Node]], constants: dict[str, int], source: Source
+    node: Node, readers: dict[str, list[Node]], constants: dict[str, int], source: OnnxModel
 ) -> Node | None:
     if node.kind != "MatMul" or node.input(1) not in constants or node.output in source.outputs:
         return None
@@ -188,7 +188,7 @@ class _Norm:
     offset: np.ndarray
 
 
-def fold_batch_norm(source: Source) -> Source:
+def fold_batch_norm(source: OnnxModel) -> OnnxModel:
     """The same model without the normalizations that layers can take over."""
     constants = dict(source.constants)
     readers: dict[str, list[Node]] = {}
@@ -210,7 +210,7 @@ def fold_batch_norm(source: Source) -> Source:
     return replace(source, nodes=tuple(nodes), constants=constants)
 
 
-def _norm_behind(node: Node, readers: dict[str, list[Node]], source: Source) -> Node | None:
+def _norm_behind(node: Node, readers: dict[str, list[Node]], source: OnnxModel) -> Node | None:
     """The normalization that is the only reader of a layer."""
     following = readers.get(node.output, [])
     if node.output in source.outputs or len(following) != 1:

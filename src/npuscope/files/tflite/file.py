@@ -157,14 +157,14 @@ class SourceOp:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TfliteModel:
     tensors: tuple[SourceTensor, ...]
     ops: tuple[SourceOp, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
-def parse(data: bytes) -> Source:
+def parse(data: bytes) -> TfliteModel:
     """Read the whole file; raises FileError or ModelError only."""
     return _Parser(data).run()
 
@@ -178,7 +178,7 @@ class _Parser:
         self.budget = Budget(len(data))
         self.types = _type_names()
 
-    def run(self) -> Source:
+    def run(self) -> TfliteModel:
         try:
             return self._source()
         except WILD_OFFSET:
@@ -187,7 +187,7 @@ class _Parser:
                 hint="copy or export the model again and compare the file sizes",
             ) from None
 
-    def _source(self) -> Source:
+    def _source(self) -> TfliteModel:
         import tflite
 
         self.model = quick(tflite.Model.GetRootAs(self.data, 0))
@@ -208,7 +208,7 @@ class _Parser:
         self.place = "the list of graph inputs and outputs"
         inputs = self._indices(graph.InputsLength(), graph.InputsAsNumpy(), tensor_count)
         outputs = self._indices(graph.OutputsLength(), graph.OutputsAsNumpy(), tensor_count)
-        return Source(tensors, ops, inputs, outputs)
+        return TfliteModel(tensors, ops, inputs, outputs)
 
     def _count(self, count: int, limit: int, what: str) -> int:
         # every element of a table vector takes a 4 byte offset in the file

@@ -14,7 +14,7 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.files.builder import Builder, fold_last_op
 from npuscope.files.load import Pins, refuse_ops, static_shape
-from npuscope.files.tflite.file import Source, SourceOp, SourceTensor, parse
+from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.tensors import TfliteTensors
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
@@ -51,7 +51,7 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
 class TfliteReader:
     """State of one reading. The operator table calls back into it."""
 
-    def __init__(self, source: Source, name: str, pins: Pins, budget: Budget) -> None:
+    def __init__(self, source: TfliteModel, name: str, pins: Pins, budget: Budget) -> None:
         self.source = source
         self.builder = Builder(name, Numerics.LITERT)
         self.pins = pins
@@ -221,7 +221,7 @@ class TfliteReader:
         return self.source.tensors[index]
 
 
-def live_ops(source: Source, shapes_are_stated: bool = True) -> list[SourceOp]:
+def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[SourceOp]:
     """The operators that the outputs need, in file order.
 
     Where the file states all shapes, what only computes one falls away.

@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.builder import Builder, unpack_int4
-from npuscope.files.tflite.file import Source, SourceOp, SourceTensor
+from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.ops.row import Shape
@@ -30,7 +30,7 @@ _TYPES = {
 class TfliteTensors:
     """Which tensor of the file is which tensor of the graph."""
 
-    def __init__(self, source: Source, builder: Builder, budget: Budget) -> None:
+    def __init__(self, source: TfliteModel, builder: Builder, budget: Budget) -> None:
         self.source = source
         self.builder = builder
         self.budget = budget

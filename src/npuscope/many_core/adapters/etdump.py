@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from npuscope.bounded_file import TRACE
 from npuscope.errors import FileError
-from npuscope.many_core.adapters.model import CPU, DELEGATE, Companions, Lane, Sheet, Source
+from npuscope.many_core.adapters.model import CPU, DELEGATE, Companions, Lane, ProfileFile, Sheet
 from npuscope.many_core.adapters.onnxruntime import (
     MOST_HOST_EVENTS,
     HostEvent,
@@ -106,7 +106,7 @@ _PROFILE = 0
 _NAME, _INSTRUCTION, _DELEGATE_INT, _DELEGATE_TEXT, _START, _END = 0, 2, 3, 4, 6, 7
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     return 95 if _root_at(source.head) is not None else 0
 
 
@@ -117,7 +117,7 @@ def _root_at(data: bytes) -> int | None:
     return 0 if data[4:8] == IDENTIFIER else None
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     data = source.read(TRACE)
     start = _root_at(data)
     if start is None:

@@ -163,7 +163,7 @@ class Companions:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ProfileFile:
     path: Path
     head: bytes
     size: int
@@ -177,6 +177,6 @@ class Source:
         return read_bytes(self.path, kind)
 
 
-def open_source(path: str | Path) -> Source:
+def open_source(path: str | Path) -> ProfileFile:
     path = Path(path)
-    return Source(path, read_head(path, HEAD_BYTES), path.stat().st_size)
+    return ProfileFile(path, read_head(path, HEAD_BYTES), path.stat().st_size)

@@ -17,8 +17,8 @@ from npuscope.many_core.adapters.model import (
     Companions,
     Lane,
     OpRow,
+    ProfileFile,
     Sheet,
-    Source,
     Timeline,
     Totals,
 )
@@ -180,12 +180,12 @@ class _Draft:
         return self.lanes.setdefault(key, len(self.lanes))
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     is_json = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{")
     return 90 if is_json and any(mark in source.head for mark in _MARKS) else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     draft = _Draft(source.place)
     reader = EventReader(source.path)
     for event in reader:

@@ -11,8 +11,8 @@ from npuscope.many_core.adapters.model import (
     Companions,
     OpRow,
     PortWait,
+    ProfileFile,
     Sheet,
-    Source,
     ThreadSpan,
     Totals,
 )
@@ -26,11 +26,11 @@ PROGRAM = "programqpc.bin"
 _PER_US = UTIMER_HZ / 1e6
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     return 100 if source.head.startswith(MAGIC) else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     from npuscope.many_core.buffer import read_buffer
     from npuscope.many_core.container import read_layout
 

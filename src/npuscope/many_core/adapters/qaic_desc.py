@@ -15,7 +15,7 @@ from npuscope.boards.wire.protobuf import Wire, fields, read_varint
 from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import DeviceError, FileError
 from npuscope.many_core.adapters.lanes import ENGINES
-from npuscope.many_core.adapters.model import Companions, OpRow, Sheet, Source
+from npuscope.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet
 from npuscope.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.many_core.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
 from npuscope.profiling.model import Provenance
@@ -191,13 +191,13 @@ class _Op:
     out_bytes: int
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     if source.head[:4] == struct.pack("<I", MAGIC):
         return 80
     return 70 if source.path.name in (NETWORK_DESC, OPSTATS_DESC) else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     desc, newer, notes = _parts(source)
     engines = _engines(desc) if desc else ()
     ops = list(_listed(desc, engines)) if desc else []
@@ -220,7 +220,7 @@ def read(source: Source, companions: Companions) -> Sheet:
     )
 
 
-def _parts(source: Source) -> tuple[NetworkDesc | None, bytes | None, tuple[str, ...]]:
+def _parts(source: ProfileFile) -> tuple[NetworkDesc | None, bytes | None, tuple[str, ...]]:
     """The two descriptors of a container, or the one that the file is."""
     if source.path.name == OPSTATS_DESC:
         return None, source.read(DESCRIPTOR), ()
@@ -257,7 +257,7 @@ def _listed(desc: NetworkDesc, engines: tuple[str, ...]) -> Iterator[_Op]:
 
 
 def _from_newer(
-    data: bytes, engines: tuple[str, ...], companions: Companions, source: Source, network: str
+    data: bytes, engines: tuple[str, ...], companions: Companions, source: ProfileFile, network: str
 ) -> tuple[list[_Op], str]:
     if companions.descriptors is None:
         raise FileError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, RESULT, read_bytes
 from npuscope.errors import FileError
-from npuscope.many_core.adapters.model import Companions, Sheet, Source
+from npuscope.many_core.adapters.model import Companions, ProfileFile, Sheet
 from npuscope.many_core.adapters.osb import MAGIC, sheet_of_stats
 from npuscope.many_core.buffer_check import checked
 from npuscope.many_core.buffer_format import Records, Stats, op_index
@@ -29,12 +29,12 @@ _TYPE = re.compile(r"[<>]?[uif][1248]|V\d{1,6}", re.ASCII)
 _MOST_FIELDS, _MOST_SECTIONS = 200, 100
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     known = _NAME.search(source.path.name) and not source.head.startswith(MAGIC)
     return 60 if known else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     if companions.layout is None:
         raise FileError(
             "this is not one of our buffers, and the layout of the vendor's raw stats buffer is "
@@ -49,7 +49,7 @@ def read(source: Source, companions: Companions) -> Sheet:
     )
 
 
-def _stats(source: Source, description: bytes, name: str) -> Stats:
+def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
     layout = layout_from_json(description)
     data = source.read(CORE_BUFFER)
     found = dict(_sections(parse(description, safe_terminal(name)), data, source.place))

@@ -13,8 +13,8 @@ from npuscope.many_core.adapters.model import (
     Companions,
     OpRow,
     PortWait,
+    ProfileFile,
     Sheet,
-    Source,
     ThreadSpan,
     Totals,
 )
@@ -49,13 +49,13 @@ class _Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     if b"ucycles(%)" in source.head and b"opdetails" in source.head:
         return 95
     return 80 if b" batch ucycles:" in source.head else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     draft = _Draft(source.place)
     lines = source.read(REPORT).decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
@@ -235,7 +235,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Take], ...] = tuple(
 )
 
 
-def _sheet(draft: _Draft, source: Source) -> Sheet:
+def _sheet(draft: _Draft, source: ProfileFile) -> Sheet:
     totals = draft.totals or _span(draft)
     return Sheet(
         adapter="qaic-text",

@@ -34,7 +34,7 @@ from npuscope.many_core.adapters.lanes import (
     parse_operand,
     timeline_of,
 )
-from npuscope.many_core.adapters.model import WAITS, Companions, OpRow, Sheet, Source, Totals
+from npuscope.many_core.adapters.model import WAITS, Companions, OpRow, ProfileFile, Sheet, Totals
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.profiling.model import Provenance
 
@@ -83,7 +83,7 @@ class TraceDraft:
     odd: Counter[str] = field(default_factory=Counter)
 
 
-def probe(source: Source) -> int:
+def probe(source: ProfileFile) -> int:
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] not in (b"{", b"["):
         return 0
@@ -93,7 +93,7 @@ def probe(source: Source) -> int:
     return 30 if b'"traceEvents"' in head else 0
 
 
-def read(source: Source, companions: Companions) -> Sheet:
+def read(source: ProfileFile, companions: Companions) -> Sheet:
     draft, open_ended = read_events(source.path, source.place)
     lanes = draft.lanes.resolved()
     ops = group_rows(draft.columns, lanes.core, lanes.engine)

@@ -22,7 +22,7 @@ from npuscope.many_core.adapters import (
     qaic_text,
     qaic_trace,
 )
-from npuscope.many_core.adapters.model import Companions, Sheet, Source, open_source
+from npuscope.many_core.adapters.model import Companions, ProfileFile, Sheet, open_source
 from npuscope.text import safe_terminal
 
 GROUP = "npuscope.opstats_adapters"
@@ -34,8 +34,8 @@ class Adapter:
 
     name: str
     title: str
-    probe: Callable[[Source], int]
-    read: Callable[[Source, Companions], Sheet]
+    probe: Callable[[ProfileFile], int]
+    read: Callable[[ProfileFile, Companions], Sheet]
 
 
 ADAPTERS: dict[str, Adapter] = {

@@ -88,7 +88,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CoreStep:
     """One op of one core before it has a number and its waits."""
 
     core: int
@@ -133,7 +133,7 @@ class Draft:
     def __init__(self, cores: int, devices: int) -> None:
         self.cores, self.devices = cores, devices
         self.buffers: list[Buffer] = []
-        self.steps: list[Step] = []
+        self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]
         self.values: dict[str, Value] = {}
         self.in_ddr: dict[str, int] = {}  # tensor -> its buffer in DDR
@@ -163,13 +163,13 @@ class Draft:
         self.buffers.append(made)
         return made
 
-    def add_load(self, step: Step) -> int:
+    def add_load(self, step: CoreStep) -> int:
         return self._add(step, self.unit.loads)
 
-    def add_work(self, step: Step) -> int:
+    def add_work(self, step: CoreStep) -> int:
         return self._add(step, self.unit.work)
 
-    def _add(self, step: Step, queue: list[int]) -> int:
+    def _add(self, step: CoreStep, queue: list[int]) -> int:
         number = len(self.steps)
         self.steps.append(step)
         queue.append(number)
@@ -230,14 +230,14 @@ class Context:
         reads: tuple[Access, ...],
         writes: tuple[Access, ...],
         origin: Origin,
-    ) -> Step:
+    ) -> CoreStep:
         """A transfer of a part of a tensor."""
         name, box = part
         size, dtypes = self.bytes_of(name, box), (self.dtype(name),)
         shape = shape_of(box)
-        return Step(core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin)
+        return CoreStep(core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin)
 
-    def copy_in(self, core: int, name: str, box: Box, target: int, origin: Origin) -> Step:
+    def copy_in(self, core: int, name: str, box: Box, target: int, origin: Origin) -> CoreStep:
         """A part of what lies in DDR into a buffer."""
         size = self.bytes_of(name, box)
         reads = (Access(self.in_ddr(name), size),)
@@ -252,10 +252,10 @@ class Context:
         reads: tuple[Access, ...],
         made: Access,
         origin: Origin,
-    ) -> Step:
+    ) -> CoreStep:
         """An op of the HVX threads that makes a part of a tensor."""
         name, box = part
         sources = (self.draft.buffers[access.buffer].dtype for access in reads[:1])
         dtypes = tuple(dict.fromkeys((*sources, self.dtype(name))))
         shape, size = shape_of(box), self.bytes_of(name, box)
-        return Step(core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin)
+        return CoreStep(core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin)

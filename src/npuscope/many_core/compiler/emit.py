@@ -6,7 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 
 from npuscope.many_core.compiler.boxes import shape_of
-from npuscope.many_core.compiler.draft import Access, Buffer, Draft, Role, Step, arriving, leaving
+from npuscope.many_core.compiler.draft import (
+    Access,
+    Buffer,
+    CoreStep,
+    Draft,
+    Role,
+    arriving,
+    leaving,
+)
 from npuscope.many_core.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
 from npuscope.many_core.compiler.vtcm import Placement
 from npuscope.many_core.layout import CoreOpInfo, Dependency, MemorySpace
@@ -23,7 +31,7 @@ class Transfers:
         self.draft, self.placement = draft, placement
         self._entries: dict[int, int] = {}  # mask -> most bytes
 
-    def of(self, step: Step) -> tuple[str, Transfer]:
+    def of(self, step: CoreStep) -> tuple[str, Transfer]:
         """The kind of op that the step has become, and what it moves."""
         if step.sends_to is not None:
             return step.kind, self._to_peer(step)
@@ -39,14 +47,14 @@ class Transfers:
     def entries(self) -> tuple[MulticastEntry, ...]:
         return tuple(MulticastEntry(mask, size) for mask, size in self._entries.items())
 
-    def _to_peer(self, step: Step) -> Transfer:
+    def _to_peer(self, step: CoreStep) -> Transfer:
         assert step.sends_to is not None
         home, peer = self.draft.device(step.core), step.sends_to.device
         port = leaving(self.draft.devices, home, peer)
         space = self._space(step.reads)
         return Transfer(step.out_bytes, space, Space.PEER, port=port, peer=peer)
 
-    def _from_peer(self, step: Step) -> Transfer:
+    def _from_peer(self, step: CoreStep) -> Transfer:
         assert step.receives_from is not None
         home, peer = self.draft.device(step.core), step.receives_from.device
         port = arriving(self.draft.devices, peer, home)
@@ -54,7 +62,7 @@ class Transfers:
         made = Transfer(step.out_bytes, Space.PEER, space, port=port, peer=peer)
         return self._spread(made, step) if space is Space.VTCM else made
 
-    def _spread(self, transfer: Transfer, step: Step) -> Transfer:
+    def _spread(self, transfer: Transfer, step: CoreStep) -> Transfer:
         """To all cores whose buffers are written."""
         buffers = self.draft.buffers
         mask = 0
@@ -208,7 +216,7 @@ class Emitter:
         vtcm = tuple(most.get(first + core, 0) for core in range(self.draft.cores))
         return DevicePart("", ops, self.transfers[device].entries, vtcm)
 
-    def _op(self, number: int, step: Step) -> CoreOp:
+    def _op(self, number: int, step: CoreStep) -> CoreOp:
         core, oc = self.numbers[number]
         kind, transfer = step.kind, None
         if step.group is Group.DMA and step.semaphore is None:
@@ -220,7 +228,7 @@ class Emitter:
             info, core, step.group, waits, transfer, step.semaphore, step.port_wait, offset
         )
 
-    def _info(self, oc: int, kind: str, step: Step, transfer: Transfer | None) -> CoreOpInfo:
+    def _info(self, oc: int, kind: str, step: CoreStep, transfer: Transfer | None) -> CoreOpInfo:
         read, written = self._ddr_bytes(step, transfer)
         return CoreOpInfo(
             oc,
@@ -239,13 +247,13 @@ class Emitter:
             step.origin,
         )
 
-    def _name(self, step: Step) -> str:
+    def _name(self, step: CoreStep) -> str:
         """With an ordinal, as one op of the network is several of a core."""
         key = (step.core, step.name)
         self._names[key] += 1
         return f"{step.name}/__{self._names[key] - 1}"
 
-    def _memory(self, step: Step) -> MemorySpace:
+    def _memory(self, step: CoreStep) -> MemorySpace:
         if not step.writes:
             return MemorySpace.DDR
         return self._where(self.draft.buffers[step.writes[0].buffer])
@@ -259,7 +267,7 @@ class Emitter:
         fits = cached and buffer.role is not Role.IN_DDR
         return MemorySpace.CACHED if fits else MemorySpace.DDR
 
-    def _ddr_bytes(self, step: Step, transfer: Transfer | None) -> tuple[int, int]:
+    def _ddr_bytes(self, step: CoreStep, transfer: Transfer | None) -> tuple[int, int]:
         if transfer is not None:
             read = transfer.bytes if transfer.source is Space.DDR else 0
             return read, transfer.bytes if transfer.target is Space.DDR else 0
@@ -269,7 +277,7 @@ class Emitter:
         offsets = self.placement.offsets
         return sum(access.bytes for access in accesses if access.buffer not in offsets)
 
-    def _operands(self, step: Step) -> tuple[str, ...]:
+    def _operands(self, step: CoreStep) -> tuple[str, ...]:
         both = {access.buffer for access in step.reads} & {a.buffer for a in step.writes}
         reads = [a for a in step.reads if a.buffer not in both]
         said = [self._operand("in", access) for access in reads]
@@ -285,6 +293,6 @@ class Emitter:
         return f"{way} {where} {buffer.role.value} {buffer.tensor} {buffer.dtype} {shape} {size}"
 
 
-def _attributes(step: Step) -> str:
+def _attributes(step: CoreStep) -> str:
     peer = step.sends_to or step.receives_from
     return f"txn={peer.transaction}" if peer is not None else step.attributes

@@ -18,9 +18,9 @@ from npuscope.many_core.compiler.draft import (
     OUTPUT_SEMAPHORE_NUMBER,
     Access,
     Context,
+    CoreStep,
     Draft,
     Role,
-    Step,
     ports,
 )
 from npuscope.many_core.compiler.kinds import (
@@ -118,8 +118,8 @@ def _loads_input(context: Context, step: int) -> bool:
     return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in written)
 
 
-def _semaphore(core: int, kind: str, number: int) -> Step:
-    return Step(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
+def _semaphore(core: int, kind: str, number: int) -> CoreStep:
+    return CoreStep(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
 
 
 # What makes a program slower than it need be, as sentences.

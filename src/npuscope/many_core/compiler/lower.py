@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npuscope.graph.model import Op
 from npuscope.many_core.compiler.boxes import Box, Shape, cut, elements, reshaped, shape_of
-from npuscope.many_core.compiler.draft import Access, Context, Operands, Role, Step, Value
+from npuscope.many_core.compiler.draft import Access, Context, CoreStep, Operands, Role, Value
 from npuscope.many_core.compiler.kinds import (
     D32,
     TO_D32,
@@ -82,12 +82,12 @@ def _sums(
     box: Box,
     reads: tuple[Access, ...],
     made: Access,
-) -> list[Step]:
+) -> list[CoreStep]:
     """Parts of a long sum, each added to what the one before has left in the output."""
     written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
     dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
     shape, size, origin = shape_of(box), written.bytes, op.origin
-    one = Step(core, Group.HMX, kind, op.name, shape, dtypes, size, reads, (written,), origin)
+    one = CoreStep(core, Group.HMX, kind, op.name, shape, dtypes, size, reads, (written,), origin)
     shares = _shares(context, op, box)
     if len(shares) == 1:
         return [replace(one, macs=shares[0])]

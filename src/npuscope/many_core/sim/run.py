@@ -37,7 +37,7 @@ BOOT_TICKS = 19_200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class InferenceRequest:
     """All that decides how an inference goes: equal requests give equal inferences."""
 
     pattern: int
@@ -46,7 +46,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InferenceOutcome:
     """Of an inference, in ticks from its begin."""
 
     start: int
@@ -64,21 +64,21 @@ class Devices:
 
     def __init__(self, plan: Plan, seed: int) -> None:
         self._plan, self._seed = plan, seed
-        self._outcomes: dict[Request, Outcome] = {}
-        self._last: tuple[Request, Conditions, Timeline] | None = None
+        self._outcomes: dict[InferenceRequest, InferenceOutcome] = {}
+        self._last: tuple[InferenceRequest, Conditions, Timeline] | None = None
 
-    def settled(self, request: Request) -> Request:
+    def settled(self, request: InferenceRequest) -> InferenceRequest:
         """An output buffer that is free before anybody asks might as well be free at once."""
         early = replace(request, output_ring=0)
         return early if request.output_ring <= self.outcome(early).output_asked else request
 
-    def outcome(self, request: Request) -> Outcome:
+    def outcome(self, request: InferenceRequest) -> InferenceOutcome:
         if request not in self._outcomes:
             conditions, line = self.timeline(request)
             self._outcomes[request] = _outcome(self._plan, conditions, line)
         return self._outcomes[request]
 
-    def timeline(self, request: Request) -> tuple[Conditions, Timeline]:
+    def timeline(self, request: InferenceRequest) -> tuple[Conditions, Timeline]:
         if self._last is None or self._last[0] != request:
             rings = {INPUT_PORT: request.input_ring, OUTPUT_PORT: request.output_ring}
             conditions = conditions_of(self._plan, self._seed, request.pattern, rings)
@@ -86,9 +86,9 @@ class Devices:
         return self._last[1], self._last[2]
 
 
-def _outcome(plan: Plan, conditions: Conditions, line: Timeline) -> Outcome:
+def _outcome(plan: Plan, conditions: Conditions, line: Timeline) -> InferenceOutcome:
     end = max(line.barrier, default=0.0)
-    return Outcome(
+    return InferenceOutcome(
         min(min(cores) for cores in conditions.skew),
         end,
         _last_of(plan, line, "aicinputsemaphoreinc", end),
@@ -114,7 +114,7 @@ class Ran:
     """An iteration with what is needed to run it again."""
 
     iteration: Iteration
-    request: Request
+    request: InferenceRequest
     tick: int
     cycle: int  # of the cores' clock at that tick
 
@@ -144,7 +144,7 @@ class _Host:
         submitted = enqueued + link.submit
         input_begin = max(submitted, self._input_free)
         doorbell = input_begin + link.input_time
-        asked = Request(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        asked = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
         request = self._devices.settled(asked)
         found = self._devices.outcome(request)
         output_begin = max(tick + found.output_ready, self._output_free)
@@ -179,7 +179,7 @@ class _Host:
         """Ticks from the begin of the inference to something; 0 where it was before."""
         return max(int(when) - self._tick, 0)
 
-    def _pass(self, iteration: Iteration, found: Outcome) -> None:
+    def _pass(self, iteration: Iteration, found: InferenceOutcome) -> None:
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + found.input_free
         self._completed.append(iteration.completed)

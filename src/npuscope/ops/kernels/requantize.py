@@ -128,7 +128,7 @@ def clamp_limits(output: Tensor, low: float, high: float) -> tuple[int, int]:
 # writes the op's output. The bias, with the input's zero point folded in, is added here.
 
 Emit = Callable[[Array, Array], None]
-Rule = Callable[[Array, Multipliers], Array]
+RoundingRule = Callable[[Array, Multipliers], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def litert_target(output: Tensor, activation: Activation) -> Target:
 class ExactRescale:
     """Any fixed-point rule, in 64-bit integers."""
 
-    rule: Rule
+    rule: RoundingRule
     factors: Multipliers
     bias: Array
     target: Target

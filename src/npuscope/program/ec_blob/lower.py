@@ -28,7 +28,12 @@ from npuscope.program.ec_blob.instructions import (
     decode,
     encode,
 )
-from npuscope.program.ec_blob.register_file import MEMORY_WORD, SECOND_WINDOW, Image, lower_links
+from npuscope.program.ec_blob.register_file import (
+    MEMORY_WORD,
+    SECOND_WINDOW,
+    UnitRegisters,
+    lower_links,
+)
 from npuscope.program.ec_blob.registers import (
     CLEAR_BIT,
     CTRL,
@@ -150,7 +155,7 @@ def _start(unit: Unit) -> Instruction:
     return WriteField(_page(unit), CTRL, ENABLE_BIT, 1)
 
 
-def _configure(page: int, image: Image) -> Iterator[Instruction]:
+def _configure(page: int, image: UnitRegisters) -> Iterator[Instruction]:
     """CTRL first, with the unit still off, then what differs from the reset values.
 
     Each group ends with a reset of its units, so the rest holds these values already.

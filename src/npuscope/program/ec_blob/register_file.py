@@ -45,7 +45,7 @@ class Bound:
     invert: bool = False
 
 
-class Image:
+class UnitRegisters:
     """The registers of one unit, by name, starting from their reset values."""
 
     def __init__(self, unit: str, words: Mapping[int, int] | None = None) -> None:
@@ -142,9 +142,9 @@ class RegisterFile:
                 for i, value in enumerate(values):
                     self._write(page, first + i * increment, value, 0, WORD_BITS - 1)
 
-    def image(self, page: int) -> Image:
+    def image(self, page: int) -> UnitRegisters:
         unit = UNIT_BY_PAGE[page]
-        return Image(unit.name, self.registers.get(page, {}))
+        return UnitRegisters(unit.name, self.registers.get(page, {}))
 
     def memory(self, page: int) -> dict[int, int]:
         return self.memories.get(page, {})
@@ -181,7 +181,7 @@ class RegisterFile:
         return 0 if translates & 1 else SECOND_WINDOW * _ENTRY_WORDS
 
     @property
-    def switch(self) -> Image:
+    def switch(self) -> UnitRegisters:
         return self.image(page_of("STRSWITCH", 0))
 
 
@@ -205,7 +205,7 @@ _REGISTERS = {port: FIRST_DESTINATION + i for i, port in enumerate(_DESTINATIONS
 _NUMBERS = {port: i for i, port in enumerate(_SOURCES)}
 
 
-def lift_links(image: Image) -> tuple[Link, ...]:
+def lift_links(image: UnitRegisters) -> tuple[Link, ...]:
     """All links that have a context on, in the order of their registers."""
     links = []
     for port, index in _REGISTERS.items():
@@ -215,7 +215,7 @@ def lift_links(image: Image) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _lift(image: Image, name: str, port: Port) -> Link:
+def _lift(image: UnitRegisters, name: str, port: Port) -> Link:
     enable0, enable1 = image.get(f"{name}.EN0"), image.get(f"{name}.EN1")
     sources = {image.get(f"{name}.LINK{i}") for i, on in ((0, enable0), (1, enable1)) if on}
     source = min(sources)
@@ -229,7 +229,7 @@ def _lift(image: Image, name: str, port: Port) -> Link:
 
 def lower_links(links: tuple[Link, ...]) -> dict[int, int]:
     """Destination register -> its word."""
-    image = Image("STRSWITCH")
+    image = UnitRegisters("STRSWITCH")
     found: dict[int, int] = {}
     for link in links:
         index = _REGISTERS.get(link.destination)

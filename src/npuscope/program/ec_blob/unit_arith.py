@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.register_file import SHIFT_BIAS, Bound, Image, output_stage
+from npuscope.program.ec_blob.register_file import SHIFT_BIAS, Bound, UnitRegisters, output_stage
 from npuscope.program.ec_blob.tables import Vectors, Words, constant, lift_vectors
 from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith, Ref
@@ -72,7 +72,7 @@ _SCALARS = {"A": "COEFFAC.A", "B": "COEFFB.B", "C": "COEFFAC.C"}
 _VECTOR_FLAGS = ("CTRL.CNT1", "CTRL.COEFFA", "CTRL.COEFFB", "CTRL.COEFFC")
 
 
-def lift(number: int, image: Image, memory: Words, keep: Keep) -> Arith:
+def lift(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> Arith:
     """Registers hold no geometry for scalars, and only products of it for vectors."""
     operation = _OPERATIONS.get(image.get("CTRL.OP"))
     if operation is None:
@@ -85,7 +85,9 @@ def lift(number: int, image: Image, memory: Words, keep: Keep) -> Arith:
     return Arith(id=number, operation=int(operation), **found)
 
 
-def _lift_coefficients(number: int, image: Image, memory: Words, keep: Keep) -> dict[str, Any]:
+def _lift_coefficients(
+    number: int, image: UnitRegisters, memory: Words, keep: Keep
+) -> dict[str, Any]:
     flags = {image.get(path) for path in _VECTOR_FLAGS}
     if flags == {0}:
         values = {name: image.get(path, signed=True) for name, path in _SCALARS.items()}
@@ -107,7 +109,7 @@ def _scalar(values: dict[str, int]) -> dict[str, Any]:
     return {"scalar": 1, "fWidth": 0, "fHeight": 0, "fChannels": 0, "batchDepth": 0, **found}
 
 
-def _lift_channels(image: Image) -> dict[str, int]:
+def _lift_channels(image: UnitRegisters) -> dict[str, int]:
     """Counters of a broadcast over channels: batch, frame, all frames."""
     batch, frame, total = (image.get(f"RSTCNT{i}.RSTCNT") + 1 for i in (1, 2, 3))
     pixels = frame // batch
@@ -120,7 +122,7 @@ def _lift_channels(image: Image) -> dict[str, int]:
     }
 
 
-def _lift_steps(image: Image) -> dict[str, int]:
+def _lift_steps(image: UnitRegisters) -> dict[str, int]:
     """Broadcasts over rows, columns or both are one: every `step` elements the next entry."""
     step = image.get("INCCNT.INCVAL") + 1
     return {
@@ -132,7 +134,9 @@ def _lift_steps(image: Image) -> dict[str, int]:
     }
 
 
-def _lift_vectors(number: int, image: Image, vectors: Vectors, keep: Keep) -> dict[str, Any]:
+def _lift_vectors(
+    number: int, image: UnitRegisters, vectors: Vectors, keep: Keep
+) -> dict[str, Any]:
     combined = image.get("CTRL.COMBINEBC")
     parts = {"A": vectors.a, "C": vectors.pairs if combined else vectors.c}
     if not combined:
@@ -143,9 +147,9 @@ def _lift_vectors(number: int, image: Image, vectors: Vectors, keep: Keep) -> di
     return {**found, "vec_precision": (16, 16, 32 if combined else 16)}
 
 
-def lower(unit: Arith, constants: Mapping[str, np.ndarray]) -> tuple[Image, Vectors | None]:
+def lower(unit: Arith, constants: Mapping[str, np.ndarray]) -> tuple[UnitRegisters, Vectors | None]:
     """Registers, and the entries for the unit's memory if it works with vectors."""
-    image = Image("ARITH")
+    image = UnitRegisters("ARITH")
     image.lower(_BOUNDS, unit)
     image.put("CTRL.OP", _code(unit))
     image.put("CTRL.LOGICALOP", int(unit.operation == ArithOp.NOT_X))
@@ -186,7 +190,7 @@ def refuse_stream_vector(unit: Arith) -> None:
         )
 
 
-def _lower_geometry(unit: Arith, image: Image) -> int:
+def _lower_geometry(unit: Arith, image: UnitRegisters) -> int:
     """Counters and steps of the broadcast; gives the number of entries."""
     width, height, batch, channels = unit.fWidth, unit.fHeight, unit.batchDepth, unit.fChannels
     if unit.bcast == Bcast.CHAN:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.register_file import Bound, Image, input_stage, output_stage
+from npuscope.program.ec_blob.register_file import Bound, UnitRegisters, input_stage, output_stage
 from npuscope.program.ec_blob.tables import Words, constant, lift_vectors
 from npuscope.program.ec_blob.unit_arith import Keep
 from npuscope.program.modes import ActivOp, AfiltMode, PoolOp
@@ -50,7 +50,7 @@ _KERNEL_FILTER = tuple(Bound(f"kfilt_{n}", f"KFILT.{n.upper()}") for n in ("tot"
 _SUM_FILTER = tuple(Bound(f"afilt_{n}", f"AFILT.{n.upper()}") for n in ("tot", "first", "last"))
 
 
-def lift(number: int, image: Image) -> Convacc:
+def lift(number: int, image: UnitRegisters) -> Convacc:
     depth = image.get("KFORMAT.BTCDEPTH")
     if not depth or image.get("FFORMAT.WIDTH") % depth:
         raise FileError(f"CONVACC {number}: a line of {image.get('FFORMAT.WIDTH')} in {depth}s")
@@ -68,7 +68,7 @@ def lift(number: int, image: Image) -> Convacc:
     return Convacc(id=number, **found, **_lift_optional(image), **image.lift(_BOUNDS))
 
 
-def _lift_optional(image: Image) -> dict[str, int]:
+def _lift_optional(image: UnitRegisters) -> dict[str, int]:
     """Settings that count only when their mode is on; a filter of one kernel is none."""
     found: dict[str, int] = {}
     if image.get("KFILT.TOT") > 1:
@@ -80,8 +80,8 @@ def _lift_optional(image: Image) -> dict[str, int]:
     return found
 
 
-def lower(unit: Convacc) -> Image:
-    image = Image("CONVACC")
+def lower(unit: Convacc) -> UnitRegisters:
+    image = UnitRegisters("CONVACC")
     image.lower(_BOUNDS, unit)
     image.put("FFORMAT.WIDTH", unit.fWidth * unit.batchDepth)
     if unit.kfilt_tot > 0:
@@ -95,7 +95,7 @@ def lower(unit: Convacc) -> Image:
     return image
 
 
-def _lower_crop(unit: Convacc, image: Image) -> None:
+def _lower_crop(unit: Convacc, image: UnitRegisters) -> None:
     """Zero at the right or the bottom crops nothing and leaves the reset value."""
     image.put("FHCROP.LEFT", unit.left_crop * unit.batchDepth)
     if unit.right_crop not in (0, NO_CROP):
@@ -104,7 +104,7 @@ def _lower_crop(unit: Convacc, image: Image) -> None:
         image.put("FVCROP.BOTTOM", unit.bot_crop)
 
 
-def _lower_padding(unit: Convacc, image: Image) -> None:
+def _lower_padding(unit: Convacc, image: UnitRegisters) -> None:
     """The sampler pads up to two and less than the kernel; the rest are zero frames.
 
     With deep, DSS2 or a padding value of its own all padding is zero frames.
@@ -147,7 +147,7 @@ _FUNC = (
 )
 
 
-def lift_activ(number: int, image: Image, memory: Words, keep: Keep) -> Activ:
+def lift_activ(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> Activ:
     operation = _ACTIV_OPS[image.get("CTRL.TYPE")]
     found = image.lift(_ACTIV_BOUNDS)
     found |= {name: image.get(path, signed=True) for name, path in _PARAMETERS}
@@ -172,9 +172,11 @@ def _lift_roms(number: int, bwidth: int, memory: Words, keep: Keep) -> dict[str,
     }
 
 
-def lower_activ(unit: Activ, constants: Mapping[str, np.ndarray]) -> tuple[Image, dict[int, int]]:
+def lower_activ(
+    unit: Activ, constants: Mapping[str, np.ndarray]
+) -> tuple[UnitRegisters, dict[int, int]]:
     """Registers, and words for the unit's memory."""
-    image = Image("ACTIV")
+    image = UnitRegisters("ACTIV")
     codes = {int(operation): code for code, operation in _ACTIV_OPS.items()}
     if unit.operation not in codes:
         raise TargetError(f"ACTIV {unit.id}: no registers for operation {unit.operation}")
@@ -236,7 +238,7 @@ _POOL_BOUNDS = (
 )
 
 
-def lift_pool(number: int, image: Image) -> PoolUnit:
+def lift_pool(number: int, image: UnitRegisters) -> PoolUnit:
     operation = _POOL_OPS.get(image.get("CTRL.TYPE"))
     batch = image.get("PDIMS.BSIZE")
     if operation is None or not batch:
@@ -258,13 +260,13 @@ def lift_pool(number: int, image: Image) -> PoolUnit:
     )
 
 
-def lower_pool(unit: PoolUnit) -> Image:
+def lower_pool(unit: PoolUnit) -> UnitRegisters:
     codes = {int(operation): code for code, operation in _POOL_OPS.items()}
     if unit.operation not in codes:
         raise TargetError(f"POOL {unit.id}: unknown operation {unit.operation}")
     if unit.pad_val_en or unit.avgnopad:
         raise TargetError(f"POOL {unit.id}: no register for a padding value or avgnopad")
-    image = Image("POOL")
+    image = UnitRegisters("POOL")
     image.lower(_POOL_BOUNDS, unit)
     image.put("CTRL.TYPE", codes[unit.operation])
     image.put("CTRL.CROPEN", 1)
@@ -278,7 +280,7 @@ def lower_pool(unit: PoolUnit) -> Image:
     return image
 
 
-def lift_decun(number: int, image: Image) -> Decun:
+def lift_decun(number: int, image: UnitRegisters) -> Decun:
     """Code words; the code book itself stays in the unit's memory."""
     return Decun(
         id=number,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.register_file import Bound, Image
+from npuscope.program.ec_blob.register_file import Bound, UnitRegisters
 from npuscope.program.units import Ref, Streng
 
 _LANE_BITS = 8
@@ -38,11 +38,11 @@ _RASTER = (
 )
 
 
-def address(image: Image) -> int:
+def address(image: UnitRegisters) -> int:
     return image.get("ADDR.REG")
 
 
-def lift(number: int, image: Image, place: Ref) -> Streng:
+def lift(number: int, image: UnitRegisters, place: Ref) -> Streng:
     """What the registers hold. `place` is the address; the offsets count from it.
 
     The width on the link of a right-aligned engine and the sign of one that is not are in no
@@ -67,7 +67,7 @@ def lift(number: int, image: Image, place: Ref) -> Streng:
     )
 
 
-def _lift_frame(image: Image) -> dict[str, int]:
+def _lift_frame(image: UnitRegisters) -> dict[str, int]:
     if image.get("CTRL.RAW"):
         # A raw engine has one count of 32 bits where a raster has width and height.
         return {"frame_count": image.words["FSIZE"]}
@@ -78,17 +78,17 @@ def _lift_frame(image: Image) -> dict[str, int]:
     return {**found, "batch_offset": batch, "line_offset": 0 if usual else line}
 
 
-def _joined(image: Image, high: str, low: str) -> int:
+def _joined(image: UnitRegisters, high: str, low: str) -> int:
     return image.get(high, signed=True) << _LOW_BITS | image.get(low)
 
 
-def _lift_limit(image: Image) -> int:
+def _lift_limit(image: UnitRegisters) -> int:
     if not image.get("LIMITEN.ADDRLIMIT"):
         return 0
     return image.get("LIMITADDR.REG") + 1 - address(image)
 
 
-def _lift_bits(image: Image) -> tuple[int, int]:
+def _lift_bits(image: UnitRegisters) -> tuple[int, int]:
     """Bits in memory and on the link, from the bits that each byte lane carries."""
     lanes = [image.get(path) for path in _LANES]
     carried = sum(lanes)
@@ -100,9 +100,9 @@ def _lift_bits(image: Image) -> tuple[int, int]:
     return carried + gap, carried if narrow else (top + 1) * _LANE_BITS
 
 
-def lower(engine: Streng, base: int) -> Image:
+def lower(engine: Streng, base: int) -> UnitRegisters:
     """The registers of an engine whose buffer starts at `base`."""
-    image = Image("STRENG")
+    image = UnitRegisters("STRENG")
     image.lower(_BOUNDS, engine)
     image.put("CTRL.SINGLE", int(engine.frame_tot_cnt == 1))
     image.put("CTRL.SIGNEXT", int(bool(engine.align_right and not engine.nbits_unsigned)))
@@ -121,7 +121,7 @@ def lower(engine: Streng, base: int) -> Image:
     return image
 
 
-def _lower_frame(engine: Streng, image: Image) -> None:
+def _lower_frame(engine: Streng, image: UnitRegisters) -> None:
     if engine.raw:
         image.words["FSIZE"] = engine.frame_elements
         return
@@ -131,12 +131,12 @@ def _lower_frame(engine: Streng, image: Image) -> None:
     _put_joined(image, "CID_CACHE.LOFF_MSB", "STRD.LOFF", line)
 
 
-def _put_joined(image: Image, high: str, low: str, value: int) -> None:
+def _put_joined(image: UnitRegisters, high: str, low: str, value: int) -> None:
     image.put(high, value >> _LOW_BITS, signed=True)
     image.put(low, value & (1 << _LOW_BITS) - 1)
 
 
-def _lower_bits(engine: Streng, image: Image) -> None:
+def _lower_bits(engine: Streng, image: UnitRegisters) -> None:
     """Lanes carry what memory and link have in common; the rest of a memory word is a gap."""
     link = engine.nbits_in if engine.dir else engine.nbits_out
     stored = engine.nbits_memory

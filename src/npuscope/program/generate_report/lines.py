@@ -155,10 +155,10 @@ class Draft:
         return {line.number for rows in self.rows.values() for line, _ in rows}
 
 
-Rule = tuple[str, Callable[[str, Draft], object | None]]
+LineRule = tuple[str, Callable[[str, Draft], object | None]]
 
 
-def read_into(draft: Draft, lines: tuple[Line, ...], rules: tuple[Rule, ...]) -> None:
+def read_into(draft: Draft, lines: tuple[Line, ...], rules: tuple[LineRule, ...]) -> None:
     for line in lines:
         if not line.text.strip():
             continue

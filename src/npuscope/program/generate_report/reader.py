@@ -11,7 +11,7 @@ from npuscope.errors import FileError
 from npuscope.program.generate_report.lines import (
     Draft,
     Line,
-    Rule,
+    LineRule,
     number,
     read_into,
     read_lines,
@@ -255,7 +255,7 @@ def summary(text: str, draft: Draft) -> SummaryLine | None:
     return SummaryLine(" ".join(cells[:first]), sizes[0] or 0, sizes[1] or 0, *shares)
 
 
-GENERATE_RULES: tuple[Rule, ...] = (
+GENERATE_RULES: tuple[LineRule, ...] = (
     ("headings", heading),
     ("pools", pool),
     ("ranges", used_range),

@@ -173,7 +173,7 @@ _WHOLE_BIASES = (ElementType.int32, ElementType.int64)
 _LONGEST_SHIFT = 62
 
 
-class Rule(IntEnum):
+class SumRule(IntEnum):
     """npuscope_rule."""
 
     TWICE = 0
@@ -187,7 +187,7 @@ class Rule(IntEnum):
 class Rescale:
     """How the sums of a layer become outputs."""
 
-    rule: Rule
+    rule: SumRule
     limits: tuple[int, int] = (0, 0)
     factors: Array | None = None  # (2, channels): multipliers, shifts
     activation: Activation = Activation.NONE
@@ -215,7 +215,7 @@ def litert_transpose_conv(work: Work) -> KernelCall:
 def litert_fully_connected(work: Work) -> KernelCall:
     _check_litert(work)
     limits = _litert_limits(work, work.attrs_as(DenseAttrs).activation)
-    return _layer(work, Rescale(Rule.IN_DOUBLE, limits))
+    return _layer(work, Rescale(SumRule.IN_DOUBLE, limits))
 
 
 def litert_matmul(work: Work) -> KernelCall:
@@ -228,7 +228,7 @@ def litert_matmul(work: Work) -> KernelCall:
     )
     factors = quantized_multipliers(product_factor(a, b, target))
     limits = _litert_limits(work, Activation.NONE)
-    return _layer(work, Rescale(Rule.TWICE, limits, _twice(factors)))
+    return _layer(work, Rescale(SumRule.TWICE, limits, _twice(factors)))
 
 
 def _fixed(work: Work, activation: Activation) -> Rescale:
@@ -237,8 +237,8 @@ def _fixed(work: Work, activation: Activation) -> Rescale:
     limits, factors = _litert_limits(work, activation), _factors(work)
     short_bias = len(work.inputs) > 2 and work.inputs[2].type is ElementType.int32
     if work.inputs[0].type is ElementType.int16 and not short_bias:
-        return Rescale(Rule.REDUCED, limits, _reduced(factors))
-    return Rescale(Rule.TWICE, limits, _twice(factors))
+        return Rescale(SumRule.REDUCED, limits, _reduced(factors))
+    return Rescale(SumRule.TWICE, limits, _twice(factors))
 
 
 def _factors(work: Work) -> Multipliers:
@@ -320,11 +320,11 @@ def _qdq(work: Work, activation: Activation) -> KernelCall:
         _check_real_bias(work)
     target = work.outputs[0]
     if target.quant is None:
-        return _layer(work, Rescale(Rule.TO_REAL, activation=activation))
+        return _layer(work, Rescale(SumRule.TO_REAL, activation=activation))
     _check_one_scale(work, target)
     reals = np.asarray(real_limits(activation), np.float32)
     low, high = quantized(reals, tensor_of("y", target)).tolist()
-    return _layer(work, Rescale(Rule.TO_EVEN, (low, high)))
+    return _layer(work, Rescale(SumRule.TO_EVEN, (low, high)))
 
 
 def _takes_integers(work: Work) -> bool:

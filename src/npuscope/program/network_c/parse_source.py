@@ -56,7 +56,7 @@ class Function:
 
 
 @dataclass(slots=True)
-class Source:
+class CSource:
     """A file: what stands outside of functions, and the functions by name."""
 
     where: str
@@ -68,9 +68,9 @@ class Source:
         return [s.text for s in self.outside if isinstance(s, Comment)]
 
 
-def parse_source(text: str, where: str) -> Source:
+def parse_source(text: str, where: str) -> CSource:
     tokens = tokens_of(text, where)
-    source = Source(where)
+    source = CSource(where)
     try:
         _Reader(tokens, source).run()
     except BadValue as error:
@@ -87,7 +87,7 @@ class _Reader:
     """One pass over the tokens. Braces of plain blocks are followed but mean nothing."""
 
     tokens: list[Token]
-    source: Source
+    source: CSource
     place: int = 0
     depth: int = 0
     function: Function | None = None

@@ -16,8 +16,8 @@ from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
 from npuscope.program.network_c.parse_source import (
     CallLine,
     Comment,
+    CSource,
     Function,
-    Source,
     parse_source,
 )
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
@@ -99,7 +99,7 @@ def _understood(
 
 @dataclass(slots=True)
 class _Reader:
-    source: Source
+    source: CSource
     header: Header
     images: Mapping[str, bytes]
     name: str

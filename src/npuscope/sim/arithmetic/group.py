@@ -23,14 +23,16 @@ from npuscope.sim.memory import Memory
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class RunningUnit:
     """A unit at work."""
 
     unit: Unit
     inboxes: dict[int, Inbox] = field(default_factory=dict)
-    sources: dict[int, Node] = field(default_factory=dict)
+    sources: dict[int, RunningUnit] = field(default_factory=dict)
     outlets: list[Inbox] = field(default_factory=list)
-    writers: list[Node] = field(default_factory=list)  # engines that store what this one reads
+    writers: list[RunningUnit] = field(
+        default_factory=list
+    )  # engines that store what this one reads
     stream: Stream | None = None
     pending: Take | None = None  # a wish that could not be met yet
     frames: int = 0  # given so far
@@ -59,8 +61,8 @@ def run_group(group: Group, memory: Memory, tally: Tally) -> None:
         _check_finished(node)
 
 
-def _connect(group: Group) -> list[Node]:
-    nodes = {(unit.unit, unit.id): Node(unit) for unit in group.units}
+def _connect(group: Group) -> list[RunningUnit]:
+    nodes = {(unit.unit, unit.id): RunningUnit(unit) for unit in group.units}
     for link in group.links:
         source, destination = _node(nodes, link.source), _node(nodes, link.destination)
         inbox = Inbox(link)
@@ -70,14 +72,14 @@ def _connect(group: Group) -> list[Node]:
     return list(nodes.values())
 
 
-def _node(nodes: dict[tuple[str, int], Node], port: Port) -> Node:
+def _node(nodes: dict[tuple[str, int], RunningUnit], port: Port) -> RunningUnit:
     found = nodes.get((port.unit, port.id))
     if found is None:
         raise TargetError(f"a link names {port.unit} {port.id}, which is not in the group")
     return found
 
 
-def _find_round_trips(nodes: list[Node], memory: Memory) -> None:
+def _find_round_trips(nodes: list[RunningUnit], memory: Memory) -> None:
     """Pair engines whose bytes overlap: partial sums that pass through memory."""
     engines = [(node, node.unit) for node in nodes if isinstance(node.unit, Streng)]
     spans = {id(node): _span(unit, memory) for node, unit in engines}
@@ -94,7 +96,7 @@ def _span(engine: Streng, memory: Memory) -> tuple[int, int]:
     return base + low, base + high
 
 
-def _start(node: Node, memory: Memory, tally: Tally) -> Stream:
+def _start(node: RunningUnit, memory: Memory, tally: Tally) -> Stream:
     unit = node.unit
     match unit:
         case Streng():
@@ -112,7 +114,7 @@ def _start(node: Node, memory: Memory, tally: Tally) -> Stream:
             raise refuse(unit)
 
 
-def _advance(node: Node) -> bool:
+def _advance(node: RunningUnit) -> bool:
     """Let a unit give one more frame; False if it cannot, because inputs ended or wait for it."""
     if node.busy or node.ended:
         return False
@@ -123,14 +125,14 @@ def _advance(node: Node) -> bool:
     return gave
 
 
-def _settle_writers(node: Node) -> None:
+def _settle_writers(node: RunningUnit) -> None:
     """Store every frame already made before memory is read again."""
     for writer in node.writers:
         while _advance(writer):
             pass
 
 
-def _give_frame(node: Node) -> bool:
+def _give_frame(node: RunningUnit) -> bool:
     wish = node.pending or _resume(node)
     while isinstance(wish, Take):
         node.pending = wish
@@ -146,7 +148,7 @@ def _give_frame(node: Node) -> bool:
     return True
 
 
-def _resume(node: Node, words: Words | None = None) -> Take | Words | None:
+def _resume(node: RunningUnit, words: Words | None = None) -> Take | Words | None:
     """Run the generator up to its next wish or frame; not before it is needed, because a
     reading engine looks at memory here."""
     if node.stream is None:
@@ -158,7 +160,7 @@ def _resume(node: Node, words: Words | None = None) -> Take | Words | None:
         return None
 
 
-def _fill(node: Node, wish: Take) -> bool:
+def _fill(node: RunningUnit, wish: Take) -> bool:
     inbox = node.inboxes.get(wish.port)
     if inbox is None:
         raise TargetError(f"{node.name} waits for port {wish.port}, which no link feeds")
@@ -168,7 +170,7 @@ def _fill(node: Node, wish: Take) -> bool:
     return True
 
 
-def _check_finished(node: Node) -> None:
+def _check_finished(node: RunningUnit) -> None:
     if node.ended or not isinstance(node.unit, Streng):
         return
     raise TargetError(

@@ -6,19 +6,13 @@ spellings on the command line; `vendor` spellings are those of the tools that pe
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache, wraps
-from typing import ParamSpec, TypeVar
 
-from npuscope import option_rows as rows
-from npuscope.errors import UsageError
-from npuscope.option_kinds import (
+from npuscope.options import core_rows, rows
+from npuscope.options.kinds import (
     Argument,
     Group,
     Kind,
-    Option,
     Verb,
     file,
     flag,
@@ -26,9 +20,6 @@ from npuscope.option_kinds import (
     text,
     whole,
 )
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 VERBS: dict[str, Verb] = {
     "demo": Verb(
@@ -261,9 +252,9 @@ VERBS: dict[str, Verb] = {
         "a network to a program for many cores, with its stats layout",
         (),
         (
-            Group("", rows.CORE_COMPILE),
-            Group("stats", rows.CORE_STATS),
-            Group("machine", rows.CORE_TARGET),
+            Group("", core_rows.CORE_COMPILE),
+            Group("stats", core_rows.CORE_STATS),
+            Group("machine", core_rows.CORE_TARGET),
             rows.OUTPUT,
         ),
     ),
@@ -271,9 +262,9 @@ VERBS: dict[str, Verb] = {
         "run a compiled program on the simulated device and collect its stats",
         (),
         (
-            Group("", rows.CORE_RUN),
-            Group("profiling", rows.CORE_PROFILING),
-            Group("simulation", rows.CORE_SIMULATION),
+            Group("", core_rows.CORE_RUN),
+            Group("profiling", core_rows.CORE_PROFILING),
+            Group("simulation", core_rows.CORE_SIMULATION),
             rows.OUTPUT,
         ),
     ),
@@ -281,10 +272,10 @@ VERBS: dict[str, Verb] = {
         "stats buffers of a many-core accelerator as summaries and traces",
         (),
         (
-            Group("", rows.OPSTATS),
-            Group("results, at least one", rows.OPSTATS_RESULTS),
-            Group("trace", rows.OPSTATS_TRACE),
-            Group("sources", rows.OPSTATS_SOURCES),
+            Group("", core_rows.OPSTATS),
+            Group("results, at least one", core_rows.OPSTATS_RESULTS),
+            Group("trace", core_rows.OPSTATS_TRACE),
+            Group("sources", core_rows.OPSTATS_SOURCES),
         ),
     ),
     "disasm": Verb(
@@ -375,7 +366,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("what is installed, and what each missing part would give", (), (rows.OUTPUT,)),
 }
 
-# What only Python has, as functions of their own; and functions whose verb is called otherwise.
+# What only Python has, as functions of their own.
 _BUILDING = (rows.TARGET, rows.READING)
 PYTHON_ONLY: dict[str, Verb] = {
     "what_if": Verb(
@@ -396,88 +387,3 @@ PYTHON_ONLY: dict[str, Verb] = {
         ),
     ),
 }
-_FUNCTIONS = {"board_serve": "board", "sweep_report": "sweep report"}
-
-
-def verb_of(function: str) -> Verb:
-    """The row of a function of the API."""
-    if function in PYTHON_ONLY:
-        return PYTHON_ONLY[function]
-    known = _FUNCTIONS.get(function, function.replace("manycore_", "manycore "))
-    return VERBS[known]
-
-
-@cache
-def keywords(function: str) -> frozenset[str]:
-    """What a function of the API may be given by name."""
-    row = verb_of(function)
-    arguments = (argument.name for argument in row.arguments if argument.python)
-    return frozenset((*arguments, *(option.name for option in row.options if option.python)))
-
-
-def verb(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose keywords are those of its row; another one is told with a suggestion."""
-    name = function.__name__
-
-    @wraps(function)
-    def checked(*args: P.args, **options: P.kwargs) -> R:
-        for given in options:
-            if given not in keywords(name):
-                raise _wrong_keyword(name, given)
-        return function(*args, **options)
-
-    return checked
-
-
-def _wrong_keyword(function: str, given: str) -> UsageError:
-    users = [name for name in (*_functions(), *PYTHON_ONLY) if given in keywords(name)]
-    here = {spelling: o.name for o in verb_of(function).options for spelling in o.spellings}
-    shell = here.get(f"--{given.replace('_', '-')}")
-    where = f"npuscope.{function}"
-    if shell in keywords(function):
-        return UsageError(f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}")
-    if users:
-        return UsageError(
-            f"'{given}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
-        )
-    near = difflib.get_close_matches(given, sorted(keywords(function)), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
-    return UsageError(f"unknown option '{given}'", where=where, hint=hint)
-
-
-def _functions() -> Iterator[str]:
-    renamed = {verb: function for function, verb in _FUNCTIONS.items()}
-    return (renamed.get(name, name.replace(" ", "_")) for name in VERBS if name != "manycore")
-
-
-def wrong_words(name: str, words: Iterable[str]) -> UsageError:
-    """Words of a command line that a verb does not know, with what was meant perhaps."""
-    words = list(words)
-    flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
-    known = [s for o in _of_command(name) for s in o.spellings if o.shell]
-    users = [verb for verb, row in VERBS.items() if flag in _spellings(row)]
-    if not users and not flag.startswith("--"):  # -O3
-        flag = flag[:2]
-        users = [verb for verb, row in VERBS.items() if flag in _spellings(row)]
-    near = difflib.get_close_matches(flag, known, n=1) if flag else []
-    hint = f"`npuscope {name} --help` lists what is possible"
-    if users:
-        hint = f"{flag} is an option of {_some(users)}"
-    elif near:
-        hint = f"did you mean {near[0]}?"
-    return UsageError(f"unrecognized arguments: {' '.join(words)}", hint=hint)
-
-
-def _of_command(name: str) -> list[Option]:
-    """With those of its own verbs, where it has some."""
-    rows = [row for verb, row in VERBS.items() if verb == name or verb.startswith(f"{name} ")]
-    return [option for row in rows for option in row.options]
-
-
-def _spellings(row: Verb) -> set[str]:
-    return {s for option in row.options if option.shell for s in option.spellings}
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:4])
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

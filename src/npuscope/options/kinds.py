@@ -26,7 +26,7 @@ class Mark(Enum):
     BOTH = "timing or mapping, by key"
 
 
-class Effect(Enum):
+class VendorEffect(Enum):
     """What becomes of a vendor's option."""
 
     OBEYED = "obeyed"
@@ -51,7 +51,7 @@ class Option:
     python: bool = True
     shell: bool = True
     required: bool = False
-    effect: Effect = Effect.OBEYED
+    effect: VendorEffect = VendorEffect.OBEYED
 
     @property
     def spellings(self) -> tuple[str, ...]:

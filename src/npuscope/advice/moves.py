@@ -1,142 +1,18 @@
-"""Advice on whole epochs: control and starts, software, and passes without a layer."""
+"""Advice on epochs without a layer: copies, broadcasts, element-wise passes; shared banks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
 from npuscope.profiling.model import EpochProfile
-from npuscope.program.model import Buffer, Epoch, EpochKind
+from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
-
-# Advice on control: epochs too small for their start, a controller that is off.
-
-# Below about 1 MB of weights latency follows the number of epochs; with 20 and more of them, and
-# two fifths of the time spent on starts, that is what there is to change.
-_CONTROL_SHARE = 0.4
-_MANY_EPOCHS = 20
-
-
-@advise(
-    "ADV-LAUNCH",
-    "Epochs are too small to be worth their start",
-    severity=Severity.INFO,
-    confidence=Confidence.VERIFIED,
-    cause="Programming and starting an epoch takes longer than running it. Below about 1 MB of "
-    "weights latency follows the number of epochs, not the operations.",
-    fixes=(fixes.FEWER_OPS,),
-)
-def starts_take_the_time(subject: Subject) -> Iterator[Hit]:
-    """Programming epochs takes a large part of the time."""
-    control, epochs = subject.profile.time.control_ms, list(subject.hardware())
-    if len(epochs) < _MANY_EPOCHS or subject.share(control) < _CONTROL_SHARE:
-        return
-    small = sum(run.counters.bound is Bound.CONTROL for _, run in epochs)
-    evidence = {"ms": round(control, 6), "epochs": len(epochs), "control_bound": small}
-    text = f"{subject.share(control):.0%} of the time"
-    yield Hit((), text, f"below {_CONTROL_SHARE:.0%}", evidence)
-
-
-@advise(
-    "ADV-CONTROLLER-OFF",
-    "The CPU starts every epoch",
-    severity=Severity.WARNING,
-    confidence=Confidence.VERIFIED,
-    cause="Without the epoch controller the CPU writes all registers and coefficients before each "
-    "epoch; some shipped profiles leave it off.",
-    fixes=(fixes.EPOCH_CONTROLLER,),
-)
-def cpu_starts_epochs(subject: Subject) -> Iterator[Hit]:
-    """The epoch controller is off: the CPU programs every epoch."""
-    by_cpu = [e for e, _ in subject.epochs(EpochKind.HW) if e.blob is None]
-    if subject.program.epoch_controller or not by_cpu:
-        return
-    control = subject.profile.time.control_ms
-    evidence = {"ms": round(control, 6), "share": round(subject.share(control), 4)}
-    gains = {"epoch-controller": _controller_gain(subject)}
-    yield Hit((), f"{len(by_cpu)} epochs", 0, evidence, gains=gains)
-
-
-def _controller_gain(subject: Subject) -> float | None:
-    """The network compiled again with the controller on."""
-    if subject.graph is None:
-        return None
-    machine = replace(subject.machine, epoch_controller=True)
-    after = subject.bench.network_ms(subject.graph, machine)
-    return None if after is None else max(0.0, subject.profile.total_ms - after)
-
-
-# Advice on software epochs beyond their reasons.
-
-# Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
-# boards, where the true limits were not looked for.
-_LARGE_OUTPUT_BYTES = 64_000
-_LARGE_FLOAT_BYTES = 256_000
-
-
-@advise(
-    "ADV-SOFTWARE",
-    "An epoch off the NPU, for an unknown reason",
-    severity=Severity.WARNING,
-    confidence=Confidence.VERIFIED,
-    cause="The program says that the CPU runs this epoch but not why: vendor files leave the "
-    "reason out. `npuscope explain` on the model file finds it.",
-    fixes=(fixes.CUT_TAIL,),
-)
-def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
-    """An epoch runs on the CPU and the program does not say why."""
-    for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
-        if not epoch.trail:
-            text = ", ".join(epoch.operators) or epoch.kind.value
-            evidence = {"ms": round(run.ms, 6), "kind": epoch.kind.value}
-            yield Hit(epoch.origin, text, "HW", evidence, epoch=epoch.number)
-
-
-@advise(
-    "ADV-SW-OUTPUT",
-    "A large result of a software epoch",
-    severity=Severity.WARNING,
-    confidence=Confidence.REPORTED,
-    cause="Software kernels were seen to corrupt results of 64 kB and more, and to hang on 256 kB "
-    "of float in external RAM.",
-    fixes=(fixes.SMALL_FLOAT,),
-)
-def software_makes_large_tensors(subject: Subject) -> Iterator[Hit]:
-    """A software kernel makes a large output of the network, or reads much float from external
-    RAM."""
-    outside = {buffer.name for buffer in subject.external()}
-    for epoch, _ in subject.epochs(EpochKind.SW):
-        for buffer in _touched(epoch, subject):
-            is_output = buffer.name in subject.program.outputs
-            if is_output and buffer.size_bytes >= _LARGE_OUTPUT_BYTES:
-                yield _large(epoch, buffer, _LARGE_OUTPUT_BYTES)
-            elif _is_float_outside(buffer, outside):
-                yield _large(epoch, buffer, _LARGE_FLOAT_BYTES)
-
-
-def _is_float_outside(buffer: Buffer, outside: set[str]) -> bool:
-    large = buffer.is_float and buffer.size_bytes >= _LARGE_FLOAT_BYTES
-    return large and buffer.name in outside
-
-
-def _touched(epoch: Epoch, subject: Subject) -> list[Buffer]:
-    buffers = subject.program.buffer_map()
-    names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
-    return [buffers[name] for name in names if name in buffers and not buffers[name].is_param]
-
-
-def _large(epoch: Epoch, buffer: Buffer, limit: int) -> Hit:
-    evidence = {"buffer": buffer.name, "pool": buffer.pool}
-    return Hit(epoch.origin, buffer.size_bytes, limit, evidence, epoch=epoch.number)
-
-
-# Advice on epochs without a layer: copies, broadcasts, element-wise passes; shared banks.
 
 # Shares of the time below which an epoch, or all of a kind, are not worth a line (choices).
 _SHARE = 0.03

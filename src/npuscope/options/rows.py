@@ -1,6 +1,6 @@
 """Options by theme, one row each: name in Python, meaning, default, spellings on the command line.
 
-`options` says which verb takes which.
+`verbs` says which verb takes which; rows of the many-core verbs are in `core_rows`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from npuscope.option_kinds import (
+from npuscope.options.kinds import (
     Argument,
-    Effect,
     Group,
     Kind,
     Mark,
     Option,
+    VendorEffect,
     file,
     flag,
     list_,
@@ -79,7 +79,8 @@ JSON = file("json", "print the result as JSON and nothing else, or write it to F
 QUIET = flag("quiet", "the answer in one line", flags=("-q", "--quiet"), python=False)
 VERBOSE = flag("verbose", "details and tracebacks", flags=("-v", "--verbose"), python=False)
 OUTPUT = Group("output", (JSON, QUIET, VERBOSE), shared=True)
-NO_COLOR = flag("no_color", "not needed: there are no colours", python=False, effect=Effect.NONE)
+NO_COLOR = flag("no_color", "not needed: there are no colours",
+    python=False, effect=VendorEffect.NONE)
 
 
 def vendor_output(log: str) -> Group:
@@ -135,7 +136,8 @@ def _neutral(flag: str, values: int) -> Option:
     kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
     means = "accepted, changes nothing"
     default = None if values else False
-    return Option(name, kind, means, default, value, (flag,), python=False, effect=Effect.NONE)
+    return Option(name, kind, means, default, value, (flag,),
+        python=False, effect=VendorEffect.NONE)
 
 
 VENDOR = Group(
@@ -148,11 +150,12 @@ VENDOR = Group(
         file("output_info_file", "name of c_info.json", "F"),
         replace(SINGLE, means="a blob for every epoch, not one for many"),
         whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **MAPPED),
-        flag("enable_virtual_mem_pools", "accepted: always so", python=False, effect=Effect.NONE),
+        flag("enable_virtual_mem_pools", "accepted: always so",
+            python=False, effect=VendorEffect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
             Option(flag.lstrip("-").replace("-", "_"), Kind.FLAG, f"refused: {reason}", False, "",
-                (flag,), python=False, effect=Effect.REFUSED)
+                (flag,), python=False, effect=VendorEffect.REFUSED)
             for flag, reason in NOT_MODELLED.items()
         ),
     ),
@@ -248,7 +251,7 @@ PACKAGE = (
     flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
     text("options", "all of these as one PackageOptions", "RECORD", shell=False),
     file("pack_dir", "not needed: npuscope brings the runtime, the kernels and the compiler", "DIR",
-        python=False, effect=Effect.NONE),
+        python=False, effect=VendorEffect.NONE),
 )
 RUN = (
     file("input", "the same", flags=("-i", "--input"), python=False),
@@ -270,126 +273,7 @@ RUN = (
     whole("batch", "inferences; times are their mean (1)", default=1),
     option("inputs", Kind.LIST, "arrays to run on (random)", shell=False),
     file("cube_ide_dir", "not needed: the emulated board needs no debugger", "DIR", python=False,
-        effect=Effect.NONE),
-)
-CORE_MACHINE = (
-    text("machine", "the machine (cloudai100)", default="cloudai100"),
-    file("machine_file", "a machine of your own (TOML)"),
-)
-CORE_COMPILE = (
-    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model"),
-        required=True),
-    file(
-        "directory",
-        "folder for programqpc.bin",
-        "DIR",
-        flags=("-aic-binary-dir", "--binary-dir", "-o"),
-        required=True,
-    ),
-)
-CORE_STATS = (
-    whole("stats_level",
-        "what is collected: 40 (default) threads, 50 ports, 70 ops, 100 counters by op", "LEVEL",
-        default=40, flags=("-stats-level", "--stats-level")),
-    whole("stats_batchsize", "inferences in one run of the network (1)", default=1,
-        flags=("-stats-batchsize", "--stats-batchsize")),
-    flag("ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")),
-    text("pmu_recipe", "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
-        flags=("-aic-pmu-recipe", "--pmu-recipe")),
-    text("pmu_events", "counters by number, up to 8, such as 3F,70,200", "HEX,...",
-        flags=("-aic-pmu-events", "--pmu-events")),
-    flag("perf_warnings", "what makes the program slower than it need be",
-        flags=("-aic-perf-warnings", "--perf-warnings"), python=False),
-    flag("perf_metrics", "traffic, VTCM, barriers and MACs by core", flags=("-aic-perf-metrics",
-        "--perf-metrics"), python=False),
-)
-CORE_TARGET = (
-    whole("cores", "cores of a device (all that have work)", flags=("-aic-num-cores",
-        "--aic-num-cores", "--cores")),
-    whole("devices", "devices that share the network (1)", default=1),
-    *CORE_MACHINE,
-    replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
-        mark=Mark.NONE),
-    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
-)
-PROFILING_TYPES = ("stats", "trace", "raw_device_stats")
-CORE_RUN = (
-    file("test_data", "the folder that the compiler wrote, with programqpc.bin", "DIR",
-        flags=("--test-data", "-t"), required=True),
-    whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
-)
-CORE_PROFILING = (
-    text(
-        "aic_profiling_type",
-        "raw_device_stats saves buffers for `opstats`; stats and trace what the host saw",
-        "",
-        choices=PROFILING_TYPES,
-    ),
-    file("aic_profiling_out_dir", "where to; the folder must exist (the current one)", "DIR",
-        default="."),
-    whole("aic_profiling_num_samples", "inferences saved (1)", default=1),
-    whole("aic_profiling_start_iter", "from which on (0)", default=0),
-    real("aic_profiling_start_delay", "milliseconds of the run before the first (0)", "MS",
-        default=0.0),
-    text("want",
-        "views that the buffers must allow: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
-        "LIST", default=""),
-)
-CORE_SIMULATION = (
-    whole("seed", "of clocks and spreads (0)", default=0),
-    flag("stats_overhead", "storing records takes time (it does not)"),
-    text("devices", "numbers of the devices, such as 0,1 (from 0 on)", "LIST", flags=("--devices",
-        "-d")),
-    *CORE_MACHINE,
-    replace(SET, means="what-if: replace one value of the machine, e.g. ddr.effective_gb_per_s=100",
-        mark=Mark.NONE),
-)
-OPSTATS = (
-    file("qpc", "programqpc.bin that was run", flags=("-q", "--qpc")),
-    file("input_dir", "folder with the stats buffers", "DIR", flags=("-i", "--input-dir"),
-        required=True),
-    file(
-        "output_dir", "folder for the results (.)", "DIR", default=".", flags=("-o", "--output-dir")
-    ),
-    replace(QUIET, flags=()),
-    VERBOSE,
-)
-OPSTATS_RESULTS = (
-    flag("summary", "tables as text"),
-    flag("trace", "timeline as Chrome trace JSON"),
-    flag("perfetto", "timeline in Perfetto's format"),
-    HTML,
-    replace(JSON, means="tables as JSON and nothing else, or written to FILE"),
-)
-
-
-def _boolean(name: str, means: str) -> Option:
-    return option(name, Kind.BOOLEAN, means, default=True, value="true|false")
-
-
-OPSTATS_TRACE = (
-    file("host_trace", "what the host did (JSON), beside the devices"),
-    text("select_cores", "cores to show, such as 0,5,1 (all)", "LIST", flags=("-c",
-        "--select-cores")),
-    text("select_devices", "devices to show, such as 0,1 (all)", "LIST", flags=("-d",
-        "--select-devices")),
-    _boolean("merge_mq_traces", "devices of one inference in one file (true)"),
-    _boolean("merge_thread_groups", "one row for each thread group, not for each thread (true)"),
-    text(
-        "flow_events",
-        "arrows for dependencies between ops (none)",
-        "",
-        default="none",
-        choices=("none", "full"),
-    ),
-    flag("show_barrier_events", "barriers on rows of their own"),
-)
-OPSTATS_SOURCES = (
-    flag("ignore_uuid", "decode buffers of another program all the same"),
-    text("adapter", "read files of another source: qaic-text, qaic-trace, qaic-desc, onnxruntime, "
-        "etdump (found by itself where there is no stats buffer)"),
-    file("raw_layout", "your own description of foreign raw buffers"),
-    file("descriptors", "protobuf descriptor set for foreign containers"),
+        effect=VendorEffect.NONE),
 )
 SWEEP_RUNS = (
     file("store", "the store (default: SPEC.jsonl beside SPEC.toml)", "STORE", flags=("-o",

@@ -1,0 +1,72 @@
+"""Advice on software epochs beyond their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.advice.subject import Subject
+from npuscope.program.model import Buffer, Epoch, EpochKind
+from npuscope.rulebook import fixes
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.registry import advise
+
+# Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
+# boards, where the true limits were not looked for.
+_LARGE_OUTPUT_BYTES = 64_000
+_LARGE_FLOAT_BYTES = 256_000
+
+
+@advise(
+    "ADV-SOFTWARE",
+    "An epoch off the NPU, for an unknown reason",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The program says that the CPU runs this epoch but not why: vendor files leave the "
+    "reason out. `npuscope explain` on the model file finds it.",
+    fixes=(fixes.CUT_TAIL,),
+)
+def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
+    """An epoch runs on the CPU and the program does not say why."""
+    for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
+        if not epoch.trail:
+            text = ", ".join(epoch.operators) or epoch.kind.value
+            evidence = {"ms": round(run.ms, 6), "kind": epoch.kind.value}
+            yield Hit(epoch.origin, text, "HW", evidence, epoch=epoch.number)
+
+
+@advise(
+    "ADV-SW-OUTPUT",
+    "A large result of a software epoch",
+    severity=Severity.WARNING,
+    confidence=Confidence.REPORTED,
+    cause="Software kernels were seen to corrupt results of 64 kB and more, and to hang on 256 kB "
+    "of float in external RAM.",
+    fixes=(fixes.SMALL_FLOAT,),
+)
+def software_makes_large_tensors(subject: Subject) -> Iterator[Hit]:
+    """A software kernel makes a large output of the network, or reads much float from external
+    RAM."""
+    outside = {buffer.name for buffer in subject.external()}
+    for epoch, _ in subject.epochs(EpochKind.SW):
+        for buffer in _touched(epoch, subject):
+            is_output = buffer.name in subject.program.outputs
+            if is_output and buffer.size_bytes >= _LARGE_OUTPUT_BYTES:
+                yield _large(epoch, buffer, _LARGE_OUTPUT_BYTES)
+            elif _is_float_outside(buffer, outside):
+                yield _large(epoch, buffer, _LARGE_FLOAT_BYTES)
+
+
+def _is_float_outside(buffer: Buffer, outside: set[str]) -> bool:
+    large = buffer.is_float and buffer.size_bytes >= _LARGE_FLOAT_BYTES
+    return large and buffer.name in outside
+
+
+def _touched(epoch: Epoch, subject: Subject) -> list[Buffer]:
+    buffers = subject.program.buffer_map()
+    names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
+    return [buffers[name] for name in names if name in buffers and not buffers[name].is_param]
+
+
+def _large(epoch: Epoch, buffer: Buffer, limit: int) -> Hit:
+    evidence = {"buffer": buffer.name, "pool": buffer.pool}
+    return Hit(epoch.origin, buffer.size_bytes, limit, evidence, epoch=epoch.number)

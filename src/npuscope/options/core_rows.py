@@ -1,0 +1,140 @@
+"""Options of the many-core verbs and of opstats, one row each, as in `rows`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npuscope.options.kinds import (
+    Kind,
+    Mark,
+    Option,
+    file,
+    flag,
+    option,
+    real,
+    text,
+    whole,
+)
+from npuscope.options.rows import HTML, JSON, QUIET, SET, SHAPE, VERBOSE
+
+# A row is a row.
+# fmt: off
+CORE_MACHINE = (
+    text("machine", "the machine (cloudai100)", default="cloudai100"),
+    file("machine_file", "a machine of your own (TOML)"),
+)
+CORE_COMPILE = (
+    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model"),
+        required=True),
+    file(
+        "directory",
+        "folder for programqpc.bin",
+        "DIR",
+        flags=("-aic-binary-dir", "--binary-dir", "-o"),
+        required=True,
+    ),
+)
+CORE_STATS = (
+    whole("stats_level",
+        "what is collected: 40 (default) threads, 50 ports, 70 ops, 100 counters by op", "LEVEL",
+        default=40, flags=("-stats-level", "--stats-level")),
+    whole("stats_batchsize", "inferences in one run of the network (1)", default=1,
+        flags=("-stats-batchsize", "--stats-batchsize")),
+    flag("ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")),
+    text("pmu_recipe", "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
+        flags=("-aic-pmu-recipe", "--pmu-recipe")),
+    text("pmu_events", "counters by number, up to 8, such as 3F,70,200", "HEX,...",
+        flags=("-aic-pmu-events", "--pmu-events")),
+    flag("perf_warnings", "what makes the program slower than it need be",
+        flags=("-aic-perf-warnings", "--perf-warnings"), python=False),
+    flag("perf_metrics", "traffic, VTCM, barriers and MACs by core", flags=("-aic-perf-metrics",
+        "--perf-metrics"), python=False),
+)
+CORE_TARGET = (
+    whole("cores", "cores of a device (all that have work)", flags=("-aic-num-cores",
+        "--aic-num-cores", "--cores")),
+    whole("devices", "devices that share the network (1)", default=1),
+    *CORE_MACHINE,
+    replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
+        mark=Mark.NONE),
+    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
+)
+PROFILING_TYPES = ("stats", "trace", "raw_device_stats")
+CORE_RUN = (
+    file("test_data", "the folder that the compiler wrote, with programqpc.bin", "DIR",
+        flags=("--test-data", "-t"), required=True),
+    whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
+)
+CORE_PROFILING = (
+    text(
+        "aic_profiling_type",
+        "raw_device_stats saves buffers for `opstats`; stats and trace what the host saw",
+        "",
+        choices=PROFILING_TYPES,
+    ),
+    file("aic_profiling_out_dir", "where to; the folder must exist (the current one)", "DIR",
+        default="."),
+    whole("aic_profiling_num_samples", "inferences saved (1)", default=1),
+    whole("aic_profiling_start_iter", "from which on (0)", default=0),
+    real("aic_profiling_start_delay", "milliseconds of the run before the first (0)", "MS",
+        default=0.0),
+    text("want",
+        "views that the buffers must allow: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
+        "LIST", default=""),
+)
+CORE_SIMULATION = (
+    whole("seed", "of clocks and spreads (0)", default=0),
+    flag("stats_overhead", "storing records takes time (it does not)"),
+    text("devices", "numbers of the devices, such as 0,1 (from 0 on)", "LIST", flags=("--devices",
+        "-d")),
+    *CORE_MACHINE,
+    replace(SET, means="what-if: replace one value of the machine, e.g. ddr.effective_gb_per_s=100",
+        mark=Mark.NONE),
+)
+OPSTATS = (
+    file("qpc", "programqpc.bin that was run", flags=("-q", "--qpc")),
+    file("input_dir", "folder with the stats buffers", "DIR", flags=("-i", "--input-dir"),
+        required=True),
+    file(
+        "output_dir", "folder for the results (.)", "DIR", default=".", flags=("-o", "--output-dir")
+    ),
+    replace(QUIET, flags=()),
+    VERBOSE,
+)
+OPSTATS_RESULTS = (
+    flag("summary", "tables as text"),
+    flag("trace", "timeline as Chrome trace JSON"),
+    flag("perfetto", "timeline in Perfetto's format"),
+    HTML,
+    replace(JSON, means="tables as JSON and nothing else, or written to FILE"),
+)
+
+
+def _boolean(name: str, means: str) -> Option:
+    return option(name, Kind.BOOLEAN, means, default=True, value="true|false")
+
+
+OPSTATS_TRACE = (
+    file("host_trace", "what the host did (JSON), beside the devices"),
+    text("select_cores", "cores to show, such as 0,5,1 (all)", "LIST", flags=("-c",
+        "--select-cores")),
+    text("select_devices", "devices to show, such as 0,1 (all)", "LIST", flags=("-d",
+        "--select-devices")),
+    _boolean("merge_mq_traces", "devices of one inference in one file (true)"),
+    _boolean("merge_thread_groups", "one row for each thread group, not for each thread (true)"),
+    text(
+        "flow_events",
+        "arrows for dependencies between ops (none)",
+        "",
+        default="none",
+        choices=("none", "full"),
+    ),
+    flag("show_barrier_events", "barriers on rows of their own"),
+)
+OPSTATS_SOURCES = (
+    flag("ignore_uuid", "decode buffers of another program all the same"),
+    text("adapter", "read files of another source: qaic-text, qaic-trace, qaic-desc, onnxruntime, "
+        "etdump (found by itself where there is no stats buffer)"),
+    file("raw_layout", "your own description of foreign raw buffers"),
+    file("descriptors", "protobuf descriptor set for foreign containers"),
+)
