@@ -33,7 +33,7 @@ def test_demo_leaves_a_report(tmp_path: Path, capsys: Capture) -> None:
     assert out.startswith("fits on chip")
     assert "EpochBlock_2" in (tmp_path / "out" / "report.txt").read_text()
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["schema"] == "npuscope/profiling/1"
+    assert report["schema"] == "npuscope/profile/1"
     assert (tmp_path / "out" / "program" / "program.json").exists()
 
 

@@ -212,7 +212,7 @@ def test_json_of_an_estimate(demo):
 def test_json_of_a_profile(demo):
     program, machine = demo
     found = json.loads(json.dumps(profile_json(profile(program, machine, GRAPH, batch=3))))
-    assert set(found) >= CONTRACT | {"runs"} and found["schema"] == "npuscope/profiling/1"
+    assert set(found) >= CONTRACT | {"runs"} and found["schema"] == "npuscope/profile/1"
     assert found["runs"][0]["source"] == "simulation" and found["runs"][0]["n"] == 3
     for epoch in found["epochs"]:
         assert set(epoch) >= EPOCH | {"spread", "counters"}

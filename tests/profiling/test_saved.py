@@ -65,7 +65,7 @@ def test_reported_again_as_it_was(
     assert capsys.readouterr().out == fresh
     assert main(["profile", str(kept), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["schema"], told["model"]["file"]) == ("npuscope/profiling/1", "net.tflite")
+    assert (told["schema"], told["model"]["file"]) == ("npuscope/profile/1", "net.tflite")
 
 
 def test_its_times_are_shown_on_the_model(kept: Path, model: Path, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda r: r.update(schema="npuscope/profiling/1"), "expected the schema"),
+        (lambda r: r.update(schema="npuscope/profile/1"), "expected the schema"),
         (lambda r: r.pop("machine"), "key 'machine' is missing"),
         (lambda r: r["counts"].update(HW="many"), "$.counts.HW: expected a whole number"),
         (lambda r: r["epochs"][0].update(kind="GPU"), "$.epochs[0].kind: expected one of HW, SW"),

@@ -40,7 +40,7 @@ def test_time_adds_up() -> None:
 
 def test_profile_adds_runs_spread_and_counters() -> None:
     result = profile_json(sample_profile())
-    assert result["schema"] == "npuscope/profiling/1"
+    assert result["schema"] == "npuscope/profile/1"
     assert result["runs"] == [
         {
             "source": "simulation",

@@ -55,7 +55,7 @@ def _stoppable() -> Iterator[None]:
 def _announce(args: argparse.Namespace, found: Listening) -> None:
     """One line, at once: whoever started this waits for the address."""
     networks = list(found.networks)
-    result = {"address": found.address, "networks": networks, "schema": "npuscope/boards/1"}
+    result = {"address": found.address, "networks": networks, "schema": "npuscope/board/1"}
     line = json.dumps(result, ensure_ascii=False)
     if args.json == "-":
         print(line, flush=True)

@@ -1,6 +1,6 @@
 """A Profile as a file: the records of profile.model under their own field names, in full.
 
-Schema "npuscope/profiling/record/1". Unlike the object of `profile --json`, which is for readers,
+Schema "npuscope/profile/record/1". Unlike the object of `profile --json`, which is for readers,
 nothing is rounded or left out: what is read back equals what was saved.
 """
 
@@ -17,7 +17,7 @@ from npuscope.program.records import decode_record, encode
 from npuscope.sim.counters import EpochCounters
 from npuscope.text import safe_terminal
 
-SCHEMA = "npuscope/profiling/record/1"
+SCHEMA = "npuscope/profile/record/1"
 _HEAD_BYTES = 256
 _MOST_MHZ = 1e6
 _MOST_COUNTED = 10**13  # hours of cycles

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXPLAIN_SCHEMA = "npuscope/explain/1"
 LINT_SCHEMA = "npuscope/lint/1"
-RULES_SCHEMA = "npuscope/rulebook/1"
+RULES_SCHEMA = "npuscope/rules/1"
 _OF_PROFILE = ("model", "machine", "total_ms", "interval_ms", "model_error", "time", "counts")
 
 

@@ -22,7 +22,7 @@ from npuscope.rulebook.finding import Finding, finding_json
 from npuscope.sim.counters import BusTraffic, CacheCounts
 
 ESTIMATE_SCHEMA = "npuscope/estimate/1"
-PROFILE_SCHEMA = "npuscope/profiling/1"
+PROFILE_SCHEMA = "npuscope/profile/1"
 
 
 def estimate_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_a_log_by_its_name() -> None:
 
 def test_results_are_known_by_their_schema(folder: Path) -> None:
     assert result_schema(folder / "estimate.json") == "npuscope/estimate/1"
-    assert result_schema(folder / "profile.json") == "npuscope/profiling/1"
+    assert result_schema(folder / "profile.json") == "npuscope/profile/1"
     assert result_schema(folder / "saved.json") == ""
     assert result_schema(folder / "net.tflite") == ""
     assert result_schema(folder / "none.json") == ""

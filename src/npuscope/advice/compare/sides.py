@@ -96,7 +96,7 @@ def plain(name: str) -> str:
 # Those objects are for readers: counters are rounded, engines and bursts are left out. Times,
 # kinds, source ops and memories are all there, which is what a comparison needs.
 
-PROFILE_SCHEMAS = ("npuscope/estimate/1", "npuscope/profiling/1")
+PROFILE_SCHEMAS = ("npuscope/estimate/1", "npuscope/profile/1")
 GATE_SCHEMA = "npuscope/gate/1"
 _HEAD_BYTES = 256
 _DROPPED = ("compute_cycles", "max_cycles", "core_cycles", "pre_cycles", "post_cycles", "bound")

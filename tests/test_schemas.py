@@ -1,0 +1,20 @@
+"""The schemas that results carry: other programs rely on these words, whatever modules are called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
+KNOWN = (
+    *("asm", "bisect", "board", "checklist", "compare", "compile", "disasm", "doctor", "estimate"),
+    *("explain", "export", "findings", "fix", "folder", "gate", "inspect", "lint", "machine"),
+    *("machines", "opstats", "package", "profile", "profile/record", "program", "rules", "run"),
+    *("sweep", "validate"),
+)
+
+
+def test_schemas_are_those_of_the_contract() -> None:
+    texts = (path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    found = {match for text in texts for match in re.findall(r'"npuscope/([\w/]+)/1"', text)}
+    assert found == set(KNOWN)
