@@ -1,4 +1,4 @@
-"""The schemas that results carry: other programs rely on these words, whatever modules are called."""
+"""The schemas that results carry: programs rely on these words, whatever modules are called."""
 
 from __future__ import annotations
 
