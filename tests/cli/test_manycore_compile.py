@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from many_core.nets import convolutions, encoder, integer_net
-from npuscope.cli import manycore as manycore_compile
+from npuscope.cli import manycore
 from npuscope.cli.main import Parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.many_core.container import read_program
@@ -24,9 +24,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(*words: str) -> int:
-    parser = Parser(prog="npuscope manycore compile", allow_abbrev=False)
-    manycore_compile.configure(parser)
-    return manycore_compile.run(parser.parse_args(words))
+    parser = Parser(prog="npuscope manycore", allow_abbrev=False)
+    manycore.configure(parser)
+    return manycore.run(parser.parse_args(["compile", *words]))
 
 
 def _layout(folder: str = "binaries") -> Layout:
