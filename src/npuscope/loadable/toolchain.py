@@ -27,7 +27,7 @@ from npuscope.loadable.codes import TOOLCHAINS, CpuTarget, PackageOptions
 from npuscope.text import safe_terminal
 from npuscope.whole_file import work_folder
 
-# A private folder for what compilers leave behind: nobody else can plant an object there.
+# --- The cache of compiled objects: a private folder, so that no other user can plant an object ---
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGITS = 16
@@ -97,7 +97,9 @@ def _named(key: str, made: Path, ending: str) -> str:
 
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
+# Compilations take seconds; a damaged source must not hang a build server.
 TIMEOUT_S = 300.0
+# CFLAGS, CPATH and the like would change what is compiled without a trace in the image.
 _KEPT_VARIABLES = ("PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR")
 # Code and constants count from the program counter, data from R9.
 _ZIG_POSITION = ("-fropi", "-frwpi")
@@ -283,7 +285,7 @@ def _compile_to(
         raise InternalError(f"{source.path.name} does not compile: {outcome.first_error}")
 
 
-# The compiler's own helpers (64-bit division, doubles in software), position independent.
+# --- The compiler's helper library (64-bit division, doubles in software) ---
 
 # Each function in a section of its own, so that only what is called gets into an image; and
 # position independent, as a literal with an absolute address would forbid to run in place.
@@ -305,7 +307,7 @@ def runtime_library(toolchain: Toolchain) -> Path:
 
 
 def _of_zig(toolchain: Toolchain) -> Path:
-    """Built once from zig's sources; `zig ld.lld` brings none by itself."""
+    """Built once from zig's sources; `zig ld.lld` does not bring one."""
     key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
     name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
     return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
