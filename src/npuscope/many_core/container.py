@@ -54,8 +54,7 @@ from npuscope.many_core.qpc import (
 )
 from npuscope.many_core.records import SECTIONS, SectionId
 
-# The public descriptor of a CoreProgram: inputs and outputs, buffers, threads, the table of ops.
-#
+# --- The public descriptor of a CoreProgram ---
 # The stats buffer is an output like the others, under the name that runtimes know to leave out.
 # Of a program for several devices it describes the first; `osb.layout` has them all.
 
@@ -174,7 +173,7 @@ def _moves(op: CoreOpInfo) -> bool:
 
 
 def _op_threads(layout: Layout, wanted: Callable[[CoreOpInfo], bool] = lambda op: True) -> int:
-    """Ops of the device that has most, counted once a thread."""
+    """Ops of the device that has most, counted once per thread."""
     return max(
         sum(
             sum(map(wanted, ops)) * len(layout.groups[group].threads)
@@ -245,7 +244,7 @@ def _segments(program: CoreProgram) -> dict[str, bytes]:
 
 
 def _check(program: CoreProgram) -> None:
-    """The layout and the devices tell of the same ops; what is stored once must be the same."""
+    """The layout and the devices describe the same ops; what is stored once must be the same."""
     parts, devices = program.layout.specializations, program.devices
     infos = [
         tuple(tuple(tuple(op.info for op in group) for group in core) for core in device.ops)
@@ -276,7 +275,7 @@ def _edges(layout: Layout) -> np.ndarray:
 def _read_edges(data: bytes) -> list[Edge]:
     if len(data) % _EDGE.itemsize:
         raise FileError(
-            f"has {len(data):,} bytes, no multiple of {_EDGE.itemsize}", where=DEPENDENCIES
+            f"has {len(data):,} bytes, not a multiple of {_EDGE.itemsize}", where=DEPENDENCIES
         )
     return [
         (index, Dependency((source_core, source), (target_core, target), bool(true)))

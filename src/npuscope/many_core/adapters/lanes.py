@@ -16,7 +16,7 @@ from npuscope.many_core.adapters.columns import Columns, Event
 from npuscope.many_core.adapters.model import Lane, Timeline
 from npuscope.many_core.layout import Engine
 
-# Names that the vendor's texts and traces are made of: op details, operands, thread names.
+# --- Vendor names: op details, operands, threads ---
 
 ENGINES = tuple(engine.value for engine in Engine)
 Details = tuple[str, str, str, tuple[str, ...]]
@@ -26,7 +26,7 @@ _LANE = re.compile(
     r"(?:_(?P<engine>HVX|HMX|DMAIssue))?(?:_(?P<side>Barrier|DMA))?(?:_.{1,40})?",
     re.ASCII,
 )
-# Older traces have one process a core; HVX threads come first, then HMX, then DMA.
+# Older traces have one process per core; HVX threads come first, then HMX, then DMA.
 _PROCESS = re.compile(r"Program:.{0,100}\[(?P<net>.{0,200})_Core_(?P<core>\d{1,4})\]", re.ASCII)
 _OPERAND = re.compile(
     r"(?P<way>in|out|inout) (?P<memory>\S{1,40}) \S{1,100} .{0,2000}?"

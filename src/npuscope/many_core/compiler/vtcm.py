@@ -66,7 +66,7 @@ def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
 
 @dataclass(slots=True)
 class _Core:
-    """VTCM of one core: who is in it, who was, and where the search goes on."""
+    """VTCM of one core: what is in it, what was, and where the search continues."""
 
     live: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, buffer
     former: list[tuple[int, int, int]] = field(default_factory=list)

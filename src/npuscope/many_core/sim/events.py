@@ -12,7 +12,7 @@ from npuscope.many_core.sim.conditions import Conditions
 from npuscope.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task
 from npuscope.text import safe_terminal
 
-# Ten minutes: what takes longer is a slip in a figure, and its steps would have no end.
+# Ten minutes: a longer inference means a wrong figure, and simulating it would never end.
 _LATEST_TICKS = 600 * UTIMER_HZ
 _ISSUE, _DONE, _BEGIN_FLOW, _FLOWS = range(4)
 
@@ -87,7 +87,7 @@ class _Run:
                 f"one inference takes more than {_LATEST_TICKS / UTIMER_HZ:,.0f} s of the "
                 "machine's time",
                 where="machine",
-                hint="sizes in the program, or rates of the machine, are out of all proportion",
+                hint="a size in the program or a rate of the machine is far out of range",
             )
         self._sequence += 1
         heappush(self._heap, (when, self._sequence, what, item))
@@ -217,8 +217,8 @@ class _Run:
             if position < len(queue.tasks):
                 info = self._tasks[queue.tasks[position]].op.info
                 return TargetError(
-                    f"op {safe_terminal(info.name)} waits for ever",
+                    f"op {safe_terminal(info.name)} waits forever",
                     where=f"device {queue.device} core {queue.core}",
-                    hint="what it waits for stands behind it: the program is not in order",
+                    hint="it waits for an op that comes after it: the program is not in order",
                 )
         raise InternalError("transfers are under way that never end")

@@ -27,8 +27,9 @@ from npuscope.many_core.sim.conditions import (
 from npuscope.many_core.sim.events import Timeline, run_inference
 from npuscope.many_core.sim.plan import Costs, Plan, plan_of
 from npuscope.many_core.sim.pmu import not_modelled
+from npuscope.shown import counted
 
-# The host's side: requests, queue, input and output DMA, doorbells, completion.
+# --- The host: requests, queue, input and output DMA, doorbells, completion ---
 
 # Inferences differ in a few ways only, so that a long run is simulated in short time.
 _PATTERNS = 8
@@ -295,7 +296,8 @@ def _device_numbers(program: CoreProgram, options: RunOptions) -> tuple[int, ...
         return tuple(range(wanted))
     if len(found) != wanted:
         raise UsageError(
-            f"the program is for {wanted} device{'s' * (wanted != 1)}, found {len(found)} numbers",
+            f"the program is for {counted(wanted, 'device')}, "
+            f"found {counted(len(found), 'number')}",
             where="--devices",
         )
     if len(set(found)) != wanted or not all(0 <= number <= 0xFFFF for number in found):
