@@ -19,7 +19,7 @@ WRONG = [
     ),
     (
         SweepOptions(dashboard=True),
-        "--dashboard: only a cluster of our own gets one\n"
+        "--dashboard: only a local cluster has a dashboard\n"
         "  hint: add --local-cluster N; a scheduler elsewhere has its own dashboard",
     ),
     (
@@ -32,7 +32,7 @@ WRONG = [
     ),
     (
         SweepOptions(scheduler="tcp://host:8786", tls=TLS),
-        "--tls-ca: certificates are for tls:// alone",
+        "--tls-ca: certificates are only for tls://",
     ),
 ]
 

@@ -19,8 +19,8 @@ from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.registry import file_lints
 from npuscope.shown import Rows, Shown
 
-# One fix, tried: what it changed and what it is worth. Does it help? Faster, less on the CPU, or
-# a hazard gone at a fair price.
+# --- One step: a fix that was tried, and whether it helps ---
+# It helps if the network is faster, does less on the CPU, or loses a hazard at a fair price.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`places` counts the findings it was applied to; `misfits` tell where it could not be.
+    """`places` counts the findings it was applied to; `misfits` say where it could not be.
 
     `after` is None and `effects` are empty where the edit was not possible at all.
     """
@@ -61,7 +61,7 @@ class Step:
 class Fixed(Shown):
     """The whole: from the first profile to the last, the steps between, the file's content.
 
-    `effects` compare the end with the original; `runtime` tells what opened it.
+    `effects` compare the end with the original; `runtime` names what opened it.
     """
 
     data: bytes
@@ -77,7 +77,7 @@ class Fixed(Shown):
         return f"fixes applied: {len(self.applied)}, {before:.3f} ms to {after:.3f} ms"
 
     def table(self) -> Rows:
-        """A row a step."""
+        """One row per step."""
         return [
             {"fix": step.candidate.fix.id, "rule": step.candidate.rule, "kept": step.outcome.kept}
             for step in self.steps
@@ -100,7 +100,7 @@ class Fixed(Shown):
 
 Risks = Callable[[Look], tuple[Finding, ...]]
 
-_NOISE = 0.001  # share of the time that is no gain
+_NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
 _LEAST_SQNR_DB = 20.0  # below, the network is another one
 
@@ -112,7 +112,7 @@ def judge(
     effects: tuple[OutputEffect, ...],
     risks: Risks,
 ) -> Outcome:
-    """`risks` tells the findings on a file; it is asked only where time does not decide."""
+    """`risks` gives the findings on a file; it is called only where time does not decide."""
     if candidate.forced:
         return Outcome(True, "asked for")
     if _spills(before.profile, after.profile):
@@ -165,7 +165,7 @@ def is_hazard(candidate: Candidate) -> bool:
 
 
 def _count(findings: tuple[Finding, ...], rule: str) -> int:
-    """Ops that a rule complains of; some rules tell all of them in one finding."""
+    """Ops that a rule complains about; some rules report all of them in one finding."""
     return sum(max(1, len(finding.ops)) for finding in findings if finding.rule == rule)
 
 
@@ -173,7 +173,7 @@ def _spills(before: Profile, after: Profile) -> bool:
     return after.memory.external_ram_bytes > before.memory.external_ram_bytes
 
 
-_MOST_STEPS = 100  # each kept step helps, but no file may keep us for ever
+_MOST_STEPS = 100  # each kept step helps, but the loop must end for every file
 
 Progress = Callable[[str], None]
 

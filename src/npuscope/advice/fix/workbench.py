@@ -98,7 +98,7 @@ class Look:
 
     @property
     def layers_on_cpu(self) -> int:
-        """Layers whose time on the CPU nobody has measured: what is told of it is a lower bound."""
+        """Layers whose time on the CPU was never measured: it is reported as a lower bound."""
         known = self.build.machine.software
         calls = [epoch.call for epoch in self.build.program.executed if epoch.call]
         return sum(c.kernel in UNCOSTED and c.kernel not in known for c in calls)

@@ -1,7 +1,7 @@
 """Worker processes on this computer: one run each at a time, a dead one replaced.
 
-A run is journalled before its worker gets the next: whatever is killed, no more than one run a
-worker is done again."""
+A run is journalled before its worker gets the next: if a process is killed, at most one run
+per worker is done again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npuscope.advice.sweep.one_run import failed_row
 from npuscope.advice.sweep.runs import Run, versions
 from npuscope.errors import InternalError, TargetError, UsageError
 
-# Runs that nobody has begun, handed out so that a worker stays with its model.
+# --- Waiting runs, handed out so that a worker stays with its model ---
 
 # A run that took two workers with it is not given to a third.
 MOST_DEATHS = 2
@@ -65,7 +65,7 @@ class Waiting:
         self._queues.setdefault(run.model.sha256, deque()).appendleft(run)
 
 
-# What workers say, and what is said of those that say nothing any more.
+# --- Answers of workers, and rows for workers that ended without one ---
 
 Row = dict[str, Any]
 Keep = Callable[[Row], None]
@@ -78,7 +78,7 @@ def answer_of(text: str | bytes, worker: str) -> Row:
         raise UsageError(
             f"this worker has {_spelled(found['refused'])}, the sweep {_spelled(versions())}",
             where=worker,
-            hint="install the same versions everywhere and start the sweep again: it goes on",
+            hint="install the same versions everywhere and start the sweep again: it resumes",
         )
     return found
 
@@ -89,7 +89,9 @@ def _spelled(found: dict[str, str]) -> str:
 
 def overdue_row(run: Run, timeout_s: float) -> Row:
     error = TargetError(
-        f"not done after {timeout_s:g} s", where=run.model.label, hint="allow more with --timeout"
+        f"not finished after {timeout_s:g} s",
+        where=run.model.label,
+        hint="allow more with --timeout",
     )
     return failed_row(run.head(), error, timeout_s)
 
@@ -107,7 +109,7 @@ _MODULE = "npuscope.advice.sweep.worker"
 # Workers share the cores; threads inside them would only stand in each other's way.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_THREADS, "1")
-_CHUNK = 1 << 16
+_CHUNK = 1 << 16  # bytes read from a worker at once, the size of a pipe
 _TICK_S = 0.2  # how late a time limit may be noticed
 
 
@@ -228,7 +230,7 @@ class _Pool:
         self._give_next(worker)
 
     def _replace(self, worker: _Worker) -> None:
-        """Its run is done again, but not for ever; the other workers notice nothing."""
+        """Its run is done again, up to a limit; the other workers are not affected."""
         how, run = self._dismiss(worker), worker.run
         if run is not None and worker.is_overdue:
             self._keep(overdue_row(run, self._timeout_s or 0.0))

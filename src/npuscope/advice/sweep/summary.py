@@ -55,7 +55,7 @@ class Summary(Shown):
         return f"{runs} of {models}, {len(self.failures)} failed"
 
     def table(self) -> Rows:
-        """A row a run."""
+        """One row per run."""
         return [dict(row) for row in self.rows]
 
 
