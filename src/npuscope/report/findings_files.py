@@ -17,7 +17,7 @@ from npuscope.rulebook.registry import Kind, Rule, rules
 from npuscope.text import link_free, safe_terminal, xml_text
 from npuscope.version import __version__
 
-# What explain and lint looked at and found, as other programs' formats need it.
+# --- What was checked and found ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _foreign(finding: Finding) -> Rule:
     )
 
 
-# Findings as SARIF 2.1.0, which code hosts and editors show beside the files.
+# --- SARIF 2.1.0, which code hosts and editors show beside the files ---
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "npuscopeFinding/v1"
@@ -167,7 +167,7 @@ def _properties(finding: Finding) -> dict[str, Any]:
     return {key: whole[key] for key in _KEPT}
 
 
-# Findings as a JUnit report: a test case for every rule that is kept and every finding.
+# --- JUnit: a test case for every rule without findings, and for every finding ---
 
 _INDENT = "    "
 

@@ -132,7 +132,7 @@ def vendor_report(
         device = LogDevice(source, clocks=clocks)
         clocks, source = device.clocks, _of_network(device, network)
     if clocks is None:
-        raise UsageError("inferences alone do not tell the clocks", hint="give `clocks`")
+        raise UsageError("the clocks cannot be derived from inferences", hint="give `clocks`")
     folded = [_folded(inference.nodes) for inference in source if inference.nodes]
     if not folded:
         raise FileError("no inference with counters by epoch was recorded")

@@ -35,7 +35,7 @@ _SCRIPTS = (
     "sweep.js",
     "main.js",
 )
-_LONGEST = 240  # a longer name helps nobody and swells the file
+_LONGEST = 240  # longer names are not read and make the file larger
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -1,4 +1,4 @@
-"""A TraceModel as Chrome trace events in JSON, one event a line.
+"""A TraceModel as Chrome trace events in JSON, one event per line.
 
 A slice is a complete event (X). Viewers take those of one start by their length, and tie a flow to
 the slice that was opened last: on threads where slices with flows share their start with others,
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from npuscope.text import safe_terminal
 from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Mask, Times, TraceModel
 
-# Parts of Chrome's JSON lines, and the lines that follow a slice: flows and ends.
+# --- Parts of Chrome's JSON lines, and the lines that follow a slice: flows and ends ---
 
 Lines = list[str]
 # Viewers hold microseconds as 64-bit floats; below this (13 days) they show each nanosecond.
@@ -240,7 +240,7 @@ def _blocks(count: int) -> Iterator[slice]:
 
 
 def _events(events: Events, rows: slice, words: Words, phases: Lines) -> Lines:
-    """One line an event; the phase comes with the fields that only it has."""
+    """One line per event; the phase comes with the fields that only it has."""
     place, start = words.place(events.thread[rows]), microseconds(events.start_ns[rows])
     name, category = words.text(events.name[rows]), words.text(events.category[rows])
     heads = woven("{", phases, ",", place, ',"ts":', start, ',"name":', name, ',"cat":', category)
