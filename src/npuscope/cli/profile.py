@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     batch = args.batch or 1
     with working(args, "running"):
+        # Findings and the build are needed for these outputs only; without them the run is faster.
         if args.json is None and not (args.html or args.trace or args.chrome):
             profile = api.profile(source, batch=batch, **api_options(args))
             text = profile_text(profile, full=args.full, epochs=epochs)
@@ -58,7 +59,7 @@ def _is_saved(args: argparse.Namespace, source: str) -> bool:
     if not is_saved_profile(source):
         return False
     if args.batch or _by_block(args):
-        raise UsageError("a saved profile is not run again", hint="give the model or the build")
+        raise UsageError("a saved profile cannot be run again", hint="give the model or the build")
     return True
 
 
