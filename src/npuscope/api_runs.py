@@ -105,7 +105,7 @@ def gate(
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
     if side.program is None or side.is_measured:
         raise UsageError(
-            "findings are those of a model or a build, not of a run that was kept",
+            "findings need a model or a build, not a saved run",
             where=side.name,
             hint="give the model or the build itself",
         )
