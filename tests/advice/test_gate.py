@@ -214,7 +214,7 @@ def test_figures_that_one_side_lacks_are_named(latest: Side) -> None:
     bare = replace(latest.profile, memory=UNKNOWN_MEMORY)
     found = gate(Side("log", bare), (), baseline_of(latest))
     assert found.notes == (
-        "not compared, known for one side only: "
+        "not compared, not known for both sides: "
         "internal_ram_bytes, external_ram_bytes, weights_bytes",
     )
 

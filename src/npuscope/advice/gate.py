@@ -297,8 +297,10 @@ def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) ->
         if name not in known or name not in baseline.figures:
             continue
         before = baseline.figures[name]
+        # Counts and bytes do not vary from run to run.
         band = noise if name == "total_ms" else 0.0
         limit = before * (1 + tolerance) + band
+        # 3 % of two epochs is no epoch: a share must not allow a whole one.
         if name in _COUNTED:
             limit = floor(limit)
         size = is_bytes(name, known)
@@ -320,4 +322,4 @@ def _notes(side: Side, known: Figures, baseline: Baseline) -> Iterator[str]:
         yield f"the baseline has generation {baseline.generation}, this run {machine.generation}"
     missing = [name for name in _HELD if name not in known or name not in baseline.figures]
     if missing:
-        yield f"not compared, known for one side only: {', '.join(missing)}"
+        yield f"not compared, not known for both sides: {', '.join(missing)}"

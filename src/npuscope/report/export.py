@@ -59,6 +59,7 @@ def _work(graph: Graph) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     for op in graph.ops:
         if op.origin:
+            # The first origin is the layer itself, the others were fused behind it.
             found[op.origin[0]] += macs(graph, op)
     return found
 
@@ -202,6 +203,7 @@ def annotated_onnx(proto: Any, costs: Mapping[str, LayerCost], folder: Path) -> 
         cost = costs.get(node.origin)
         if cost is not None:
             _annotate(copy.graph.node[node.index], cost)
+    # Last, because the weights are what makes the copy large.
     _take_weights_in(copy, folder)
     return _serialized(copy)
 

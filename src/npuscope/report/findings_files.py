@@ -133,6 +133,7 @@ def _results(
     index = {info.id: number for number, info in enumerate(rules)}
     seen: Counter[tuple[str, ...]] = Counter()
     for finding in findings:
+        # Equal findings are numbered, so that each has a fingerprint of its own.
         key = (finding.rule, *finding.ops)
         yield {
             "ruleId": safe_terminal(finding.rule),
@@ -140,6 +141,7 @@ def _results(
             "level": _LEVELS[finding.severity],
             "message": {"text": link_free(f"{finding.title}: {finding_line(finding)}")},
             "locations": [_location(finding, uri)],
+            # Code hosts recognise a finding by this and do not report it again after every change.
             "partialFingerprints": {FINGERPRINT: _fingerprint(key, seen[key])},
             "properties": _properties(finding),
         }

@@ -60,6 +60,7 @@ def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
         sizes = np.array([epoch.get(name, 0) for epoch in moved], np.float64)
         rates = sizes * 1000 / np.maximum(length, 1)  # 1 byte per ns is 1000 MB/s
         track = scene.builder.counter(scene.process, name, "MB/s")
+        # An epoch without core time has no rate; dividing by it would draw a spike.
         timed = length > 0
         _add_steps(scene, track, spans[timed], rates[timed])
 
@@ -83,6 +84,7 @@ def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
         if not spans:
             continue
         sizes = [_most(spans, epoch.first, epoch.last) for epoch in scene.epochs]
+        # A build may use a part of a memory only; the limit is the memory itself.
         size = limits.get(pool.name, pool.size_bytes)
         name = f"{pool.name} in use of {size:,} bytes"
         track = scene.builder.counter(scene.process, name, "bytes")

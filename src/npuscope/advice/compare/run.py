@@ -125,6 +125,7 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     found: dict[CauseKind, Cause] = {}
     for cause in causes:
         known = found.get(cause.kind)
+        # The text of the largest part stands for the kind.
         text = known.text if known and abs(known.ms) >= abs(cause.ms) else cause.text
         found[cause.kind] = Cause(cause.kind, text, cause.ms + (known.ms if known else 0.0))
     rest = delta_ms - sum(cause.ms for cause in found.values())
@@ -194,6 +195,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     """Both programs are known: A's is timed on B's machine, step by step."""
     assert a.program and b.program and a.machine and b.machine  # is_timed
     first = epoch_times(a.program, a.machine)
+    # The machine first: what is left then is the difference of two programs on one machine.
     steps = machine_steps(a.machine, b.machine)
     stages = [_Stage(step, epoch_times(a.program, step.machine)) for step in steps]
     last = stages[-1].times if stages else first

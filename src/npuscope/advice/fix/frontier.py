@@ -87,6 +87,7 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
     units: dict[str, _Unit] = {}
     by_op: dict[str, _Unit] = {}
     for op in graph.ops:
+        # An op of the file is cut as a whole, although readers may make several ops of it.
         unit = units.setdefault(op.origin[-1] if op.origin else op.name, _Unit())
         unit.ops.append(op)
         by_op[op.name] = unit
@@ -156,6 +157,7 @@ def _tail(units: list[_Unit]) -> set[_Unit]:
 def _leads_to(unit: _Unit, removed: set[_Unit]) -> bool:
     """Is it a move that serves only what goes?"""
     inside = bool(unit.behind & removed) and not unit.makes_output
+    # A move that makes the result smaller saves the application bytes to read, so it stays.
     return inside and unit.only_moves and not unit.shrinks
 
 

@@ -115,6 +115,8 @@ def judge(
     """`risks` gives the findings on a file; it is called only where time does not decide."""
     if candidate.forced:
         return Outcome(True, "asked for")
+    # Before time is looked at: the cost of external RAM depends on placement and is predicted least
+    # well.
     if _spills(before.profile, after.profile):
         return Outcome(False, "it needs more external RAM")
     worst = min((effect.sqnr_db for effect in effects), default=inf)
@@ -140,10 +142,13 @@ def _by_time(
     change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
     if change < -_NOISE:
         return Outcome(True, "faster")
+    # Predicted times of such layers are lower bounds, so a slower prediction may be faster in
+    # truth.
     if after.layers_on_cpu < before.layers_on_cpu:
         return Outcome(True, "layers leave the CPU, whose time there is not known")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Outcome(True, "fewer epochs on the CPU")
+    # Fewer ops with the risk, not none: an edit may fit only some of its places.
     if _count(risks(before), candidate.rule) > _count(risks(after), candidate.rule):
         if is_hazard(candidate) and change <= _HAZARD_PRICE:
             return Outcome(True, "the hazard is gone")
@@ -235,6 +240,7 @@ def attempt(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> t
     first: Step | None = None
     for part in _parts(candidate):
         step, after = _try(bench, look, part, seeds)
+        # Findings change with the network: what a kept edit made possible is offered now.
         if step.outcome.kept:
             return step, after
         first = first or step
@@ -254,10 +260,13 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
         yield replace(candidate, places=places)
         if len(places) > 1:
             middle = len(places) // 2
+            # Breadth first: all halves before any quarter, so that the limit keeps the largest
+            # parts.
             waiting += [places[:middle], places[middle:]]
 
 
 def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
+    # An edit that turns out not to help leaves the kept document untouched.
     document = look.document.copy()
     misfits = _apply(document, candidate, look)
     done = len(candidate.places) - len(misfits)
@@ -268,7 +277,8 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     try:
         after = bench.look(document)
     except NpuscopeError as error:
-        return replace(refused, outcome=Outcome(False, f"not readable then: {error}")), look
+        reason = f"the edited file cannot be read: {error}"
+        return replace(refused, outcome=Outcome(False, reason)), look
     found = effects(look.network.graph, after.network.graph, seeds)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)

@@ -109,6 +109,7 @@ class Journal:
         line = json.dumps(_schema_first(row), separators=(",", ":")).encode() + b"\n"
         with as_file_error(self.path):
             rest = memoryview(line)
+            # A signal or a full disk may end a write early.
             while rest:
                 rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
@@ -196,6 +197,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # While the lock is still held: afterwards another sweep may have the file already.
         path.unlink(missing_ok=True)
         os.close(file)
 

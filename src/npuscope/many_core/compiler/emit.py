@@ -141,6 +141,7 @@ class _Finder:
         }
         queue = (step.core, step.group)
         known = self.waited.setdefault(queue, set())
+        # A wait for data covers the wait for its place.
         schedule = {w for w in places - data if not self._in_line(w, queue)}
         waits = [Wait(w, True) for w in self._latest(data) if w not in known]
         waits += [Wait(w, False) for w in self._latest(schedule) if w not in known]

@@ -45,6 +45,7 @@ def product_steps(
 def _chunks(context: Context, op: Op, parts: Parts) -> list[Parts]:
     """The cores' parts cut along the channels; chunk i of all cores is worked on together."""
     most = max(_weight_bytes(context, op, box) for box in parts.values())
+    # The core with most weights decides, so that all cores have the same number of units.
     count = -(-most // context.machine.memory.weight_chunk_bytes)
     pieces = {core: cut(box, len(box) - 1, max(count, 1)) for core, box in parts.items()}
     longest = max(len(boxes) for boxes in pieces.values())
@@ -95,6 +96,7 @@ def _sums(
         replace(
             one,
             macs=share,
+            # The first part starts the sum; the later ones add to what is in the output.
             reads=(*reads, written) if number else reads,
             attributes=f"reduction {number + 1}/{len(shares)}",
         )

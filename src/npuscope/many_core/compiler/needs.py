@@ -226,6 +226,7 @@ def _choices(graph: Graph, op: Op, cores: int) -> Iterator[tuple[Box, ...]]:
         granule = D32 if axis == len(whole) - 1 else 1
         if whole[axis][1] > granule:
             yield cut(whole, axis, cores, granule)
+    # One core alone is always possible, and best for tiny tensors.
     yield (whole,)
 
 
@@ -298,6 +299,7 @@ def _load(parts: list[Box | None], size: _Sizes, machine: CoreMachine) -> float:
     largest = max(size(part) for part in parts)
     shared = _per_byte(machine, machine.ddr.effective_gb_per_s * 1e9)
     spread = _per_byte(machine, machine.multicast_bytes_per_s())
+    # Each part is read from DDR once and then spread by multicast.
     return distinct * shared + largest * spread
 
 

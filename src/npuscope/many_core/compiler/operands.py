@@ -104,6 +104,7 @@ def _exchange(context: Context, name: str, boxes: dict[int, Box], origin: Origin
     wanted: dict[int, Box] = {}
     for core, box in boxes.items():
         key = ("received", name, core, box)
+        # Another op needed the same part before; it is still there.
         if key in known:
             found[core] = known[key]
         elif _lacks(context, name, core, box):

@@ -123,6 +123,7 @@ def _filled(stats: Stats, threads: Records) -> np.ndarray:
     """Cycles of execution, ticks of execution and ticks of waiting, by thread."""
     records = op_records(stats)
     keys = _key(threads)
+    # Records are looked up by a sorted search: there may be millions of them.
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], _key(records))
     known = place < len(keys)

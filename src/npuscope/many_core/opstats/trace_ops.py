@@ -49,6 +49,7 @@ def add_ops(scene: Scene, *, barriers: bool) -> OpSlices:
 def _add_runs(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
     op = runs.op[rows]
     waited = (runs.sync_uc[rows] > 0) & scene.stats.has(SectionId.OP_REC)
+    # The wait is a slice of its own in the same row, so the row is taken from its start on.
     begin = np.where(waited, runs.sync_at[rows], runs.start_at[rows])
     threads = scene.threads(
         scene.index.core[op], _lane(scene, runs, rows), Lane.OPS, begin, runs.end_at[rows]

@@ -90,6 +90,7 @@ class _Run:
                 hint="a size in the program or a rate of the machine is far out of range",
             )
         self._sequence += 1
+        # The sequence breaks ties: events of one moment run in the order in which they were pushed.
         heappush(self._heap, (when, self._sequence, what, item))
 
     def _issue(self, queue: int, now: float) -> None:
@@ -102,6 +103,7 @@ class _Run:
             return
         if task.op.port_wait is not None and self._hears_later(task, task.op.port_wait, now):
             return
+        # An engine does one transfer at a time; its end issues this queue again.
         if task.channel != NO_CHANNEL and self._moving[task.channel]:
             return
         self._busy[queue] = True
@@ -113,6 +115,7 @@ class _Run:
     def _hears_later(self, task: Task, port: int, now: float) -> bool:
         """Whether the doorbell is still to ring; then the queue is asked again at that time."""
         ring = self._conditions.rings.get(port, 0)
+        # A wait is recorded once, however often the queue is tried before the doorbell rings.
         if task.index not in self._asked:
             self._asked.add(task.index)
             self._line.port_asked.setdefault(port, now)
@@ -201,6 +204,8 @@ class _Run:
         for nth in range(task.rows):
             row = task.row + nth
             line.end[row] = line.barrier[row] = self._free[task.queue][nth] = now
+            # The clock may change its frequency during a transfer, so cycles are counted, not
+            # multiplied.
             line.cycles[row] = clock.cycles_at(now) - clock.cycles_at(line.start[row])
         self._leave(task, now)
 

@@ -160,6 +160,7 @@ class Fabric:
         while waiting:
             fair = _fair_shares(left, waiting)
             limits = [min(flow.cap, *(fair[r] for r in flow.resources)) for flow in waiting]
+            # Flows with equal limits are settled together; rounding must not order them.
             lowest = min(limits) * (1 + 1e-9)
             unsettled = []
             for flow, limit in zip(waiting, limits, strict=True):

@@ -146,10 +146,12 @@ class _Host:
         input_begin = max(submitted, self._input_free)
         doorbell = input_begin + link.input_time
         asked = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        # Requests that lead to the same inference become equal, so that it is simulated once.
         request = self._devices.settled(asked)
         found = self._devices.outcome(request)
         output_begin = max(tick + found.output_ready, self._output_free)
         output_end = output_begin + link.output_time
+        # The host answers in order, also when an output arrived earlier than the one before.
         answered = max(output_end, self._completed[-1]) if self._completed else output_end
         iteration = Iteration(
             number=number,
@@ -184,6 +186,7 @@ class _Host:
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + found.input_free
         self._completed.append(iteration.completed)
+        # The next inference starts at the first whole tick after this one.
         self._tick += int(found.end) + 1
         self._cycle += found.cycles + 1
 

@@ -86,6 +86,7 @@ def pool_kind(name: str, machine: Machine) -> str:
     if memory is None:
         return "chip"
     if memory.cacheable:
+        # The NPU cache serves external memories only, so `cacheable` means external.
         return "external" if memory.writable else "flash"
     return "npu" if memory.path == _nearest(machine) else "chip"
 

@@ -107,6 +107,7 @@ def flow_starts(model: TraceModel, words: Words) -> Tails:
 
 
 def flow_ends(model: TraceModel, words: Words) -> Tails:
+    # `bp: e` binds the arrow to the slice that is open; the default would take the next one.
     return _flow_tails(model, model.flows.target, '"ph":"f","bp":"e"', words)
 
 
@@ -175,6 +176,7 @@ def _near_zero(model: TraceModel) -> tuple[TraceModel, int]:
     latest = max((int(ns.max()) for ns in (*starts, model.slices.end_ns) if len(ns)), default=0)
     if latest < EXACT_NS:
         return model, 0
+    # The shift is in `otherData.base_ns`, so that UTC can be restored.
     base = min(int(ns.min()) for ns in starts if len(ns))
     slices, instants = (
         replace(table, start_ns=table.start_ns - base, end_ns=table.end_ns - base)
