@@ -1,4 +1,4 @@
-"""`npuscope doctor`: what is installed, and what each missing part would give."""
+"""`npuscope doctor`: what is installed, and what each missing part would add."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _add(where: Any, option: Option) -> None:
 def _add_switch(where: Any, option: Option) -> None:
     own, theirs = option.spellings[0], option.spellings[1:]
     where.add_argument(own, action=argparse.BooleanOptionalAction, help=_help(option.means))
-    help = f"the vendor's name of {own}"
+    help = f"the vendor's name for {own}"
     for spelling in theirs:
         where.add_argument(spelling, dest=option.name, action="store_const", const=True, help=help)
 
