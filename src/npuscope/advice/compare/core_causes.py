@@ -297,7 +297,7 @@ def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
     named = [_DEPTHWISE.get(habit, habit) for habit in habits]
     single = y if named[-1:] == [_DEPTHWISE["single"]] else x
     by_habit = len(set(named)) == 2 and any(_is_single(tile) for tile in single.tiles)
-    return f"{text}: depthwise layers, {named[0]} -> {named[1]}" if by_habit else text
+    return f"{text}: depthwise, {named[0]} -> {named[1]}" if by_habit else text
 
 
 def _is_single(tile: Tile) -> bool:
