@@ -163,7 +163,7 @@ def _change(rows: list[tuple[Finding, Fix]]) -> Change:
 
 
 def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     where = _where(program, profile)
     if not findings:
         return f"nothing to change: {where}, and no rule found anything"

@@ -210,7 +210,7 @@ def _start_logging(args: argparse.Namespace) -> None:
 
 
 def _say(text: str) -> None:
-    """On stderr, as long as anybody listens there."""
+    """On stderr, if it is open."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr)
@@ -230,7 +230,7 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
 
 
 def _print_json(error: dict[str, dict[str, str]]) -> None:
-    """The sentence was said already: a stdout that fails as well changes nothing."""
+    """The sentence is on stderr already, so a stdout that fails as well is ignored."""
     try:
         print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
     except _StdoutError:

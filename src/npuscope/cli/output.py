@@ -53,7 +53,7 @@ def print_text(args: argparse.Namespace, text: str) -> None:
 
 
 class SafeFormatter(logging.Formatter):
-    """Log lines that move no cursor, whoever wrote the names in them."""
+    """Log lines without control characters: names in them come from files."""
 
     def format(self, record: logging.LogRecord) -> str:
         return safe_lines(super().format(record))
@@ -65,7 +65,7 @@ def dump(result: Mapping[str, Any]) -> str:
 
 
 def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
-    """`--json model.tflite` must not cost anyone a model."""
+    """`--json model.tflite` must not overwrite the model."""
     for option in _FILES:
         path = getattr(args, option, None)
         if source is None or path in (None, "-"):
@@ -85,7 +85,7 @@ def write_file(path: str | Path, text: str) -> None:
 
 @contextlib.contextmanager
 def working(args: argparse.Namespace, what: str) -> Iterator[None]:
-    """A sign of life on stderr while something long runs; only people see it."""
+    """A spinner on stderr while something long runs, on terminals only."""
     # Logs of build servers keep every frame of an animation, so only terminals get one.
     if args.quiet or args.json == "-" or not sys.stderr.isatty():
         yield

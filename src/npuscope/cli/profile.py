@@ -101,7 +101,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
 
 
 def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | None) -> int:
-    """Nothing runs: the report of a run that was kept."""
+    """The report of a saved run; nothing is run."""
     from npuscope.profiling.saved import read_profile
     from npuscope.report.json_report import profile_json
     from npuscope.report.profile import profile_text

@@ -123,5 +123,5 @@ def _write(file: Path, address: int) -> str:
 
 
 def _word(path: Path) -> str:
-    """A path as one word of a command."""
+    """A path, quoted as one word of a command."""
     return shlex.quote(safe_terminal(str(path)))

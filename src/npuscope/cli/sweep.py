@@ -138,7 +138,7 @@ def _bar() -> Iterator[Watch]:
 
 
 def _latest(tally: Tally) -> str:
-    """So short that the bar keeps its room."""
+    """Short enough to leave room for the bar."""
     label = tally.latest["model"] if tally.latest else ""
     return shorten(safe_terminal(label.rpartition("/")[2]), 36)
 

@@ -69,7 +69,7 @@ def _refuse_shared(folder: Path) -> None:
 
 
 def digest(*parts: bytes | str) -> str:
-    """One name for all of the parts; their borders count."""
+    """One name for all parts; where one ends and the next begins matters too."""
     total = sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -127,7 +127,7 @@ _COMMON = (
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """How a tool ended, and what it had to say."""
+    """Exit code and output of a tool."""
 
     code: int
     text: str
@@ -158,7 +158,7 @@ class Toolchain:
         return self.run([*self.compiler, *flags, "-E", str(source), "-o", str(output)])
 
     def run(self, command: Sequence[str]) -> ToolResult:
-        """Never a shell, never the user's compiler variables, never without an end."""
+        """No shell, none of the user's compiler variables, and a time limit."""
         environment = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
         environment |= {
             "LC_ALL": "C",

@@ -114,7 +114,7 @@ def compare_text(found: Comparison, *, every: bool = False) -> str:
 
 
 def answer(found: Comparison) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     before, after = found.a.profile.total_ms, found.b.profile.total_ms
     if not found.changed:
         moved = f", though {len(found.moves)} ops moved" if found.moves else ""

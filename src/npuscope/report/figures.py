@@ -231,7 +231,7 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
 
 
 def answer(profile: Profile) -> str:
-    """Does it fit and how fast: the line a reader may stop at."""
+    """The first line: does it fit, and how fast is it."""
     speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
     return f"{verdict(profile.fit)}; {speed} ({how_sure(profile)})"
 

@@ -35,7 +35,7 @@ def gate_text(found: Gate) -> str:
 
 
 def answer(found: Gate) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     number = len(found.checks)
     if not number:
         return "passed: there is nothing to check"

@@ -116,7 +116,7 @@ def sweep_parquet(rows: Sequence[Row]) -> bytes:
 
 
 def need_pyarrow() -> None:
-    """Said before the work, not after it."""
+    """Checked before the work starts, not after it."""
     if find_spec("pyarrow") is None:
         raise UsageError(
             "Parquet needs the package pyarrow",

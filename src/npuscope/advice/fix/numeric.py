@@ -24,7 +24,7 @@ def seeded_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
-    """What the values of a tensor stand for."""
+    """Real values of a tensor."""
     quant = tensor.quant
     if quant is None or tensor.dtype.is_float:
         return values.astype(np.float64)

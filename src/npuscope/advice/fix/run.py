@@ -49,7 +49,7 @@ class Step:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """For the application's author."""
+        """For the author of the application."""
         return (*self.candidate.notes, *self.border)
 
     @property
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fixed(Shown):
-    """The whole: from the first profile to the last, the steps between, the file's content.
+    """The result: first and last profile, the steps between, and the content of the fixed file.
 
     `effects` compare the end with the original; `runtime` names what opened it.
     """
@@ -102,7 +102,7 @@ Risks = Callable[[Look], tuple[Finding, ...]]
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
-_LEAST_SQNR_DB = 20.0  # below, the network is another one
+_LEAST_SQNR_DB = 20.0  # below this, the network computes something else
 
 
 def judge(

@@ -113,7 +113,7 @@ class Workbench:
 
     @property
     def has_float_border(self) -> bool:
-        """Because an option asks for it."""
+        """An option asks for float inputs or outputs."""
         asked = (self.options.get("input_data_type"), self.options.get("output_data_type"))
         return "float32" in asked
 

@@ -151,7 +151,7 @@ def _own(stack: ExitStack, options: SweepOptions) -> Client:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What a cluster says about workers that come and go is in our rows, where it matters."""
+    """Silences the cluster's messages about workers that come and go; rows hold what matters."""
     import distributed  # noqa: F401 - it sets the levels of its loggers when it is loaded
 
     names = [name for name in logging.root.manager.loggerDict if name.startswith(_TALKERS)]
@@ -221,7 +221,7 @@ class _Cluster:
                 self._hear(address, self._begun.pop(address))
 
     def _workers(self) -> set[str]:
-        """Addresses of those that are there now."""
+        """Addresses of the workers that are connected now."""
         try:
             present = set(self._client.nthreads())
         except (OSError, CancelledError):
@@ -246,7 +246,7 @@ class _Cluster:
         with contextlib.suppress(TimeoutError, CancelledError):
             wait(futures, timeout=_TICK_S, return_when="FIRST_COMPLETED")
 
-    # Giving work.
+    # --- Handing out runs ---
 
     def _give_next(self, address: str) -> None:
         if address not in self._last_model:
@@ -282,7 +282,7 @@ class _Cluster:
         )
         self._begun[address] = _Begun(future, time.monotonic(), run)
 
-    # Hearing of it.
+    # --- Collecting results ---
 
     def _hear(self, address: str, begun: _Begun) -> None:
         if begun.future.status != "finished":
@@ -303,7 +303,7 @@ class _Cluster:
             self._keep(answer)
 
     def _fail(self, address: str, begun: _Begun) -> None:
-        """The function raises nothing, so the worker or the way to it broke."""
+        """The function itself raises nothing, so the worker or its connection failed."""
         error = begun.future.exception() if begun.future.status == "error" else None
         if isinstance(error, ImportError):
             raise DeviceError(

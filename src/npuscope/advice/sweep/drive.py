@@ -100,7 +100,7 @@ MANY_RUNS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far a sweep is."""
+    """Progress of a sweep."""
 
     total: int
     done: int
@@ -114,14 +114,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sweep(Shown):
-    """What a sweep came to; `rows` are those of its runs."""
+    """The result of a sweep; `rows` are those of its runs."""
 
     store: Path
     runs: int
     done: int
     failed: int
     new: int  # runs done this time
-    same: int  # combinations that came to a run which was there already
+    same: int  # combinations that are equal to another run
     seconds: float
     rows: tuple[Row, ...] = field(repr=False)
 
@@ -188,7 +188,7 @@ def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
 
 
 def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
-    """What is done with every row: first the disk, then the reader."""
+    """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
 

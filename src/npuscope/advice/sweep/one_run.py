@@ -27,7 +27,7 @@ _graphs: OrderedDict[str, Graph] = OrderedDict()
 
 
 class _ModelWantedError(Exception):
-    """The model is not here yet: it has to be sent along."""
+    """The model is not on this worker yet: it has to be sent along."""
 
 
 def run_json(task: str, model: bytes | None = None) -> str:

@@ -28,7 +28,7 @@ MOST_DEATHS = 2
 
 
 class Waiting:
-    """A queue for each model. Workers keep a network they have read, so they are asked first."""
+    """A queue for each model: a worker keeps the network that it has read and gets its runs first."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._queues: dict[str, deque[Run]] = {}
@@ -49,7 +49,7 @@ class Waiting:
         return run
 
     def _free_model(self, busy_with: set[str]) -> str:
-        """One that no other worker reads; else the one with most runs left."""
+        """A model that no other worker has; else the one with most runs left."""
         free = next((model for model in self._queues if model not in busy_with), None)
         return free or max(self._queues, key=lambda model: len(self._queues[model]))
 
@@ -61,7 +61,7 @@ class Waiting:
         return deaths < MOST_DEATHS
 
     def restore(self, run: Run) -> None:
-        """Before all others of its model: it was begun, and its worker is not to blame."""
+        """Before all others of its model: it had been started already."""
         self._queues.setdefault(run.model.sha256, deque()).appendleft(run)
 
 
@@ -123,7 +123,7 @@ def run_here(runs: Sequence[Run], jobs: int, timeout_s: float | None, keep: Keep
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -198,7 +198,7 @@ class _Pool:
         self._selector.close()
 
     def _hire(self) -> None:
-        """A worker for what waits; none if nothing does."""
+        """A new worker, if runs are waiting."""
         if not self._waiting:
             return
         worker = _Worker()
