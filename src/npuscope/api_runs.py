@@ -103,6 +103,7 @@ def gate(
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
+    # Rules look at the program; a saved result holds times only.
     if side.program is None or side.is_measured:
         raise UsageError(
             "findings need a model or a build, not a saved run",

@@ -77,6 +77,7 @@ def _header(stats: Stats, sections: int) -> Header:
 def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = False) -> Stats:
     """The records that are whole and make sense; `notes` say what was left out and why."""
     header = read_header(data)
+    # First: with a wrong layout every later check would blame the records.
     notes = _agreement(header, layout, ignore_uuid)
     found = read_sections(data, header)
     notes += found.notes
@@ -171,6 +172,7 @@ def _take(found: Found, key: SectionId, data: bytes, row: np.void) -> None:
         found.notes.append(f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}")
     elif start + stride * count > len(data):
         found.notes.append(f"{key.name}: the file ends inside its {count:,} records")
+    # Each section has its own CRC, so that a damaged one does not cost the others.
     elif zlib.crc32(memoryview(data)[start : start + stride * count]) != int(row["crc32"]):
         found.notes.append(f"{key.name}: its {count:,} records are damaged (wrong CRC)")
     else:
@@ -182,6 +184,7 @@ def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) 
     if not count:
         return np.zeros(0, dtype)
     if stride == dtype.itemsize:
+        # A view: large buffers are not copied.
         return np.frombuffer(data, dtype, count, start)
     raw = np.frombuffer(data, np.uint8, stride * count, start).reshape(count, stride)
     return np.ascontiguousarray(raw[:, : dtype.itemsize]).view(dtype).reshape(count)

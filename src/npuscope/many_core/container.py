@@ -58,7 +58,9 @@ from npuscope.many_core.records import SECTIONS, SectionId
 # The stats buffer is an output like the others, under the name that runtimes know to leave out.
 # Of a program for several devices it describes the first; `osb.layout` has them all.
 
+# Levels from which on ops are timed, and counted one by one.
 _OP_STATS_LEVEL, _EXTENDED_PMU_LEVEL = 70, 100
+# Field widths of the public schema; larger sizes are cut to fit.
 _I31, _U32 = 0x7FFFFFFF, 0xFFFFFFFF
 
 
@@ -146,6 +148,7 @@ def stats_bytes(layout: Layout) -> int:
     counts = _counts(layout)
     kept = collected(layout.stats_level, layout)
     total = HEADER.size + ROW.itemsize * len(kept)
+    # At most one alignment of padding per section.
     total += sum(ALIGNMENT + counts[key] * SECTIONS[key].dtype.itemsize for key in kept)
     return min(total, _U32)
 
@@ -202,6 +205,7 @@ _EDGE = np.dtype(
 def write_program(program: CoreProgram) -> bytes:
     """The container's bytes. Its id is that of the content, whatever the layout carries."""
     segments = _segments(program)
+    # The id is a digest of all segments, taken with zeros in its place.
     layout = segments[LAYOUT].replace(_NO_ID.encode(), _digest(segments).encode(), 1)
     return write_qpc({**segments, LAYOUT: layout})
 

@@ -80,6 +80,7 @@ def read_qpc(data: bytes) -> Qpc:
         raise _fault(f"starts with {magic:#010x}, a program container with {MAGIC:#010x}", 0)
     if major != MAJOR:
         raise _fault(f"has version {major}.{minor}, expected {MAJOR}.x", 4)
+    # The other form is a dump of the runtime's memory, without the bytes it points to.
     if compression != SLOWPATH:
         raise _fault("holds addresses of a running process instead of its segments (FASTPATH)", 6)
     if size > len(data):
@@ -98,6 +99,7 @@ class _Reader:
 
     def segments(self, table: int, count: int) -> tuple[Segment, ...]:
         start = self.place(table, 32)
+        # Checked before anything is read: the count is 64 bits of a foreign file.
         room = (len(self.data) - start) // SEGMENT.size
         if count > min(room, _MOST_SEGMENTS):
             raise _fault(f"says {count:,} segments, more than the file may have", 24)

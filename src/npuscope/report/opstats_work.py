@@ -102,6 +102,7 @@ def work(request: OpstatsRequest) -> Outcome:
         _own_buffers(request, own, outcome)
         outcome.note(_SIMULATED)
     foreign = [file.path for file in buffers if file not in own]
+    # Other profiles in a folder of buffers are by-products, such as our own traces.
     foreign += _foreign(request, files) if not buffers else []
     for path in foreign:
         _foreign_file(request, path, outcome)

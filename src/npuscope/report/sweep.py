@@ -77,6 +77,7 @@ def flat(row: Row) -> Row:
 
 def _columns(rows: Iterable[Row]) -> list[str]:
     """All columns that any run has, in the order of a row; errors come last."""
+    # Failed runs have fewer columns, and rows of other versions may have more.
     names = dict.fromkeys(key for row in rows for key in row)
     return sorted(names, key=lambda name: name.startswith("error_"))
 

@@ -136,6 +136,7 @@ def vendor_report(
     folded = [_folded(inference.nodes) for inference in source if inference.nodes]
     if not folded:
         raise FileError("no inference with counters by epoch was recorded")
+    # Counters of different inferences are averaged by position, so the nodes must be the same.
     if len({_shape(run) for run in folded}) > 1:
         raise FileError("the inferences do not have the same nodes: more than one network?")
     return VendorReport(clocks, tuple(_epoch(rows, program) for rows in zip(*folded, strict=True)))

@@ -28,7 +28,7 @@ MOST_DEATHS = 2
 
 
 class Waiting:
-    """A queue for each model: a worker keeps the network that it has read and gets its runs first."""
+    """A queue for each model: a worker keeps the network that it has read and gets its runs."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._queues: dict[str, deque[Run]] = {}

@@ -151,6 +151,7 @@ def _turns(lane: np.ndarray, op: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _most(values: np.ndarray, back: np.ndarray, size: int) -> np.ndarray:
+    # -1 stays where no event states the figure, so that it is not mistaken for 0.
     found = np.full(size, _MISSING)
     np.maximum.at(found, back, values)
     return found

@@ -139,6 +139,7 @@ class TraceLanes:
     def resolved(self) -> ResolvedLanes:
         parsed = [self._parsed(key) for key in self.numbers]
         devices = sorted({lane.device for lane in parsed if lane and lane.device is not None})
+        # Every device gets the same range of numbers, also if its last cores have no events.
         stride = max((lane.core for lane in parsed if lane), default=0) + 1
         offsets = {device: i * stride for i, device in enumerate(devices)}
         cores = [lane.core + offsets.get(lane.device or 0, 0) if lane else None for lane in parsed]

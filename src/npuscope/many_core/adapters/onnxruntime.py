@@ -62,6 +62,7 @@ def own_times(events: Sequence[HostEvent]) -> list[float]:
     own = [event.end_us - event.start_us for event in events]
     order = sorted(
         range(len(events)),
+        # Outer events before those inside them.
         key=lambda i: (events[i].lane, events[i].start_us, -events[i].end_us, -i),
     )
     open_: list[int] = []
@@ -72,6 +73,7 @@ def own_times(events: Sequence[HostEvent]) -> list[float]:
         if open_:
             own[open_[-1]] -= event.end_us - event.start_us
         open_.append(i)
+    # Whole microseconds: inner events may add up to more than the outer one.
     return [max(0.0, us) for us in own]
 
 
