@@ -263,7 +263,7 @@ def test_a_level_below_the_programs() -> None:
     stats = read(write_buffer(samples.stats(level=40)))
     assert stats.notes == ("collected at level 40, the program is compiled for 100",)
     odd = write_buffer(replace(STATS, level=60))
-    assert "the buffer's level 60 is none of 40, 50, 70, 100" in read(odd).notes
+    assert "the buffer's level 60 is not one of 40, 50, 70, 100" in read(odd).notes
 
 
 @pytest.mark.parametrize(("offset", "what"), [(48, "inference"), (56, "UTC")])

@@ -96,7 +96,7 @@ def test_bytes_behind_the_container_are_told() -> None:
         (with_u64(STREAMED, 40, 1 << 63), "a segment of 9,223,372,036,854,775,808 bytes"),
         (with_u64(STREAMED, 48, 5), "is split at byte 5"),
         (with_u64(STREAMED, 56, len(STREAMED)), "name is empty or does not end"),
-        (with_u64(STREAMED, 64, len(STREAMED) + 1), "leaves the file"),
+        (with_u64(STREAMED, 64, len(STREAMED) + 1), "lies outside the file"),
     ],
 )
 def test_lies_are_refused(data: bytes, words: str) -> None:

@@ -287,7 +287,7 @@ def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str,
     last = ran[-options.samples :]
     ended = to_us(ran[-1].iteration.completed - begin) / 1000
     return last, (
-        f"the run ended after {len(ran)} iterations and {ended:.3f} ms, before profiling was to "
+        f"the run ended after {len(ran)} iterations and {ended:.3f} ms, before profiling should "
         f"start (iteration {options.start_iteration}, {options.start_delay_ms:g} ms): "
         f"its last {len(last)} are saved",
     )
