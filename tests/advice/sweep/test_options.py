@@ -15,7 +15,7 @@ WRONG = [
     (SweepOptions(timeout_s=float("nan")), "--timeout: expected seconds above 0, found nan"),
     (
         SweepOptions(jobs=2, local_cluster=2),
-        "--jobs and --local-cluster do not go together\n  hint: choose one",
+        "--jobs and --local-cluster cannot be combined\n  hint: choose one",
     ),
     (
         SweepOptions(dashboard=True),
