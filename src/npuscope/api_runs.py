@@ -103,9 +103,10 @@ def gate(
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
+    # Rules look at the program; a saved result holds times only.
     if side.program is None or side.is_measured:
         raise UsageError(
-            "findings are those of a model or a build, not of a run that was kept",
+            "findings need a model or a build, not a saved run",
             where=side.name,
             hint="give the model or the build itself",
         )

@@ -128,7 +128,7 @@ def test_a_run_of_many_cores_ends(
     assert main(["manycore", "run", "-t", str(program), *words]) == 3
     assert capsys.readouterr().err == (
         f"npuscope: machine: {told}\n"
-        "  hint: sizes in the program, or rates of the machine, are out of all proportion\n"
+        "  hint: a size in the program or a rate of the machine is far out of range\n"
     )
 
 

@@ -140,7 +140,7 @@ def test_parts_have_to_agree() -> None:
     assert "has 2 thread groups, the layout 3" in refused(made)
     made = record()
     made["threads"][0]["id"] = 9
-    assert "do not name each thread once" in refused(made)
+    assert "do not match the groups: each thread belongs to exactly one group" in refused(made)
     made = record()
     made["threads"][0]["group"] = 3
     assert "osb.layout.threads[0].group: is 3, expected a number from 0 to 2" in refused(made)
@@ -153,7 +153,7 @@ def test_numbers_have_ranges() -> None:
         assert "has a number out of range" in refused(made)
     made = record()
     op(made)["oc"] = 4
-    assert "has two ops of the same number" in refused(made)
+    assert "has two ops with the same number" in refused(made)
     made = record()
     op(made)["memory"] = "L3"
     assert "is 'L3', known are TCM, DDR, CacheableDDR" in refused(made)
@@ -168,7 +168,7 @@ def test_ids_and_versions() -> None:
     assert "expected 32 hexadecimal digits" in refused(made)
     made = record()
     made["version"] = [2, 0]
-    assert "osb.layout.version: is [2, 0], known is 1.x" in refused(made)
+    assert "osb.layout.version: is [2, 0], expected 1.x" in refused(made)
     made["version"] = [1, 7]
     assert layout_from_json(orjson.dumps(made)) == samples.layout()
 

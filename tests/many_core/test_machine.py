@@ -66,7 +66,10 @@ def test_single_values_can_be_replaced() -> None:
         ({"cores.count": 0}, "--set cores.count: must be above 0, found 0"),
         ({"cores.count": 33}, "--set cores.count: must be at most 32, found 33"),
         ({"clocks.core_mhz": "fast"}, "--set clocks.core_mhz: expected a number, found 'fast'"),
-        ({"cores.hmx_thread": 3}, "--set cores.hvx_threads: threads must be there"),
+        (
+            {"cores.hmx_thread": 3},
+            "--set cores.hvx_threads: expected different thread numbers, 0 or higher",
+        ),
         ({"clocks.dvfs_mhz": []}, "--set clocks.dvfs_mhz: needs at least one step"),
         ({"name": "x"}, "--set: the machine has no key 'name'"),
     ],

@@ -79,7 +79,7 @@ def test_its_times_are_shown_on_the_model(kept: Path, model: Path, tmp_path: Pat
 
 def test_it_is_not_run_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(kept), "--batch", "3"]) == 2
-    assert "a saved profile is not run again" in capsys.readouterr().err
+    assert "a saved profile cannot be run again" in capsys.readouterr().err
 
 
 def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,7 @@ def side_options(args: argparse.Namespace, side: str) -> Options:
     where = f"--{side}"
     options = api_options(args)
     changes = dict(_pair(text, where) for text in getattr(args, side))
+    # As on the command line: an explicit set.KEY wins over a clock option.
     own = {**_clocks(changes, where), **parse_overrides(_inside(changes, "set."))}
     options["overrides"] = {**overrides(args), **own}
     options["shapes"] = parse_shapes([*args.shape, *_inside(changes, "shape.")])

@@ -41,7 +41,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareMap:
-    """None stands for what the file does not tell; it is then not checked."""
+    """None stands for what the file does not state; it is not checked."""
 
     name: str
     cpu: int | None = None
@@ -178,5 +178,5 @@ def _region(node: Node, name: str) -> Region:
     _refuse_unknown(node, ("name", "address", "size"))
     address, size = node.get("address").whole(), node.get("size").whole()
     if address < 0 or size < 1 or address + size > _ADDRESS_END:
-        raise node.error(f"{size} bytes at {address:#x} are no range of 32-bit addresses")
+        raise node.error(f"{size} bytes at {address:#x} are not a range of 32-bit addresses")
     return Region(name, address, size)

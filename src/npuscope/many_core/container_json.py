@@ -1,4 +1,4 @@
-"""JSON of foreign containers, value by value: whatever is not as expected is named by its path."""
+"""JSON of foreign containers, value by value: a wrong value is named by its path."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import orjson
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
+# JSON has no widths: every number is checked against the type that it is stored in.
 U64 = (1 << 64) - 1
 I63 = (1 << 63) - 1
 

@@ -28,7 +28,7 @@ from npuscope.many_core.program import (
     Transfer,
 )
 
-# constants.bin and constantsdesc.bin: arrays one after the other, and how many bytes they take.
+# --- constants.bin and constantsdesc.bin ---
 
 ALIGNMENT = 64
 # static and dynamic bytes, error correction of each, padding
@@ -95,12 +95,12 @@ def unpack_constants(index: Node, data: bytes) -> dict[str, np.ndarray]:
 def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
     fields = list(row.items())
     if len(fields) != 4:
-        raise row.fault("is no [name, type, shape, place]")
+        raise row.fault("is not [name, type, shape, place]")
     name, kind, shape, start = fields
     dtype, dims = _dtype(kind), _dims(shape)
     count = math.prod(dims)
     if count * dtype.itemsize > len(data) - start.number(len(data)):
-        raise row.fault("leaves constants.bin")
+        raise row.fault("goes past the end of constants.bin")
     flat = np.frombuffer(data, dtype, count, start.number()) if count else np.zeros(0, dtype)
     try:
         return name.text(), flat.reshape(dims)
@@ -173,7 +173,7 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     root = parse(data, FORMAT)
     version = root.key("version").numbers()
     if root.key("format").text() != FORMAT or version[:1] != VERSION[:1]:
-        raise root.fault(f"is of an unknown version, known is {VERSION[0]}.x")
+        raise root.fault(f"has an unknown version, expected {VERSION[0]}.x")
     devices = list(root.key("devices").items())
     if len(devices) != len(layout.specializations):
         raise root.fault("has another number of devices than the layout")
@@ -211,7 +211,7 @@ def _device(node: Node, part: Specialization) -> DevicePart:
 
 
 def _lengths(rows: Any) -> list[list[int]] | None:
-    """How many ops each core and group has; None for what is no table of lists."""
+    """How many ops each core and group has; None for what is not a table of lists."""
     if not _lists(rows) or not all(_lists(core) for core in rows):
         return None
     return [list(map(len, core)) for core in rows]

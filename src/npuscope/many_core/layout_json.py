@@ -27,7 +27,7 @@ from npuscope.many_core.layout import (
 from npuscope.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
 from npuscope.text import safe_terminal
 
-# Reading `osb.layout`: types, ranges and the agreement of its parts.
+# --- Reading `osb.layout`: types, ranges, and whether its parts agree ---
 
 SEGMENT = "osb.layout"
 _U16, _U32 = 0xFFFF, 0xFFFFFFFF
@@ -89,7 +89,7 @@ def _check_version(root: Node, format_name: str, major: int) -> None:
         raise root.key("format").fault(f"is {root.key('format').shown()}, expected {format_name}")
     version = root.key("version").numbers(_U16)
     if not version or version[0] != major:
-        raise root.key("version").fault(f"is {root.key('version').shown()}, known is {major}.x")
+        raise root.key("version").fault(f"is {root.key('version').shown()}, expected {major}.x")
 
 
 def _uuid(node: Node) -> str:
@@ -117,7 +117,7 @@ def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
     ids = [thread.id for thread in threads]
     named = [thread for group in groups for thread in group.threads]
     if not ids or len(set(ids)) != len(ids) or sorted(named) != sorted(ids):
-        raise node.fault("and the groups do not name each thread once")
+        raise node.fault("do not match the groups: each thread belongs to exactly one group")
     return threads
 
 
@@ -160,7 +160,7 @@ def _core_ops(node: Node, groups: int) -> tuple[tuple[CoreOpInfo, ...], ...]:
         raise node.fault(f"has {len(found)} thread groups, the layout {groups}")
     numbers = [op.oc for group in found for op in group]
     if len(set(numbers)) != len(numbers):
-        raise node.fault("has two ops of the same number")
+        raise node.fault("has two ops with the same number")
     return found
 
 
@@ -344,7 +344,7 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _index(section: Section) -> str:
-    """The fields that tell one record from another."""
+    """The fields that distinguish one record from another."""
     keys = ("core", "thread", "oc", "sample", "port", "seq", "src_dev", "dst_dev", "txn")
     own = {field[0] for field in section.fields}
     return ",".join(key for key in keys if key in own)

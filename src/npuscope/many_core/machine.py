@@ -26,7 +26,7 @@ from npuscope.machine.schema import SchemaError, build, range_faults
 from npuscope.machine.set_keys import apply_overrides
 from npuscope.many_core.layout import Engine, Thread, ThreadGroup
 
-# Parts of a CoreMachine, as its TOML lists them; there stand the sources of all numbers.
+# --- Parts of a CoreMachine, as in its TOML, which states the sources of all numbers ---
 
 ThreadNumber = Annotated[int, Range(0, 63)]
 Ticks = Annotated[int, Range(0, 1 << 32)]
@@ -249,7 +249,7 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
     yield from range_faults(machine)
     threads = [thread for group in machine.groups() for thread in group.threads]
     if len(set(threads)) != len(threads) or not machine.cores.hvx_threads or min(threads) < 0:
-        yield "cores.hvx_threads", "threads must be there, different and not negative"
+        yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
     if "default" not in machine.pcycles_per_kb:
         yield "pcycles_per_kb.default", "this key is missing"
     if not machine.clocks.dvfs_mhz:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from npuscope.boards.wire.protobuf import Field, Kind, Message, decode, varint
 from npuscope.errors import DeviceError, FileError
 
-# Writing proto3: values that are zero are left out, numbers of a list are packed into one run.
+# --- Writing proto3: zeros are left out, lists of numbers are packed ---
 
 _NUMBERS = (Kind.UINT32, Kind.UINT64, Kind.INT32)
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5  # wire types
@@ -49,6 +49,7 @@ def _text(value: str) -> bytes:
     return value.encode("utf-8", "replace")
 
 
+# The open runtime accepts this version only.
 MAJOR = 9
 MINOR = 0
 STATS_OUTPUT = "aiccyclecounts"
@@ -282,7 +283,7 @@ def decode_networkdesc(data: bytes) -> NetworkDesc:
     except DeviceError as error:
         raise _fault(error.message, error.where) from None
     if desc.major_version != MAJOR:
-        raise _fault(f"is of version {desc.major_version}, known is {MAJOR}")
+        raise _fault(f"has version {desc.major_version}, expected {MAJOR}")
     return desc
 
 

@@ -11,11 +11,12 @@ from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
 from npuscope.report.figures import machine_line, ms, size, source_of
+from npuscope.shown import counted
 from npuscope.text import html_text, safe_terminal
 
-# A gate as text: passed or failed, a line a check, and what made a failed one worse.
+# --- Text: passed or failed, one line per check, what got slower ---
 
-_WORST = 5
+_WORST = 5  # rows that got slower
 _SIGNS = {"max": "<=", "baseline": "<=", "min": ">="}
 
 
@@ -34,7 +35,7 @@ def gate_text(found: Gate) -> str:
 
 
 def answer(found: Gate) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     number = len(found.checks)
     if not number:
         return "passed: there is nothing to check"
@@ -42,7 +43,8 @@ def answer(found: Gate) -> str:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
     first = found.failed[0]
     others = f" and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
-    return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({number} checks)"
+    checks = counted(number, "check")
+    return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({checks})"
 
 
 def verdict(check: Check) -> str:
@@ -97,7 +99,7 @@ def _worst_lines(found: Gate) -> Iterator[str]:
         yield from row_lines(row, found.comparison.changed_ms)
 
 
-# A gate as the JSON object that other programs rely on, and that serves as a baseline.
+# --- JSON, which also serves as a baseline ---
 
 
 def gate_json(found: Gate) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def _number(value: float) -> float | int:
     return value if isinstance(value, int) else round(value, 6)
 
 
-# A gate for GitHub: a Markdown summary of the job, and annotations in its log.
+# --- GitHub: a Markdown summary of the job, and annotations in its log ---
 
 # Characters that Markdown would take for its own, as HTML entities.
 _SPECIAL = {char: f"&#{ord(char)};" for char in "|`*_[]~\\#@!$"}
@@ -148,7 +150,7 @@ def cell(text: str) -> str:
 
 
 def gate_markdown(found: Gate) -> str:
-    """A section with one row a check, and the worst rows of a comparison."""
+    """A section with one row per check, and the worst rows of a comparison."""
     mark = ":white_check_mark: passed" if found.passed else ":x: failed"
     lines = [
         f"### npuscope gate {mark}: {cell(found.side.name)}",
@@ -185,7 +187,7 @@ def _slower(row: Row) -> str:
 
 
 def error_commands(found: Gate) -> list[str]:
-    """Commands that GitHub reads from a job's log, one a failed check."""
+    """Commands that GitHub reads from a job's log, one per failed check."""
     title = _property(f"npuscope gate: {found.side.name}")
     return [
         f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}"

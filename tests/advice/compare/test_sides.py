@@ -65,7 +65,7 @@ def test_a_log_of_another_program_stays_without_ops(folder: Path) -> None:
     options: Options = {"epoch_controller": False}
     found = api.compare(folder / "board.log", folder / "net.tflite", b_options=options)
     assert (
-        "A: the log is of another program: its blocks are not the epochs of the other side"
+        "A: the log belongs to another program: its blocks are not the epochs of the other side"
         in found.notes
     )
     assert not any(epoch.origin for epoch in found.a.profile.epochs)

@@ -102,7 +102,7 @@ WRONG = {
     "[[pools]]\nsize = 1": ": pools[0]: unknown key 'size'\n  hint: known: name, mpool, set",
     "[[pools]]\nset = 1": ": pools[0].set: expected a table of what-if values, found 1",
     '[[clocks]]\nnpu_mhz = "fast"': ": clocks[0].npu_mhz: expected MHz, found 'fast'",
-    "[[sets]]\n[[sets]]": ": sets: two of them are called 'default'",
+    "[[sets]]\n[[sets]]": ": sets: two of them are named 'default'",
 }
 
 

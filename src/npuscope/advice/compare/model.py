@@ -21,7 +21,7 @@ class CauseKind(StrEnum):
     ADDED = "added"  # only B has epochs for it
     REMOVED = "removed"  # only A has
     CLOCK = "clock"
-    START_COST = "start cost"  # what the generation's control costs an epoch
+    START_COST = "start cost"  # what the generation's control costs per epoch
     TIMING = "timing constants"  # other rates of the same machine, e.g. by --set
     CONTROL = "control"  # who starts epochs, how many blobs, how much there is to program
     KERNEL = "kernel"  # another software kernel, or other calls of it
@@ -102,7 +102,7 @@ class Row:
 
     @property
     def is_changed(self) -> bool:
-        """By more than a nanosecond an epoch: kept results are rounded to whole cycles."""
+        """By more than a nanosecond per epoch: kept results are rounded to whole cycles."""
         return abs(self.delta_ms) >= LEAST_MS * max(1, len(self.a) + len(self.b))
 
     @property
@@ -168,7 +168,7 @@ class Comparison(Shown):
 
     @property
     def unexplained_ms(self) -> float:
-        """Sum over rows of what has no cause, but of no row more than its difference."""
+        """Sum over rows of what has no cause, at most each row's own difference."""
         return sum(min(row.unexplained_ms, abs(row.delta_ms)) for row in self.rows)
 
     @property

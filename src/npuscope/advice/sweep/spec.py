@@ -16,7 +16,7 @@ from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 from npuscope.options.rows import DATA_TYPES, LEVELS
 from npuscope.text import safe_terminal
 
-# A table of the sweep file, read key by key; whatever nobody asked for is an error.
+# --- Tables of the sweep file, read key by key; unknown keys are errors ---
 
 Read = TypeVar("Read", str, bool, int)
 _NAMES = {str: "text", bool: "true or false", int: "a whole number"}
@@ -138,7 +138,7 @@ class SpecModel:
 
 @dataclass(frozen=True, slots=True)
 class SpecMachine:
-    """A packaged machine by name, or a file of one's own."""
+    """A packaged machine by name, or the user's own file."""
 
     name: str
     file: Path | None = None
@@ -202,7 +202,7 @@ def read_spec(path: str | Path) -> Spec:
     )
 
 
-# Models.
+# --- Models ---
 
 
 def _models(table: SpecTable, folder: Path) -> tuple[SpecModel, ...]:
@@ -265,7 +265,7 @@ def _shape(one: SpecTable, name: str, sizes: object) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-# The machine and its choices.
+# --- Machines and their options ---
 
 
 def _machines(table: SpecTable, folder: Path) -> tuple[SpecMachine, ...]:
@@ -325,6 +325,6 @@ def _named(table: SpecTable, key: str, choices: Iterator[Choice]) -> tuple[Choic
     found: dict[str, Choice] = {}
     for choice in choices:
         if choice.name in found:
-            raise table.error(key, f"two of them are called '{choice.name}'")
+            raise table.error(key, f"two of them are named '{choice.name}'")
         found[choice.name] = choice
     return tuple(found.values())

@@ -21,7 +21,7 @@ from npuscope.many_core.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
-# Messages read by a schema that comes with them: protobuf's own description of its files.
+# --- Protobuf messages, read by a schema that the user supplies ---
 
 Message = dict[str, Any]
 
@@ -126,7 +126,7 @@ def decode_by(schema: Schema, type_name: str, data: bytes, place: str) -> Messag
 
 def _decode(schema: Schema, type_name: str, data: bytes, depth: int) -> Message:
     if depth > _DEEPEST:
-        raise DeviceError(f"messages lie more than {_DEEPEST} deep in each other")
+        raise DeviceError(f"messages are nested more than {_DEEPEST} deep")
     table = schema.get(type_name, {})
     found: Message = {}
     for number, wire, _ in fields(data):

@@ -72,7 +72,7 @@ def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
         utc_ns=0,
         sections={section: records for section, (records, _) in kept.items()},
         notes=(
-            "decoded with a layout that the user supplied: nobody else vouches for it",
+            "decoded with a layout that the user supplied; npuscope cannot check it",
             *(note for _, told in kept.values() for note in told),
         ),
     )

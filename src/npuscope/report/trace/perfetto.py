@@ -205,7 +205,7 @@ class _FlowEnds:
     """Both ends of all flows by slice: each is a field of its slice's first packet."""
 
     row: NDArray[np.int64]  # ascending
-    fields: Bytes  # one row an end
+    fields: Bytes  # one row per end
 
     @classmethod
     def of(cls, model: TraceModel) -> _FlowEnds:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2
-VARINT_BITS = 7
+VARINT_BITS = 7  # payload bits of a byte of a varint
 
 
 def varint(value: int) -> bytes:
@@ -68,7 +68,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Varints:
-    """One number a record; those below zero take ten bytes."""
+    """One number per record; those below zero take ten bytes."""
 
     values: NDArray[np.integer]
 
@@ -84,7 +84,7 @@ class Varints:
 
 @dataclass(frozen=True)
 class Fixed64:
-    """Eight bytes a record, little endian."""
+    """Eight bytes per record, little endian."""
 
     values: NDArray[np.generic]
     width = 8
