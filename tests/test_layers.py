@@ -35,6 +35,8 @@ SERVING_ALL = (
     "child",
     "errors",
     "options",
+    "plain_data",
+    "records",
     "shown",
     "text",
     "trace_builder",
