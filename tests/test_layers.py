@@ -36,6 +36,8 @@ SERVING_ALL = (
     "errors",
     "options",
     "plain_data",
+    "protobuf",
+    "protobuf_columns",
     "records",
     "shown",
     "text",
