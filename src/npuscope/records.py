@@ -117,13 +117,13 @@ def _tag(kind: Any) -> str | None:
 def encode(value: Any, *, whole: bool = False) -> Any:
     """A value of our records as JSON can hold it.
 
-    What equals its default is left out, so that reading gives the same record. `whole` is for
-    readers who do not know the defaults.
+    What equals its default is left out, for `decode` to fill in. `whole` is for readers who know
+    neither the defaults nor how we write numbers without end.
     """
     if isinstance(value, Enum):
         # Enums of register values are written as their number.
         return int(value) if isinstance(value, int) else value.value
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and not whole and not math.isfinite(value):
         return {_FLOAT_KEY: repr(float(value))}
     if isinstance(value, tuple):
         return [encode(entry, whole=whole) for entry in value]
