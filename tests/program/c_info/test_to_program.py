@@ -1,4 +1,4 @@
-"""A Program from c_info.json: what each key becomes, and the compiler's estimate on public files."""
+"""A Program from c_info.json: what each key becomes, and the compiler's claims on public files."""
 
 from __future__ import annotations
 
