@@ -17,7 +17,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from program.test_identify import CSV, MDESC, MPOOL
 
 import report_texts
 from advice.sweep import samples as sweeps
@@ -29,6 +28,7 @@ from fuzz import mutate, mutate_models
 from fuzz.engine import Command, Target
 from fuzz.mutate import BINARY, BYTES, JSON, JSON_LINES, TEXT, TOML, Mutator
 from fuzz.targets_manycore import MANYCORE, prepare_manycore
+from identify.test_identify import CSV, MDESC, MPOOL
 from loadable import samples as images
 from models import Net, TfliteWriter, conv_net, dense_net, mobilenet_like, to_onnx, to_tflite
 from models_onnx import OnnxWriter
