@@ -10,6 +10,7 @@ from typing import Any
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
+from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
 from npuscope.text import safe_terminal
 
@@ -45,9 +46,7 @@ def _side(side: Side) -> dict[str, Any]:
     profile = side.profile
     return {
         "source": side.name,
-        "model": {"file": profile.model.file, "md5": profile.model.md5},
-        "machine": asdict(profile.machine),
-        "provenance": source_of(profile).value,
+        **identity_json(profile),
         "total_ms": _ms(profile.total_ms),
         "time": {name: _ms(value) for name, value in asdict(profile.time).items()},
         "counts": dict(profile.counts),

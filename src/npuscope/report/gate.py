@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from npuscope.advice.compare.model import Row
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
-from npuscope.report.figures import machine_line, ms, size, source_of
+from npuscope.report.figures import machine_line, ms, size
+from npuscope.report.json_report import identity_json
 from npuscope.shown import counted
 from npuscope.text import html_text, safe_terminal
 
@@ -111,9 +111,7 @@ def gate_json(found: Gate) -> dict[str, Any]:
         "checks": [_check(check) for check in found.checks],
         "source": found.side.name,
         "baseline": None if found.baseline is None else found.baseline.name,
-        "model": {"file": profile.model.file, "md5": profile.model.md5},
-        "machine": asdict(profile.machine),
-        "provenance": source_of(profile).value,
+        **identity_json(profile),
         "figures": {name: _number(value) for name, value in found.figures.items()},
         "worst": [row_json(row) for row in worst_rows(found)],
         "notes": list(found.notes),

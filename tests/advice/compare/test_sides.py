@@ -123,7 +123,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     ),
     "a time that is text": (
         lambda d: d["epochs"][2].update(ms="1"),
-        "expected a number, found a text",
+        "expected a number, found '1'",
         "$.epochs[2].ms",
     ),
     "a time that is not a number": (

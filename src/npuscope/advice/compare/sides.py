@@ -22,7 +22,7 @@ from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, 
 from npuscope.profiling.run import estimate
 from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
-from npuscope.program.records import decode_record, encode
+from npuscope.records import decode, encode
 from npuscope.rulebook.registry import rule
 from npuscope.text import safe_terminal
 
@@ -137,7 +137,7 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
     if not isinstance(epochs, list):
         raise FileError("expected a list", where="$.epochs")
     machine = data.get("machine")
-    profile: Profile = decode_record(
+    profile: Profile = decode(
         {
             "program_hash": "",
             **{name: data.get(name) for name in ("model", "total_ms", "interval_ms", "time")},
@@ -151,7 +151,6 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
             "notes": data.get("notes", []),
         },
         Profile,
-        "$",
     )
     _check_times(profile)
     return profile

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from npuscope.advice.sweep.runs import ROW_SCHEMA
 from npuscope.bounded_file import STORE, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.marks import Mhz, Range, Room
-from npuscope.program.records import decode
+from npuscope.machine.marks import Mhz, Room
+from npuscope.plain_data import Range
+from npuscope.records import decode
 from npuscope.text import safe_terminal
 from npuscope.whole_file import as_file_error
 
