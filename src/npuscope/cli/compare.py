@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     second = args.second or args.first
-    for source in (args.first, second):
+    if args.as_built and args.second is None:
+        second = None
+    for source in filter(None, (args.first, second)):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
     from npuscope.report.compare import compare_json, compare_text
@@ -50,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     noise = 0.0 if args.noise is None else args.noise
     a, b = (side_options(args, side) for side in ("a", "b"))
     with working(args, "comparing"):
-        found = api.compare(args.first, second, a_options=a, b_options=b, noise=noise)
+        found = api.compare(
+            args.first, second, a_options=a, b_options=b, as_built=args.as_built, noise=noise
+        )
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
     return 0
 

@@ -46,13 +46,25 @@ def apply_mpool(machine: Machine, path: str | Path) -> Machine:
     mpool = read_mpool_file(path, machine)
     for note in mpool.notes:
         log.warning(note)
-    cache = _resized(machine.cache, mpool.cache_bytes)
-    placement = _placement(machine, mpool.pools)
-    changed = replace(machine.with_pools(mpool.pools), cache=cache, placement=placement)
+    changed = with_these_pools(machine, mpool.pools, mpool.cache_bytes)
     fault = find_fault(changed)
     if fault is not None:
         raise FileError(f"{fault.path}: {fault.message}", where=str(path))
     return changed
+
+
+def with_these_pools(
+    machine: Machine, pools: tuple[MemoryPool, ...], cache_bytes: int | None = None
+) -> Machine:
+    """The machine with other pools, in its own order of banks."""
+    cache = _resized(machine.cache, cache_bytes)
+    return replace(machine.with_pools(pools), cache=cache, placement=_placement(machine, pools))
+
+
+def as_reached(pool: MemoryPool, machine: Machine) -> MemoryPool:
+    """The pool with the path that leads to its address, and the rank of its class."""
+    reached = replace(pool, path=_road(pool.address, machine) or machine.cache.path)
+    return replace(reached, score=_score(reached, machine))
 
 
 def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
@@ -78,7 +90,7 @@ def _pool(entry: VendorNode, machine: Machine) -> MemoryPool:
         size_bytes=entry.get("size").sized(),
         byte_width=prop.get("byteWidth", "byte_width").whole(),
         freq_ratio=prop.get("freqRatio", "freq_ratio").number(),
-        path=_road(address, machine) or machine.cache.path,
+        path="",
         score=0,
         read_power_mw=_power(prop, "read_power", "readPower"),
         write_power_mw=_power(prop, "write_power", "writePower"),
@@ -87,7 +99,7 @@ def _pool(entry: VendorNode, machine: Machine) -> MemoryPool:
         constants_preferred=_flag(prop, "constants_preferred", "constantsPreferred"),
         relative=_relative(entry),
     )
-    return replace(pool, score=_score(pool, machine))
+    return as_reached(pool, machine)
 
 
 def _relative(entry: VendorNode) -> bool:

@@ -225,6 +225,8 @@ COMPARE = (
             "KEY=VALUE", flags=(f"--{side}",))
         for side in ("a", "b")
     ),
+    flag("as_built", "compile the model B with the options and pools of the vendor's build A, "
+        "and list epoch by epoch where the two compilers differ"),
     text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
         "SHARE"),
 )

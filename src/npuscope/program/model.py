@@ -178,6 +178,8 @@ class Program(Shown):
     model_md5: str = ""
     source: str = "npuscope"
     notes: tuple[str, ...] = ()
+    # What its compiler was called with, as a foreign file states it.
+    compiler_options: tuple[tuple[str, str], ...] = ()
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

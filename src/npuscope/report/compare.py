@@ -9,6 +9,7 @@ from typing import Any
 
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
+from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
 from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
@@ -21,8 +22,10 @@ COMPARE_SCHEMA = "npuscope/compare/1"
 
 def compare_json(found: Comparison) -> dict[str, Any]:
     """The object of `npuscope compare --json`."""
+    fidelity = {"fidelity": fidelity_json(found.fidelity)} if found.fidelity else {}
     return {
         "schema": COMPARE_SCHEMA,
+        **fidelity,
         "a": _side(found.a),
         "b": _side(found.b),
         "delta_ms": _ms(found.delta_ms),
@@ -95,7 +98,9 @@ _LEAST_ROW = 0.005  # of all differences: smaller rows are left to --verbose
 
 
 def compare_text(found: Comparison, *, every: bool = False) -> str:
+    fidelity = [*fidelity_lines(found.fidelity, every), ""] if found.fidelity else []
     lines = [
+        *fidelity,
         answer(found),
         _side_line("A", found.a),
         _side_line("B", found.b),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import Rows, Shown, counted
+
+if TYPE_CHECKING:
+    from npuscope.advice.compare.fidelity import Fidelity
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -152,6 +156,7 @@ class Comparison(Shown):
     pools: tuple[PoolChange, ...]
     notes: tuple[str, ...] = ()
     has_common_names: bool = True  # else ops cannot be followed by name, only rows by their work
+    fidelity: Fidelity | None = None  # of our compiler to A's, where B was compiled as A was
 
     @property
     def delta_ms(self) -> float:

@@ -141,9 +141,10 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
 _Explain = Callable[[Row, tuple[Move, ...]], Iterator[Cause]]
 
 
-def compare(a: Side, b: Side, noise_share: float = 0.0) -> Comparison:
+def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
     """What changed from A to B, by source op."""
-    matched = match(a.profile.epochs, b.profile.epochs, _is_same_model(a, b))
+    same_model = same_model or _is_same_model(a, b)
+    matched = match(a.profile.epochs, b.profile.epochs, same_model)
     banded = [replace(row, noise_ms=noise_ms(row, a, b, noise_share)) for row in matched]
     moves = moves_between(a, b)
     explain = _explainer(a, b, matched)
