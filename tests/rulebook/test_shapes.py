@@ -61,7 +61,7 @@ CASES = [
     Case("LINT-BATCH", "2", lambda: batch(2), lambda: batch(1)),
     Case(
         "LINT-OPEN-BATCH",
-        "1 open batch sizes",
+        "1 dynamic batch size",
         lambda: open_batch(True),
         lambda: open_batch(False),
     ),
