@@ -81,7 +81,7 @@ def test_onnx_misfits() -> None:
     assert misfit(net, "integer-output") == sentence
     done = edited(edited(onnx_net(), "integer-input"), "integer-output")
     for fix in ("integer-input", "integer-output"):
-        assert misfit(done, fix) == "nothing is converted here at the border"
+        assert misfit(done, fix) == "nothing is converted at this input or output"
     writer = OnnxWriter()
     x = writer.input("x", (1, 4))
     net = writer.finish({writer.node("Add", writer.qdq(x, OUT), writer.qdq(x, OUT * 2)): None})

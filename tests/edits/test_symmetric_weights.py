@@ -42,7 +42,7 @@ def test_onnx_misfits() -> None:
     net = onnx_net(steps(-13, 127), -4)
     assert misfit(net, "symmetric-weights", "Conv:c") == sentence
     net = onnx_net(steps(-13, 127), 0)
-    assert misfit(net, "symmetric-weights", "Conv:c") == "'w' has zero point 0 already"
+    assert misfit(net, "symmetric-weights", "Conv:c") == "'w' already has zero point 0"
 
 
 def tflite_net(zero: int) -> bytes:
@@ -66,5 +66,5 @@ def test_tflite() -> None:
 def test_tflite_misfits() -> None:
     sentence = "'w' reaches from -90 to 130 steps, beyond int8"
     assert misfit(tflite_net(-10), "symmetric-weights", "CONV_2D:#0") == sentence
-    sentence = "'w' has zero point 0 already"
+    sentence = "'w' already has zero point 0"
     assert misfit(tflite_net(0), "symmetric-weights", "CONV_2D:#0") == sentence
