@@ -208,7 +208,7 @@ def _place_parameters(
 
 
 def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
-    """Parameters live for ever: in a pool of their own the next place is behind the last."""
+    """Parameters are always live: in a pool of their own the next one follows the last."""
     if pool.writable:
         return _fit(buffer, pool, memory, alignment)
     offset = _align(memory.marks.get(pool.name, 0), alignment)
@@ -231,7 +231,7 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
 
 
 def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
-    """Views go with what they show; a pool that a file refers to as a whole stays."""
+    """Views are placed with their buffer; a pool that a file refers to as a whole stays."""
     home = homes.get(buffer.view_of or buffer.name)
     return buffer if home is None else buffer.placed(*home)
 

@@ -28,10 +28,10 @@ from npuscope.machine.model import Machine
 
 @dataclass(slots=True)
 class StageGroup:
-    """The stages of one epoch, and the channels a frame carries behind each of them."""
+    """The stages of one epoch, and the channels per frame after each of them."""
 
     stages: list[Stage] = field(default_factory=list)
-    frames: dict[str, int] = field(default_factory=dict)  # value name -> channels a frame
+    frames: dict[str, int] = field(default_factory=dict)  # value name -> channels per frame
     # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def _joins(
 
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
-    """Bytes that this epoch writes, under another name: they exist in memory only."""
+    """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
     made = {s.output.name for s in group.stages}
     written = {root(lowered, s.output).name for s in group.stages}
     others = (value for value in stage.inputs if value.name not in made)
@@ -158,7 +158,7 @@ def unit_needs(stage: Stage) -> dict[str, int]:
 
 
 def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) -> bool:
-    """Can the value come straight from its producer in the epoch?"""
+    """True if the value can come directly from its producer in the epoch."""
     if value.name not in group.frames:
         return True
     frame = group.frames[value.name]

@@ -136,7 +136,7 @@ def _with_pipe(
 def _reduced(
     base: Tiling, shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int
 ) -> Tiling:
-    """At -O3 units that do not shorten the longest stream are given back."""
+    """At -O3 units that do not shorten the longest stream are released."""
     ceiling = _cost(base, shape)
     for pipe in range(1, base.pipe):
         if shape.inputs % pipe == 0:
@@ -147,7 +147,7 @@ def _reduced(
 
 
 def _cost(tiling: Tiling, shape: ConvShape, feature_repeats: int | None = None) -> float:
-    """The longest stream in words; a deep conv moves three bytes a word."""
+    """The longest stream in words; a deep conv moves three bytes per word."""
     repeats = feature_repeats or (tiling.tiles if tiling.deep else 1)
     pack = 3 if tiling.deep else 1
     features = shape.inputs * prod(shape.in_size) * repeats / tiling.pipe / pack
