@@ -120,7 +120,10 @@ def test_waiting_for_two_outputs_is_one_group() -> None:
         (("0x34201000", "0x1000"), "lie in no pool"),
         (("poll STRENG9", "poll ARITH0"), "units are started, but nothing waits for them"),
         (("0x1          ;", "0x30001     ;"), "STRENG 9 port 0 is linked to sources [0, 1]"),
-        (("STRENG9.CTRL[0] 1", "RECBUF.CTRL[0] 1"), "RECBUF 0 is started; nothing is known"),
+        (
+            ("STRENG9.CTRL[0] 1", "RECBUF.CTRL[0] 1"),
+            "RECBUF 0 is started, but this unit is unknown",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_named(edit: tuple[str, str], message: str) -> None:
