@@ -105,7 +105,7 @@ def gate(
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
     if side.program is None or side.is_measured:
         raise UsageError(
-            "findings are those of a model or a build, not of a run that was kept",
+            "findings need a model or a build, not a saved run",
             where=side.name,
             hint="give the model or the build itself",
         )
@@ -115,7 +115,7 @@ def _findings_of(side: Any, source: Source, options: Options) -> Any:
 
 
 def append(path: Path, text: str) -> None:
-    """Several gates of a job write one summary, so that it grows instead of being replaced."""
+    """Append, because several gates of a job write to one summary."""
     with as_file_error(path), path.open("ab", buffering=0) as file:
         file.write(text.encode("utf-8"))  # in one piece, also beside another gate
 
@@ -263,7 +263,7 @@ def export(
     graph = own or _shown_graph(model, options)
     path = source if own else model
     if path is None or not isinstance(path, (str, Path)):
-        raise UsageError("a graph has no file to show its layers on", hint="give the model file")
+        raise UsageError("a Graph has no model file to annotate", hint="give the model file")
     return export_files(subject_of(Path(path), graph, profile), model_explorer, netron)
 
 
