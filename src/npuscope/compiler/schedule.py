@@ -170,6 +170,7 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
+    # Operands from inside the epoch must arrive in frames of equal size.
     others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
     return all(other == frame for other in others)
 
@@ -225,7 +226,9 @@ def _engines(stages: list[Stage], lowered: Lowered, readers: dict[str, list[str]
 def _engines_in(stage: Stage, made: set[str]) -> int:
     from_memory = sum(value.name not in made for value in stage.inputs)
     if isinstance(stage, ConvStage):
+        # One engine stores the sums of a pass, one reads them back for the next.
         partial_sums = 2 if stage.tiling.passes > 1 else 0
+        # Each unit of the pipe reads its own features; all share one kernel engine.
         return from_memory * stage.tiling.pipe + 1 + partial_sums
     if isinstance(stage, ArithStage) and stage.table is not None:
         return from_memory + 1

@@ -30,7 +30,7 @@ MAX_RUN_BYTES = 1 << 30  # memory of one inference in the reference executor
 MAX_RUN_MACS = 2**40
 
 # Tensors may share a buffer; a file whose tensors expand to many times its size is an attack.
-_SHARING = 4
+_SHARING = 4  # times the size of the file
 _SMALL_BYTES = 64 << 20
 
 

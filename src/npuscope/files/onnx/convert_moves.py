@@ -36,7 +36,7 @@ from npuscope.ops.row import broadcast
 
 _MIRRORS = {mode.value: mode for mode in MirrorMode}
 _BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
-_PADS_ARE_INPUTS = 11
+_PADS_ARE_INPUTS = 11  # the same for Pad
 
 
 def pad(task: Task) -> None:

@@ -103,6 +103,7 @@ def _read(table: Any, name: str) -> Option:
     return tuple(int(getattr(table, name)(index)) for index in range(length))
 
 
+# What the schema package and numpy raise when an offset in the file leads nowhere.
 WILD_OFFSET = (
     struct.error,
     IndexError,
@@ -114,7 +115,7 @@ WILD_OFFSET = (
 )
 _TENSOR_NAME_SLOT = 10  # places in the vtables of the schema
 _CUSTOM_CODE_SLOT = 6
-_LARGEST_ZERO_POINT = 2**31 - 1
+_LARGEST_ZERO_POINT = 2**31 - 1  # int32 is the widest quantized type
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,13 @@ from npuscope.ops.kernels.step import Array, Step, only_bytes, quant_of, tabulat
 ONE = 2**31 - 1  # 1.0 without integer bits: the largest value below it
 
 _EXP_OF_EIGHTH = 1895147668  # exp(-1/8)
-_THIRD = 715827883
-_EIGHTH = 1 << 28
+_THIRD = 715827883  # 1/3 without integer bits
+_EIGHTH = 1 << 28  # 1/8 without integer bits
 # exp(-2**k) for k = -2 ... 4
 _EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 _48_OVER_17 = 1515870810  # two integer bits
-_MINUS_32_OVER_17 = -1010580540
-_ONE_TWO_BITS = 1 << 29
+_MINUS_32_OVER_17 = -1010580540  # two integer bits
+_ONE_TWO_BITS = 1 << 29  # 1.0 with two integer bits
 _HALF_THREE = (1 << 28) + (1 << 27)  # 1.5 with three integer bits
 _HALF_ROOT_2 = 1518500250
 
