@@ -99,8 +99,8 @@ def _pool(memory: MemoryPool) -> Pool:
 
 def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
     """Writable pools by score; equal banks in the compiler's own order."""
-    # A bank is used only when those before it are full at that time: input and output of an epoch are
-    # not spread over banks for bandwidth.
+    # A bank is used only when those before it are full at that time: input and output of an epoch
+    # are not spread over banks for bandwidth.
     banks = machine.placement.bank_order
 
     def rank(pool: Pool) -> tuple[int, int]:
@@ -132,8 +132,8 @@ def _whole(unit: list[Buffer]) -> Buffer:
 def _order(units: list[list[Buffer]], inputs: tuple[str, ...]) -> list[list[Buffer]]:
     """Graph inputs first, then the largest; equal sizes in order of their first epoch."""
 
-    # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime it
-    # is 13, by lifetime 12, by time 1; without inputs first 14.
+    # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
+    # it is 13, by lifetime 12, by time 1; without inputs first 14.
     def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
         whole = _whole(unit)
         return whole.name not in inputs, -whole.size_bytes, whole.first
