@@ -77,7 +77,7 @@ def test_onnx_misfits() -> None:
     net = writer.finish({writer.node("Relu", writer.qdq(relu, OUT), output="y"): None})
     sentence = "input 'x' is read by Relu, not by QuantizeLinear alone"
     assert misfit(net, "integer-input") == sentence
-    sentence = "output 'y' is made by Relu, not by DequantizeLinear"
+    sentence = "output 'y' comes from Relu, not from DequantizeLinear"
     assert misfit(net, "integer-output") == sentence
     done = edited(edited(onnx_net(), "integer-input"), "integer-output")
     for fix in ("integer-input", "integer-output"):
@@ -141,7 +141,7 @@ def test_tflite_misfits() -> None:
     net = writer.finish([x], [y])
     sentence = "input 'x' is read by RELU, not by QUANTIZE alone"
     assert misfit(net, "integer-input") == sentence
-    assert misfit(net, "integer-output") == "output 'y' is made by RELU, not by DEQUANTIZE"
+    assert misfit(net, "integer-output") == "output 'y' comes from RELU, not from DEQUANTIZE"
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])

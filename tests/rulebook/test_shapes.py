@@ -32,7 +32,7 @@ def open_batch(is_open: bool) -> Graph:
     net.conv(net.input(IMAGE), 8)
     graph = net.graph()
     if is_open:
-        graph.notes.append("input 'x': the open batch size was set to 1")
+        graph.notes.append("input 'x': the dynamic batch size was set to 1")
     return graph
 
 
