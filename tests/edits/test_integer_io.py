@@ -123,7 +123,7 @@ def test_tflite_unsigned_input() -> None:
     assert graph_of(data).tensor("x").dtype is DType.UINT8
     assert largest_change(before, data) == 0
     assert on_cpu(data) < on_cpu(before)
-    sentence = "input 'x' is uint8 already"
+    sentence = "input 'x' is already uint8"
     assert misfit(data, "integer-input", type="uint8") == sentence
 
 
