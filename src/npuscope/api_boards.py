@@ -143,7 +143,7 @@ def board_serve(
     >>> npuscope.board_serve("model.tflite", tcp=0, ready=print)
     """
     if pty == (tcp is not None):
-        raise UsageError("one way to reach the board is needed", hint="give --pty or --tcp PORT")
+        raise UsageError("a way to reach the board is needed", hint="give --pty or --tcp PORT")
     if tcp is not None and not 0 <= tcp < 0x10000:
         raise UsageError(f"expected a port from 0 to 65535, found {tcp}", where="--tcp")
     with _powered(sources, emulated, options) as (served, names):
@@ -152,7 +152,7 @@ def board_serve(
             if ready is not None:
                 ready(Listening(listener.address, tuple(names)))
             listener.serve(served)
-        except KeyboardInterrupt:  # a signal is the usual way to switch a board off
+        except KeyboardInterrupt:  # a signal is the usual way to stop a board
             pass
         finally:
             listener.close()

@@ -14,7 +14,7 @@ from npuscope.graph.model import Attrs
 from npuscope.ops.table import OPS
 from npuscope.program.model import Call
 
-# Names of operators: ours, and those under which the vendor's files list the same kernels.
+# --- Names of operators: ours, and those in the vendor's files ---
 
 _LISTED_AS = {
     "Quantize": "QuantizeLinear",
@@ -34,7 +34,7 @@ def kernel_name(listed: str) -> str:
     return _KERNELS.get(listed, listed)
 
 
-# The attributes of a software call, as the record of its op.
+# --- The attributes of a software call, as the record of its op ---
 
 
 def attributes(call: Call) -> Attrs:
@@ -51,7 +51,7 @@ def attributes(call: Call) -> Attrs:
 
 
 def _typed(value: object, wanted: Any) -> Any:
-    """Enums travel by value, pairs of pads as nested or flat tuples."""
+    """Enums are stored by value, pairs of pads as nested or flat tuples."""
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return wanted(value)
     if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):

@@ -247,13 +247,13 @@ def test_open_batch_becomes_one_with_a_note(tmp_path: Path) -> None:
     y = writer.tensor("y", (1, 9), scale=0.5)
     writer.op("SOFTMAX", [x], [y])
     graph = load(tmp_path, writer.finish([x], [y]))
-    assert graph.notes == ["input 'x': the open batch size was set to 1"]
+    assert graph.notes == ["input 'x': the dynamic batch size was set to 1"]
 
 
 def test_other_open_sizes_must_be_pinned(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load(tmp_path, two_axes_open())
-    assert caught.value.message == "input 'x' has open sizes: (?, ?, ?, 3)"
+    assert caught.value.message == "input 'x' has dynamic sizes: (?, ?, ?, 3)"
     assert caught.value.hint == "pin them: --shape x=1,224,224,3"
 
 
@@ -285,8 +285,8 @@ def refusal(tmp_path: Path, data: bytes) -> str:
 
 def test_unknown_and_custom_operators(tmp_path: Path) -> None:
     assert refusal(tmp_path, one_op("TOPK_V2", (1, 9), (1, 9))) == (
-        "TOPK_V2:#0: operator TOPK_V2 is not supported; 1 such operators in all: TOPK_V2\n"
-        "  hint: cut the model before it and do the rest on the host"
+        "TOPK_V2:#0: operator TOPK_V2 is not supported; 1 such operator in total: TOPK_V2\n"
+        "  hint: end the model before it and do the rest on the host"
     )
     assert "operator CUSTOM Detect is not" in refusal(
         tmp_path, one_op("CUSTOM:Detect", (1, 9), (1, 9))
