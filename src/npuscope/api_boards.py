@@ -226,8 +226,10 @@ def _built(sources: Sequence[Source], options: Options) -> list[Build]:
     from npuscope.building import build
 
     made = [build(source, options) for source in sources]
-    for source, one in zip(sources, made, strict=True):
-        if one.machine != made[0].machine:
+    # Who starts the epochs is in each program: one board runs both kinds.
+    machines = [replace(one.machine, epoch_controller=True) for one in made]
+    for source, one, machine in zip(sources, made, machines, strict=True):
+        if machine != machines[0]:
             raise UsageError(
                 f"is for generation {one.machine.generation.name}, "
                 f"the first source for {made[0].machine.generation.name}",
