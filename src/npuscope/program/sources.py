@@ -46,7 +46,7 @@ def _read(path: Path) -> Program:
         return load(path.parent)
     if path.suffix.lower() == ".json":
         _refuse_results(path)
-        return _with_quant(program_from_c_info(read_c_info(path)), _files(path.parent))
+        return _with_quant(_from_report(path), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
 
 
@@ -71,7 +71,7 @@ def _from_folder(folder: Path) -> Program:
         return _from_c(min(sources, key=lambda f: (f.name != "network.c", f.name)), files)
     reports = [f for f in files if f.name.endswith("c_info.json")]
     if reports:
-        return _with_quant(program_from_c_info(read_c_info(reports[0])), files)
+        return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
 
 
@@ -92,7 +92,7 @@ def _is_network(path: Path) -> bool:
 def _from_c(path: Path, files: list[Path]) -> Program:
     names = (f"{path.stem}_c_info.json", "c_info.json")
     reports = [f for f in files if f.name in names]
-    report = program_from_c_info(read_c_info(reports[0])) if reports else None
+    report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
     headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
@@ -104,6 +104,11 @@ def _from_c(path: Path, files: list[Path]) -> Program:
         program = with_blobs(network, blobs)
     program = _joined(program, report) if report else program
     return _with_quant(_with_use(program), files)
+
+
+def _from_report(path: Path) -> Program:
+    with _named(path):
+        return program_from_c_info(read_c_info(path))
 
 
 @contextmanager
@@ -125,8 +130,7 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
 
     network = read_network_c(path, find, report.buffers if report else ())
     program = network.program
-    parameters = [b for b in program.buffers if b.is_param and b.size_bytes and not b.view_of]
-    missing = sorted({b.pool for b in parameters if b.name not in program.constants})
+    missing = sorted(pool.name for pool in program.missing_weights())
     if missing:
         note = f"the image of {', '.join(missing)} is not in the folder: nothing can be executed"
         network = replace(network, program=replace(program, notes=(*program.notes, note)))

@@ -70,7 +70,7 @@ def decode(node: Node, kind: Any, depth: int = 0) -> Any:
     if origin is Annotated:
         return _decode_bounded(node, *get_args(kind))
     if origin is not None:  # X | None
-        return None if node.value is None else decode(node, _wanted(kind), depth)
+        return None if node.value is None else decode(node, _wanted(kind, node.value), depth)
     return _decode_scalar(node, kind)
 
 
@@ -106,8 +106,10 @@ def _layout(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
     )
 
 
-def _wanted(kind: Any) -> Any:
-    return next(part for part in get_args(kind) if part is not NoneType)
+def _wanted(kind: Any, value: Any) -> Any:
+    """Of a list that may be an object the one that is there."""
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return parts[-1] if isinstance(value, dict) else parts[0]
 
 
 def _decode_record(node: Node, kind: Any, depth: int) -> Any:
@@ -117,16 +119,28 @@ def _decode_record(node: Node, kind: Any, depth: int) -> Any:
     found: dict[str, Any] = {}
     layout = _layout(kind)
     for name, key, wanted, required in layout:
-        if table.get(key) is not None:
+        if not _says_nothing(table.get(key), wanted):
             child = Node(table[key], node.file, f"{node.path}.{key}")
             found[name] = decode(child, wanted, depth + 1)
         elif required:
             raise node.error(f"'{key}' is missing")
-    return kind(**found, extra=_unknown(table, {entry[1] for entry in layout}))
+    known = {key: wanted for _, key, wanted, _ in layout}
+    return kind(**found, extra=_unknown(table, known))
 
 
-def _unknown(table: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value is None or key not in known}
+def _says_nothing(value: Any, wanted: Any) -> bool:
+    """Tools write {} for a record that they leave out, where one must have fields."""
+    parts = get_args(wanted)
+    records = [part for part in parts if is_dataclass(part)] if NoneType in parts else []
+    return value is None or (value == {} and any(_has_needs(kind) for kind in records))
+
+
+def _has_needs(kind: Any) -> bool:
+    return any(required for _, _, _, required in _layout(kind))
+
+
+def _unknown(table: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in table.items() if k not in known or _says_nothing(v, known[k])}
 
 
 def _decode_list(node: Node, kind: Any, depth: int) -> tuple[Any, ...]:
