@@ -92,7 +92,32 @@ const EpochBlock_ItemTypeDef *LL_ATON_EpochBlockItems_tiny(void) {
   };
 }
 """
+WEIGHTS_C = "const uint64_t _mem_pool_xSPI2_net[2] = {\n0x0102030405060708ULL, 7,\n};\n"
+NETWORK_H = (
+    '#define LL_ATON_NET_C_MODEL_NAME "net"\n#define LL_ATON_NET_ORIGIN_MODEL_NAME "m"\n'
+    "#define LL_ATON_NET_IN_NUM (1)\n#define LL_ATON_NET_OUT_NUM (2)\n"
+)
+OPTIONS = (
+    '# Tool: /atonn\n# Version atonn.1.1.0-31\n\nonnx-input="C:/a/m.onnx"\nc-output="network"\n'
+)
+CPU_REPORT = (
+    "ST Edge AI Core v2.1.0-20194\n\nExec/report summary (generate)\n---\n"
+    f"c_name   :   network\nmodel_hash   :   0x{MD5}\nmacc   :   122,722\n"
+)
+REPORT_JSON = {"cli_parameters": "generate", "exec_cmd": "generate", "layers": [{}, {}]}
+C_GRAPH = {"c_layers": [{}], "c_arrays": [], "memory_pools": {}, "c_name": "net"}
+VALUES_CSV = "# file created : today\n# dtype=int8\n# c-model features\n1.0\n2.0\n"
 TEXTS = {
+    "weights_c": WEIGHTS_C,
+    "network_h": NETWORK_H,
+    "atonn_options": OPTIONS,
+    "cpu_report": CPU_REPORT,
+    "report_json": json.dumps(REPORT_JSON),
+    "c_graph": json.dumps(C_GRAPH),
+    "validation_csv": VALUES_CSV,
+    "blob_trace": '#include "ll_aton_ec_trace.h"\nint main(void) { return 0; }\n',
+    "stai_api": "/**\n * @file    stai_net.c\n */\n",
+    "intel_hex": ":020000047100" + "89\n:0400000001020304F2\n:00000001FF\n",
     "generate_report": OLD_REPORT,
     "validate_report": VALIDATE_REPORT,
     "profiler_log": PROFILER_LOG,
@@ -107,6 +132,8 @@ TEXTS = {
     "program": to_json(sample()).decode(),
 }
 BINARIES = {
+    "elf": b"\x7fELF\x01\x01".ljust(16, b"\0")
+    + struct.pack("<2H5I6H", 1, 40, 1, 0, 0, 52, 0, 52, 0, 0, 40, 0, 0),
     "tflite": to_tflite(mobilenet_like()),
     "onnx": to_onnx(mobilenet_like()),
     "ec_blob": struct.pack("<4I", 0xCA057A7A, 2, 7, 8),
@@ -307,3 +334,49 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", Path("/dev/zero"), "a\0b"):
         with pytest.raises(FileError):
             identify(path)
+
+
+def test_what_is_around_a_network_is_counted(tmp_path: Path) -> None:
+    counts = {kind: told(tmp_path, TEXTS[kind]).summary for kind in TEXTS}
+    assert counts["intel_hex"]["addresses"] == ["0x71000000-0x71000004"]
+    assert counts["weights_c"]["data_bytes"] == 16
+    assert (counts["network_h"]["inputs"], counts["network_h"]["outputs"]) == (1, 2)
+    assert counts["atonn_options"]["input"] == "m.onnx"
+    assert counts["cpu_report"]["model_md5"] == MD5
+    assert counts["cpu_report"]["macc"] == "122,722"
+    assert counts["report_json"]["layers"] == 2
+    assert counts["c_graph"]["target"] == "CPU"
+    assert counts["validation_csv"]["rows"] == 2
+    assert counts["stai_api"]["network"] == "net"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x89HDF\r\n\x1a\n\0\0", "is a model of Keras, which is not read here"),
+        (b"#!/bin/sh\n", "is a script: it may call the compiler, and holds no network"),
+        (
+            b"#include <stdint.h>\nint main(void);\n",
+            "is C of a runtime or an application: no network is compiled in it",
+        ),
+        (
+            b"const ai_u64 s_network_weights_array_u64[1] = {0};\n",
+            "holds the data of a network for the CPU, no network for the NPU",
+        ),
+    ],
+)
+def test_what_holds_no_network_is_told(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError) as caught:
+        told(tmp_path, content)
+    assert caught.value.message == message
+
+
+def test_epochs_inside_of_blobs_are_counted(tmp_path: Path) -> None:
+    inner = [
+        {"name": f"epoch_{n}", "mapping": kind}
+        for n, kind in enumerate(("NODE_HW", "NODE_HW", "NODE_NO_X"), 1)
+    ]
+    nodes = [{"name": "epoch_0"}, {"name": "b", "id": 6, "subgraph_nodes": inner}]
+    value = C_INFO | {"graphs": [{"nodes": nodes}], "ec_blobs_info": [{"blob_id": 6}]}
+    counts = told(tmp_path, json.dumps(value)).summary
+    assert (counts["epochs"], counts["hw_epochs"]) == (2, 2)

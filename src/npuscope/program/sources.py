@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
+from npuscope.program.weight_files import pool_image
 
+log = logging.getLogger(__name__)
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
 _HEAD_BYTES = 4096
@@ -142,7 +145,35 @@ def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
     most = POOL_IMAGE.most_bytes
     found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
     found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
-    return read_bytes(found[0], POOL_IMAGE) if found and pool.file_name else None
+    if not pool.file_name:
+        return None
+    return read_bytes(found[0], POOL_IMAGE) if found else _packed_image(pool, stem, files)
+
+
+def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
+    """From the array, the HEX file or the firmware that a build ships instead of an image."""
+    packed = [f for f in files if _may_hold(f, pool)]
+    packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
+    return next(filter(None, (_unpacked(file, pool) for file in packed)), None)
+
+
+def _unpacked(file: Path, pool: Pool) -> bytes:
+    """A damaged file holds no weights; the network can be timed all the same."""
+    try:
+        return pool_image(file, pool.file_name, pool.address)
+    except FileError as error:
+        log.warning("%s: %s; not used", error.where, error.message)
+        return b""
+
+
+_PACKED = (".c", ".hex", ".o", ".elf")
+
+
+def _may_hold(file: Path, pool: Pool) -> bool:
+    suffix = file.suffix.lower()
+    if suffix in (".c", ".o"):
+        return file.stem.endswith(f"atonbuf.{pool.file_name}")
+    return suffix in _PACKED and file.stat().st_size > 0
 
 
 def _joined(program: Program, report: Program) -> Program:
