@@ -90,6 +90,21 @@ def test_weights_in_other_wrappings(build: Path, tmp_path: Path, name: str) -> N
     assert np.array_equal(outputs(found), outputs(read_program(build)))
 
 
+def test_weights_of_another_network_are_not_taken(build: Path, tmp_path: Path) -> None:
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    shutil.copy(build / "network.c", folder / "faces.c")
+    shutil.copy(build / "atonbuf.xSPI2.raw", folder / "faces_atonbuf.xSPI2.raw")
+    assert read_program(folder / "network.c").missing_weights()
+    assert not read_program(folder / "faces.c").missing_weights()
+
+
+def test_a_build_kept_under_another_ending(build: Path, tmp_path: Path) -> None:
+    copied(build, tmp_path, "network_ecblobs.h", "atonbuf.xSPI2.raw")
+    shutil.copy(build / "network.c", tmp_path / "network.c.old")
+    found = read_program(tmp_path / "network.c.old")
+    assert np.array_equal(outputs(found), outputs(read_program(build)))
+
+
 def test_a_damaged_hex_file_leaves_the_times(build: Path, tmp_path: Path) -> None:
     folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
     (folder / "network_data.hex").write_text(":0400000001020304FF\n")

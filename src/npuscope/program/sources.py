@@ -43,7 +43,7 @@ def _read(path: Path) -> Program:
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
         return _from_folder(path)
-    if path.suffix.lower() == ".c":
+    if path.suffix.lower() == ".c" or _is_variant(path):
         return _from_c(path, _files(path.parent))
     if path.name == _PROGRAM_FILE:
         return load(path.parent)
@@ -51,6 +51,11 @@ def _read(path: Path) -> Program:
         _refuse_results(path)
         return _with_quant(_from_report(path), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
+
+
+def _is_variant(path: Path) -> bool:
+    """Projects with several builds keep them side by side: network.c.audio, network.c.old."""
+    return path.is_file() and ".c." in path.name.lower() and _is_network(path)
 
 
 def _refuse_results(path: Path) -> None:
@@ -128,8 +133,10 @@ def _named(path: Path) -> Iterator[None]:
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
     """Parameter images lie beside the source, named after the pool's file."""
 
+    own = _without_others(path, files)
+
     def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
-        return {p.name: data for p in pools if (data := _image(p, path.stem, files))}
+        return {p.name: data for p in pools if (data := _image(p, path.stem, own))}
 
     network = read_network_c(path, find, report.buffers if report else ())
     program = network.program
@@ -138,6 +145,14 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
         note = f"the image of {', '.join(missing)} is not in the folder: nothing can be executed"
         network = replace(network, program=replace(program, notes=(*program.notes, note)))
     return network
+
+
+def _without_others(path: Path, files: list[Path]) -> list[Path]:
+    """Files whose name begins with that of another network in the folder hold its weights."""
+    others = {f.stem for f in files if f.suffix == ".c" and f != path and _is_network(f)}
+    others = {stem for stem in others if not path.stem.startswith(stem)}
+    starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
+    return [f for f in files if not f.name.startswith(starts)]
 
 
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
