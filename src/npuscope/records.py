@@ -86,6 +86,7 @@ class _Field(NamedTuple):
     name: str
     decoder: Decoder
     default: Any
+    needs: bool  # an optional record with keys that must be there: tools write {} to leave it out
 
 
 @cache
@@ -94,9 +95,19 @@ def _layout(kind: Any) -> dict[str, _Field]:
     hints = hints_of(kind)
     stored = [field for field in fields(kind) if field.compare and field.name != _EXTRA]
     return {
-        field.name.rstrip("_"): _Field(field.name, _decoder(hints[field.name]), _default(field))
+        field.name.rstrip("_"): _Field(
+            field.name, _decoder(hints[field.name]), _default(field), _has_needs(hints[field.name])
+        )
         for field in stored
     }
+
+
+def _has_needs(hint: Any) -> bool:
+    parts = get_args(hint)
+    records: list[Any] = [part for part in parts if is_dataclass(part)]
+    if NoneType not in parts:
+        return False
+    return any(row.default is MISSING for kind in records for row in _layout(kind).values())
 
 
 def _default(field: Field[Any]) -> Any:
@@ -206,6 +217,9 @@ def _decoder_of_union(kinds: tuple[Any, ...], parts: tuple[Any, ...]) -> Decoder
         decoder = _decoder(kinds[0])
     elif all(is_dataclass(kind) for kind in kinds):
         decoder = partial(_tagged, {str(_tag(kind)): kind for kind in kinds})
+    elif {get_origin(kind) for kind in kinds} == {tuple, dict}:
+        decoders = {get_origin(kind): _decoder(kind) for kind in kinds}
+        decoder = partial(_list_or_table, decoders[tuple], decoders[dict])
     else:
         decoder = partial(_argument, kinds, 2)
     return partial(_or_none, decoder) if NoneType in parts else decoder
@@ -219,7 +233,7 @@ def _record(kind: Any, value: object, style: Style, depth: int) -> Any:
     extra: dict[str, Any] = {}
     for key, entry in _table(value, style).items():
         field = known.get(key)
-        if style.foreign and (field is None or entry is None):
+        if style.foreign and (field is None or entry is None or (entry == {} and field.needs)):
             extra[key] = entry
         elif field is None:
             raise _unknown(key, known)
@@ -268,6 +282,13 @@ def _ranged(
 
 def _or_none(decoder: Decoder, value: object, style: Style, depth: int) -> Any:
     return None if value is None else decoder(value, style, depth)
+
+
+def _list_or_table(
+    entries: Decoder, table: Decoder, value: object, style: Style, depth: int
+) -> Any:
+    """Versions of a tool write a list or an object under one key."""
+    return (table if isinstance(value, dict) else entries)(value, style, depth)
 
 
 def _anything(value: object, style: Style, depth: int) -> Any:

@@ -11,8 +11,10 @@ from npuscope.boards.device import NOTHING, Clocks, Device, Option, Request
 from npuscope.errors import DeviceError, FileError
 from npuscope.profiling.profiler_log import parse_profiler_log
 from npuscope.profiling.recorded import LogDevice, recorded_clocks
+from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.model import EpochKind
+from report_texts import VALIDATE_REPORT
 
 KWS_LOG = (
     Path(__file__).parents[2]
@@ -291,3 +293,14 @@ def test_a_tensor_that_cannot_be(tensor: str) -> None:
         device(whole_log().replace("int8[1,4,5,1]", tensor))
     assert caught.value.message == f"'serving:0' is said to be {tensor}, which no tensor can be"
     assert caught.value.where == "log"
+
+
+def test_the_table_of_a_validation_is_one_inference(tmp_path: Path) -> None:
+    path = tmp_path / "network_validate_report.txt"
+    path.write_text(VALIDATE_REPORT)
+    device = LogDevice.open(path)
+    (row,) = device.recorded
+    rows = read_validate_report(path).epochs
+    assert [node.mcu_cycles for node in row.inference.nodes] == [epoch.cycles for epoch in rows]
+    assert [node.kind for node in row.inference.nodes] == [epoch.kind for epoch in rows]
+    assert len(rows) > 1

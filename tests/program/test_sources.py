@@ -15,7 +15,8 @@ import pytest
 from compiler.nets import sample
 from npuscope import api
 from npuscope.demo_network import demo_graph
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, TargetError, UsageError
+from npuscope.program.code_files import hex_text
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program
 from npuscope.sim.run import execute
@@ -65,6 +66,53 @@ def test_without_images_it_can_be_timed_only(build: Path, tmp_path: Path) -> Non
     )
     whole = api.estimate(demo_graph()).total_ms
     assert api.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)
+
+
+def test_without_images_nothing_is_computed(build: Path, tmp_path: Path) -> None:
+    found = read_program(copied(build, tmp_path, "network.c", "network_ecblobs.h"))
+    with pytest.raises(TargetError) as caught:
+        outputs(found)
+    assert caught.value.message == ("cannot be executed: the weights in octoFlash are not there")
+    assert "*.xSPI2.raw" in caught.value.hint
+    with pytest.raises(TargetError, match="are not there"):
+        api.validate(tmp_path / "network.c", model=demo_graph())
+
+
+@pytest.mark.parametrize("name", ["network_data.hex", "network_atonbuf.xSPI2.c"])
+def test_weights_in_other_wrappings(build: Path, tmp_path: Path, name: str) -> None:
+    image = (build / "atonbuf.xSPI2.raw").read_bytes()
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    pool = read_program(build).pool("octoFlash")
+    numbers = ",".join(map(str, image))
+    array = f"const uint8_t _mem_pool_xSPI2_network[] = {{{numbers}}};"
+    text = hex_text(image, pool.address) if name.endswith("hex") else array
+    (folder / name).write_text(text)
+    found = read_program(folder)
+    assert not found.missing_weights()
+    assert np.array_equal(outputs(found), outputs(read_program(build)))
+
+
+def test_weights_of_another_network_are_not_taken(build: Path, tmp_path: Path) -> None:
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    shutil.copy(build / "network.c", folder / "faces.c")
+    shutil.copy(build / "atonbuf.xSPI2.raw", folder / "faces_atonbuf.xSPI2.raw")
+    assert read_program(folder / "network.c").missing_weights()
+    assert not read_program(folder / "faces.c").missing_weights()
+
+
+def test_a_build_kept_under_another_ending(build: Path, tmp_path: Path) -> None:
+    copied(build, tmp_path, "network_ecblobs.h", "atonbuf.xSPI2.raw")
+    shutil.copy(build / "network.c", tmp_path / "network.c.old")
+    found = read_program(tmp_path / "network.c.old")
+    assert np.array_equal(outputs(found), outputs(read_program(build)))
+
+
+def test_a_damaged_hex_file_leaves_the_times(build: Path, tmp_path: Path) -> None:
+    folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    (folder / "network_data.hex").write_text(":0400000001020304FF\n")
+    found = read_program(folder)
+    assert [pool.name for pool in found.missing_weights()] == ["octoFlash"]
+    assert api.estimate(folder).total_ms > 0
 
 
 def test_c_info_alone(build: Path, tmp_path: Path) -> None:

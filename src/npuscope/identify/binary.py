@@ -27,6 +27,7 @@ _OTHERS = (
     b"\x89PNG",
     b"\xff\xd8\xff",
     b"%PDF",
+    b"\x89HDF",
 )
 _CHUNK = 1 << 20
 # Fields of an ONNX model that stand before its graph: numbers 1 to 6, then 7 is the graph.

@@ -9,6 +9,7 @@ from typing import Any
 from npuscope.identify.sample import Found, Sample, plain
 
 _OWN = "npuscope/"
+_POOLS = "memory_pools"
 _MD5_DIGITS = 32
 
 
@@ -74,13 +75,23 @@ def _epoch_nodes(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Epochs that run: the first node holds the parameters, the last one closes the network."""
     graphs = _dicts(record, "graphs")
     nodes = _dicts(graphs[0], "nodes") if graphs else []
-    return [node for node in nodes[1:-1] if node.get("mapping") != "NODE_NO_X"]
+    holders = [row["blob_id"] for row in _dicts(record, "ec_blobs_info") if "blob_id" in row]
+    # From 4.0 on a blob is a node that holds its epochs, in the end the closing one too.
+    listed = [
+        inner
+        for node in nodes
+        for inner in (_dicts(node, "subgraph_nodes") if node.get("id") in holders else [node])
+    ]
+    return [node for node in listed[1:-1] if node.get("mapping") != "NODE_NO_X"]
 
 
 def _flavour(record: dict[str, Any]) -> str:
     measured = "aton_execution_time" in record or "validation" in record
     if "graphs" not in record:
         return "validation only"
+    memories = [_table(pool, "attributes") for pool in _dicts(record, _POOLS)]
+    if any(memories) and not any("byte_width" in memory for memory in memories):
+        return "CPU target"
     made_by = "front-end" if "memory_footprint" in record else "compiler"
     return f"{made_by}, validated" if measured else made_by
 

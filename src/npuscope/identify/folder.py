@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.identify.build_files import NO_PART_OF_A_BUILD
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of
 
@@ -16,7 +17,16 @@ MAX_FILES = 2000
 MAX_DEPTH = 6
 # Models are only fingerprinted here, and images only measured: a folder may hold many.
 _DIGESTED = ("tflite", "onnx")
-_READ = ("c_info", "quant_json", "generate_report", "network_c", "ec_blob", "program")
+_READ = (
+    "c_info",
+    "quant_json",
+    "generate_report",
+    "cpu_report",
+    "report_json",
+    "network_c",
+    "ec_blob",
+    "program",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ class Folder:
 
 def recognise(folder: str | Path) -> Folder:
     """Look at every file, then at how they fit."""
-    from npuscope.identify.folder_check import missing, together
+    from npuscope.identify.folder_check import contradictions, missing, together
 
     root = Path(folder)
     paths, notes = _walk(root)
@@ -72,10 +82,16 @@ def recognise(folder: str | Path) -> Folder:
             files.append(_look(path, below))
         except FileError as error:
             others.append(below)
-            if "no kind" not in error.message:
+            if not _is_other(error):
                 notes.append(f"{below}: {error.message}")
     found = tuple(files)
+    notes += contradictions(found)
     return Folder(str(folder), found, tuple(others), together(found), missing(found), tuple(notes))
+
+
+def _is_other(error: FileError) -> bool:
+    """A file that has nothing to do with a build; what is damaged is told."""
+    return "no kind" in error.message or error.message in NO_PART_OF_A_BUILD
 
 
 def identity_of(folder: Folder) -> Identity:
@@ -165,6 +181,11 @@ def _relations(kind: str, sample: Sample) -> dict[str, Any]:
 _ENDINGS = {
     "c_info": "_c_info.json",
     "generate_report": "_report.txt",
+    "cpu_report": "_report.txt",
+    "report_json": "_report",
+    "weights_c": "_atonbuf.",
+    "stai_api": ".",
+    "network_h": ".h",
     "validate_report": "_validate_report.txt",
     "raw_image": "_atonbuf.",
     "ec_blob": "_ecblobs.h",
@@ -178,4 +199,5 @@ def network_of(name: str, kind: str) -> str:
     if ending is None or ending not in name:
         return ""
     stem = name.partition(ending)[0]
+    stem = stem.removeprefix("stai_") if kind == "stai_api" else stem
     return stem.removesuffix("_generate").removesuffix("_analyze")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Files = tuple["FolderFile", ...]
 _MODELS = ("tflite", "onnx")
+_DATA_HEX = re.compile(r"_data\b|_data[-_.]", re.IGNORECASE)
 _MODEL_HASH = re.compile(r"model_hash {0,40}: {0,10}0x([0-9A-Fa-f]{32})\b")
 # A used pool that only the tool may write has its constants in an image.
 _C_POOL = re.compile(
@@ -105,7 +106,7 @@ def together(files: Files) -> tuple[str, ...]:
             lines.append(f"{_shown(file)} was made from {_shown(model)}: same MD5")
         if copy:
             lines.append(f"{_shown(file)} belongs to {_shown(copy)}: same MD5")
-    lines += _matched_images(files)
+    lines += [*_matched_images(files), *_packed(files)]
     return tuple(line for line in lines if line)
 
 
@@ -119,6 +120,27 @@ def _matched_images(files: Files) -> Iterable[str]:
             if found:
                 pool = safe_terminal(image.pool)
                 yield f"{_shown(found)} is the image of {pool} in {_shown(file)}: same size"
+
+
+def _packed(files: Files) -> Iterable[str]:
+    for file in files:
+        for image in file.facts.get("images", ()):
+            other = () if images_for(image, file, files) else packed_for(image, file, files)
+            if other:
+                pool = safe_terminal(image.pool)
+                yield f"{_shown(other[0])} ships the image of {pool} in {_shown(file)}: by name"
+
+
+def contradictions(files: Files) -> tuple[str, ...]:
+    """Descriptions of one network in one folder that name different models."""
+    lines = []
+    told: dict[tuple[str, str], FolderFile] = {}
+    for file in (f for f in _described(files) if f.network):
+        first = told.setdefault((file.folder, file.network), file)
+        if first.facts["model_md5"] != file.facts["model_md5"]:
+            names = f"{_shown(first)} and {_shown(file)}"
+            lines.append(f"{names} contradict each other: they were made from different models")
+    return tuple(lines)
 
 
 def _group(network: str, files: Files) -> str:
@@ -153,9 +175,11 @@ def _missing_images(files: Files) -> Iterable[str]:
         for image in file.facts.get("images", ()):
             found = images_for(image, file, files)
             what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
-            if not found:
+            if not found and not packed_for(image, file, files):
                 yield f"{what} ({safe_terminal(image.file)}) is not here"
-            elif image.size_bytes and image.size_bytes not in [f.size_bytes for f in found]:
+            elif (
+                found and image.size_bytes and image.size_bytes not in [f.size_bytes for f in found]
+            ):
                 sizes = " or ".join(f"{f.size_bytes:,}" for f in found)
                 yield f"{what} should have {image.size_bytes:,} bytes, found {sizes}"
 
@@ -166,10 +190,27 @@ def images_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
     The front-end puts the network's name before the compiler's own, applications ship the same
     bytes as `network_data.<memory>.bin`.
     """
-    shipped = f"network_data.{image.file.removeprefix('atonbuf.').removesuffix('.raw')}.bin"
-    raw = (other for other in files if other.kind == "raw_image")
-    found = [f for f in raw if f.name in (image.file, shipped) or f.name.endswith(f"_{image.file}")]
+    memory = image.file.removeprefix("atonbuf.").removesuffix(".raw")
+    shipped = f"network_data.{memory}.bin"
+    renamed = f"atonbuf.{memory}.bin"
+    raw = (other for other in files if other.kind == "raw_image" and other.size_bytes)
+    found = [
+        f
+        for f in raw
+        if f.name in (image.file, shipped) or f.name.endswith((f"_{image.file}", renamed))
+    ]
     return tuple(sorted(found, key=lambda other: other.folder != file.folder))
+
+
+def packed_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
+    """Arrays in C, HEX files and object files in the same folder that ship an image by name."""
+    memory = image.file.removeprefix("atonbuf.").removesuffix(".raw")
+    beside = [f for f in files if f.folder == file.folder]
+    arrays = [
+        f for f in beside if f.kind in ("weights_c", "elf") and f"atonbuf.{memory}." in f.name
+    ]
+    hexes = [f for f in beside if f.kind == "intel_hex" and _DATA_HEX.search(f.name)]
+    return tuple(arrays + hexes)
 
 
 def _missing_blobs(files: Files) -> Iterable[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.identify import binary, cores, documents, loadable, texts
+from npuscope.identify import binary, build_files, cores, documents, loadable, texts
 from npuscope.identify.sample import Found, Sample
 from npuscope.text import safe_terminal
 
@@ -45,6 +45,8 @@ FORMATS: tuple[Format, ...] = (
     Format("qpc", binary.is_qpc, cores.inspect_qpc),
     Format("stats_buffer", binary.is_stats_buffer, cores.inspect_stats_buffer),
     Format("ec_blob", binary.is_blob, binary.inspect_blob),
+    Format("intel_hex", build_files.is_hex_file, build_files.inspect_hex),
+    Format("elf", build_files.is_elf_file, build_files.inspect_elf),
     Format("onnx", binary.is_onnx, binary.inspect_model),
     Format("program", documents.is_schema("program"), documents.inspect_own),
     Format("profile", documents.is_schema("profile"), documents.inspect_own),
@@ -54,12 +56,21 @@ FORMATS: tuple[Format, ...] = (
     Format("mpool", documents.is_mpool, documents.inspect_mpool),
     Format("mdesc", documents.is_mdesc, documents.inspect_mdesc),
     Format("art_profile", documents.is_art_profile, documents.inspect_art_profile),
+    Format("report_json", build_files.is_report_json, build_files.inspect_report_json),
+    Format("c_graph", build_files.is_c_graph, build_files.inspect_c_graph),
+    Format("atonn_options", build_files.is_atonn_options, build_files.inspect_atonn_options),
+    Format("validation_csv", build_files.is_validation_csv, build_files.inspect_validation_csv),
     Format("network_csv", texts.is_network_csv, texts.inspect_network_csv),
     Format("ec_blob", texts.is_blob_header, texts.inspect_blob_header),
+    Format("blob_trace", build_files.is_blob_trace, build_files.inspect_blob_trace),
     Format("network_c", texts.is_network_c, texts.inspect_network_c),
     Format("profiler_log", texts.is_profiler_log, texts.inspect_profiler_log),
     Format("validate_report", texts.is_validate_report, texts.inspect_validate_report),
     Format("generate_report", texts.is_generate_report, texts.inspect_generate_report),
+    Format("cpu_report", build_files.is_cpu_report, build_files.inspect_cpu_report),
+    Format("weights_c", build_files.is_weights_c, build_files.inspect_weights_c),
+    Format("network_h", build_files.is_network_h, build_files.inspect_network_h),
+    Format("stai_api", build_files.is_stai_api, build_files.inspect_stai_api),
     Format("raw_image", binary.is_raw_image, cores.inspect_raw),
 )
 
@@ -91,6 +102,9 @@ def unknown(sample: Sample) -> FileError:
             f"has {sample.size:,} bytes of text, at most {REPORT.most_bytes:,}",
             where=str(sample.path),
         )
+    told = build_files.refusal(sample)
+    if told is not None:
+        return told
     kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return FileError(

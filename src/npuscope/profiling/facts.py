@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -174,7 +173,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),
-        tuple(dict(Counter(unit.unit for unit in epoch.units)) for epoch in epochs),
+        tuple(program.unit_counts(epoch) for epoch in epochs),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import prod
 from pathlib import Path
@@ -28,8 +28,10 @@ from npuscope.boards.device import (
 from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
 from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
-from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
-from npuscope.program.generate_report.lines import Entry, number, whole
+from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
+from npuscope.profiling.validate_report import MeasuredEpoch
+from npuscope.program.generate_report.lines import Entry, number, read_lines, whole
+from npuscope.program.network_c.layout import Flag
 from npuscope.text import safe_terminal
 
 Quad = tuple[int, int, int, int]
@@ -202,6 +204,23 @@ _TYPES = (*_INTEGERS, "float16", "float32", "float64", "bool")
 _MOST_AXES, _MOST_ELEMENTS = 16, 1 << 32
 
 
+def _table_nodes(rows: tuple[MeasuredEpoch, ...]) -> tuple[NodeRun, ...]:
+    """The mean of a validation's samples as one inference; it counts the MCU's cycles only."""
+    return tuple(
+        NodeRun(
+            index,
+            row.first,
+            row.first,
+            row.last,
+            int(Flag.blob) if row.controller else 0,
+            0,
+            row.kind.value,
+            mcu_cycles=row.cycles[:3],
+        )
+        for index, row in enumerate(rows)
+    )
+
+
 class LogDevice:
     """Inferences come in the order of the log; it has no tensors, so outputs are empty."""
 
@@ -216,7 +235,12 @@ class LogDevice:
 
     @classmethod
     def open(cls, path: str | Path) -> LogDevice:
-        return cls(read_profiler_log(path), str(path))
+        """A profiler's log, or that of a validation with its table of times per node."""
+        log = parse_profiler_log(read_lines(path))
+        rows = log.results.epochs
+        if log.nodes or not rows:
+            return cls(read_profiler_log(path), str(path))
+        return cls(replace(log, nodes=_table_nodes(rows)), str(path))
 
     def _described(self, log: ProfilerLog) -> DeviceInfo:
         try:

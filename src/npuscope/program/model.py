@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from npuscope.graph.model import Quant
-from npuscope.program.units import Link, Unit
+from npuscope.program.units import Link, Streng, Unit
 from npuscope.shown import Rows, Shown
 
 
@@ -157,6 +158,16 @@ class Epoch:
         return tuple(unit for group in self.groups or () for unit in group.units)
 
 
+@dataclass(frozen=True, slots=True)
+class StatedUnits:
+    """Units of an epoch, one name a unit, and its streams, from a source without registers."""
+
+    epoch: int
+    units: tuple[str, ...]
+    reads: int
+    writes: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Program(Shown):
     """The whole: made by a compiler (ours or another), run by simulator and boards.
@@ -180,6 +191,7 @@ class Program(Shown):
     notes: tuple[str, ...] = ()
     # What its compiler was called with, as a foreign file states it.
     compiler_options: tuple[tuple[str, str], ...] = ()
+    stated_units: tuple[StatedUnits, ...] = ()  # of epochs whose `groups` is None
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)
@@ -190,10 +202,42 @@ class Program(Shown):
     def pool_map(self) -> dict[str, Pool]:
         return {pool.name: pool for pool in self.pools}
 
+    def missing_weights(self) -> tuple[Pool, ...]:
+        """Pools with parameters of which no bytes are known."""
+        names = {
+            buffer.pool
+            for buffer in self.buffers
+            if buffer.is_param
+            and buffer.size_bytes
+            and not buffer.view_of
+            and buffer.name not in self.constants
+        }
+        return tuple(pool for pool in self.pools if pool.name in names)
+
     @property
     def executed(self) -> tuple[Epoch, ...]:
         """Epochs that do something; the empty ones only keep a number."""
         return tuple(epoch for epoch in self.epochs if epoch.kind is not EpochKind.EMPTY)
+
+    def unit_counts(self, epoch: Epoch) -> dict[str, int]:
+        """Units that an epoch uses by type, from its registers or else as its source states."""
+        told = self._stated(epoch)
+        if told is None:
+            return dict(Counter(unit.unit for unit in epoch.units))
+        return dict(Counter(told.units)) | {Streng.unit: told.reads + told.writes}
+
+    def streams(self, epoch: Epoch) -> tuple[int, int]:
+        """Stream engines that read memory for an epoch, and those that write it."""
+        told = self._stated(epoch)
+        if told is not None:
+            return told.reads, told.writes
+        writes = [bool(unit.dir) for unit in epoch.units if isinstance(unit, Streng)]
+        return writes.count(False), writes.count(True)
+
+    def _stated(self, epoch: Epoch) -> StatedUnits | None:
+        if epoch.groups is not None:
+            return None
+        return next((one for one in self.stated_units if one.epoch == epoch.number), None)
 
     def count(self, kind: EpochKind) -> int:
         return sum(1 for epoch in self.epochs if epoch.kind is kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
+from npuscope.program.weight_files import pool_image
 
+log = logging.getLogger(__name__)
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
 _HEAD_BYTES = 4096
@@ -40,14 +43,19 @@ def _read(path: Path) -> Program:
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
         return _from_folder(path)
-    if path.suffix.lower() == ".c":
+    if path.suffix.lower() == ".c" or _is_variant(path):
         return _from_c(path, _files(path.parent))
     if path.name == _PROGRAM_FILE:
         return load(path.parent)
     if path.suffix.lower() == ".json":
         _refuse_results(path)
-        return _with_quant(program_from_c_info(read_c_info(path)), _files(path.parent))
+        return _with_quant(_from_report(path), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
+
+
+def _is_variant(path: Path) -> bool:
+    """Projects with several builds keep them side by side: network.c.audio, network.c.old."""
+    return path.is_file() and ".c." in path.name.lower() and _is_network(path)
 
 
 def _refuse_results(path: Path) -> None:
@@ -71,7 +79,7 @@ def _from_folder(folder: Path) -> Program:
         return _from_c(min(sources, key=lambda f: (f.name != "network.c", f.name)), files)
     reports = [f for f in files if f.name.endswith("c_info.json")]
     if reports:
-        return _with_quant(program_from_c_info(read_c_info(reports[0])), files)
+        return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
 
 
@@ -92,7 +100,7 @@ def _is_network(path: Path) -> bool:
 def _from_c(path: Path, files: list[Path]) -> Program:
     names = (f"{path.stem}_c_info.json", "c_info.json")
     reports = [f for f in files if f.name in names]
-    report = program_from_c_info(read_c_info(reports[0])) if reports else None
+    report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
     headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
@@ -104,6 +112,11 @@ def _from_c(path: Path, files: list[Path]) -> Program:
         program = with_blobs(network, blobs)
     program = _joined(program, report) if report else program
     return _with_quant(_with_use(program), files)
+
+
+def _from_report(path: Path) -> Program:
+    with _named(path):
+        return program_from_c_info(read_c_info(path))
 
 
 @contextmanager
@@ -120,13 +133,14 @@ def _named(path: Path) -> Iterator[None]:
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
     """Parameter images are beside the source, named after the pool's file."""
 
+    own = _without_others(path, files)
+
     def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
-        return {p.name: data for p in pools if (data := _image(p, path.stem, files))}
+        return {p.name: data for p in pools if (data := _image(p, path.stem, own))}
 
     network = read_network_c(path, find, report.buffers if report else ())
     program = network.program
-    parameters = [b for b in program.buffers if b.is_param and b.size_bytes and not b.view_of]
-    missing = sorted({b.pool for b in parameters if b.name not in program.constants})
+    missing = sorted(pool.name for pool in program.missing_weights())
     if missing:
         images = ", ".join(missing)
         note = f"the image of {images} is not in the folder: the program cannot be executed"
@@ -134,12 +148,48 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
     return network
 
 
+def _without_others(path: Path, files: list[Path]) -> list[Path]:
+    """Files whose name begins with that of another network in the folder hold its weights."""
+    others = {f.stem for f in files if f.suffix == ".c" and f != path and _is_network(f)}
+    others = {stem for stem in others if not path.stem.startswith(stem)}
+    starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
+    return [f for f in files if not f.name.startswith(starts)]
+
+
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
     ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
     most = POOL_IMAGE.most_bytes
     found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
     found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
-    return read_bytes(found[0], POOL_IMAGE) if found and pool.file_name else None
+    if not pool.file_name:
+        return None
+    return read_bytes(found[0], POOL_IMAGE) if found else _packed_image(pool, stem, files)
+
+
+def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
+    """From the array, the HEX file or the firmware that a build ships instead of an image."""
+    packed = [f for f in files if _may_hold(f, pool)]
+    packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
+    return next(filter(None, (_unpacked(file, pool) for file in packed)), None)
+
+
+def _unpacked(file: Path, pool: Pool) -> bytes:
+    """A damaged file holds no weights; the network can be timed all the same."""
+    try:
+        return pool_image(file, pool.file_name, pool.address)
+    except FileError as error:
+        log.warning("%s: %s; not used", error.where, error.message)
+        return b""
+
+
+_PACKED = (".c", ".hex", ".o", ".elf")
+
+
+def _may_hold(file: Path, pool: Pool) -> bool:
+    suffix = file.suffix.lower()
+    if suffix in (".c", ".o"):
+        return file.stem.endswith(f"atonbuf.{pool.file_name}")
+    return suffix in _PACKED and file.stat().st_size > 0
 
 
 def _joined(program: Program, report: Program) -> Program:

@@ -16,7 +16,7 @@ from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.profiler_log import ProfilerLog
 from npuscope.profiling.recorded import LogDevice
-from npuscope.program.model import Claims, Epoch, Program
+from npuscope.program.model import Claims, Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.units import Streng
 from npuscope.sim.counters import BusTraffic
@@ -195,7 +195,7 @@ def _epoch(samples: tuple[Folded, ...], program: Program | None) -> VendorEpoch:
         engines=_engines(own, covered, program),
         cache_read=_mean([row.cache_read for row in own if row.cache_read]),
         cache_write=_mean([row.cache_write for row in own if row.cache_write]),
-        compiled=_compiled(covered),
+        compiled=_compiled(covered, program),
     )
 
 
@@ -254,16 +254,20 @@ def _covered(program: Program | None, node: NodeCounters) -> tuple[Epoch, ...]:
     return tuple(e for e in program.executed if node.number <= e.number <= node.last)
 
 
-def _compiled(epochs: tuple[Epoch, ...]) -> Compiled | None:
-    if not epochs:
+def _compiled(epochs: tuple[Epoch, ...], program: Program | None) -> Compiled | None:
+    if not epochs or program is None:
         return None
+    units = Counter[str]()
+    for epoch in epochs:
+        units.update(program.unit_counts(epoch))
     # Stream engines last, as the vendor lists them.
-    ordered = sorted((u for e in epochs for u in e.units), key=lambda u: isinstance(u, Streng))
-    units = Counter(_unit_name(unit.unit) for unit in ordered)
+    ordered = sorted(units, key=lambda unit: unit == Streng.unit)
+    hardware = any(epoch.kind is EpochKind.HW for epoch in epochs)
     return Compiled(
         "BLOB" if epochs[0].blob is not None else epochs[0].kind.value,
-        dict(sum((_operations(epoch) for epoch in epochs), Counter())),
-        dict(units) or {"PROCESSOR": len(epochs)},
+        dict(sum((_operations(epoch, program) for epoch in epochs), Counter())),
+        {_unit_name(unit): units[unit] for unit in ordered}
+        or ({} if hardware else {"PROCESSOR": len(epochs)}),
         added_claims(epoch.claims for epoch in epochs),
     )
 
@@ -272,15 +276,15 @@ def _unit_name(unit: str) -> str:
     return "STR_ENG" if unit == "STRENG" else f"{unit.removesuffix('ACC')}_ACC"
 
 
-def _operations(epoch: Epoch) -> Counter[str]:
+def _operations(epoch: Epoch, program: Program) -> Counter[str]:
     """A convolution counts once for every accelerator that works on it."""
     where = epoch.kind.value.lower()
     found = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
-    units = Counter(unit.unit for unit in epoch.units)
-    ways = Counter("io"[unit.dir] for unit in epoch.units if isinstance(unit, Streng))
+    convolutions = program.unit_counts(epoch).get("CONVACC", 0)
     if f"{where}.conv" in found:
-        found[f"{where}.conv"] = max(units["CONVACC"], found[f"{where}.conv"])
-    return found + Counter({"hw.dmain": ways["i"], "hw.dmaout": ways["o"]})
+        found[f"{where}.conv"] = max(convolutions, found[f"{where}.conv"])
+    reads, writes = program.streams(epoch)
+    return found + Counter({"hw.dmain": reads, "hw.dmaout": writes})
 
 
 def _added(rows: Iterable[Cycles]) -> Cycles:

@@ -115,6 +115,7 @@ def _call_names(epoch: Epoch, side: str) -> tuple[str, ...]:
 
 
 def _check_executable(program: Program) -> None:
+    _check_weights(program)
     for epoch in program.executed:
         if epoch.call is not None:
             continue
@@ -126,6 +127,20 @@ def _check_executable(program: Program) -> None:
             )
         if epoch.kind is not EpochKind.HW and not epoch.groups:
             raise TargetError("not executed: the software kernel is not known", where=epoch.name)
+
+
+def _check_weights(program: Program) -> None:
+    """Without its weights a network computes something, and nothing tells that it is wrong."""
+    missing = program.missing_weights()
+    if missing:
+        names = " and ".join(f"*.{pool.file_name or pool.name}.raw" for pool in missing)
+        raise TargetError(
+            f"cannot be executed: the weights in {' and '.join(p.name for p in missing)} "
+            "are not there",
+            where=f"program '{program.name}'",
+            hint=f"put the image that the compiler wrote ({names}; .bin, .hex, .c or the "
+            "firmware's .elf do as well) beside network.c; times need no weights",
+        )
 
 
 def _force(memory: Memory, epoch: Epoch, values: Values) -> None:

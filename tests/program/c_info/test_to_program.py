@@ -15,7 +15,7 @@ from npuscope.program.c_info import program_from_c_info, read_c_info
 from npuscope.program.claims import max_cycles
 from npuscope.program.model import Access, Call, Claims, EpochKind, Program
 from npuscope.program.verify import verify
-from program.c_info.small import ARTEFACTS, MD5, buffer, document, validated, written
+from program.c_info.small import ARTEFACTS, MD5, buffer, document, operator, validated, written
 
 VERSIONS = ("2.0.0", "2.1.0-20194 329b0e98d", "2.2.0-20266", "3.0.0-20426", "4.0.1")
 
@@ -176,6 +176,49 @@ def test_listed_blobs(read) -> None:
         {"name": name, "encrypted": False, "nodes_id": [id]} for name, id in rows
     ]
     assert [epoch.blob for epoch in read(value).epochs] == [1, 2, None, None]
+
+
+def test_blobs_that_hold_their_epochs(read) -> None:
+    value = document("4.0.0")
+    nodes = value["graphs"][0]["nodes"]
+    held = operator(90, "_ec_blob_net_1", "", "NODE_EC", early=False, subgraph_nodes=nodes[1:3])
+    value["graphs"][0]["nodes"] = [nodes[0], held, *nodes[3:]]
+    value["ec_blobs_info"] = [{"blob_id": 90, "encrypted": False}]
+    program = read(value)
+    assert [epoch.number for epoch in program.epochs] == [1, 2, 3, 4]
+    assert [epoch.blob for epoch in program.epochs] == [1, 1, None, None]
+    assert program.epochs[0].claims.ops == 544
+
+
+def test_empty_objects_stand_for_nothing(read) -> None:
+    value = document("2.0.0")
+    value["graphs"][0] |= {"original_inputs": {}, "original_outputs": {}}
+    for row in value["buffers"]:
+        row["qmn"] = {}
+    value["buffers"][0]["intq"] = {}
+    program = read(value)
+    assert program.buffers[0].quant is None
+    assert program.buffers[1].quant is not None
+
+
+def test_units_and_streams_of_an_epoch(read) -> None:
+    value = document("4.0.0")
+    epoch = value["graphs"][0]["nodes"][1]
+    conv, add = epoch["subgraph_nodes"]
+    conv |= {"inputs": [1, 4], "attributes": {"HWUnit": "CONV_ACC_V2 0"}}
+    add |= {"outputs": [2], "attributes": {"HWUnit": "ARITH_ACC_V2 1"}}
+    program = read(value)
+    assert program.unit_counts(program.epochs[0]) == {"CONVACC": 1, "ARITH": 1, "STRENG": 3}
+    assert program.streams(program.epochs[0]) == (2, 1)
+    assert program.unit_counts(program.epochs[2]) == {}
+
+
+def test_a_cpu_target_is_told(read) -> None:
+    value = document()
+    for row in value["memory_pools"]:
+        del row["attributes"]["byte_width"], row["attributes"]["freq_ratio"]
+    with pytest.raises(FileError, match="was made for the CPU alone"):
+        read(value)
 
 
 def test_an_empty_epoch_keeps_its_number(read) -> None:

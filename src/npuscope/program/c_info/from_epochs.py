@@ -52,18 +52,6 @@ def memory_power_mw(epoch: Epoch, program: Program, machine: Machine) -> float:
 
 # Epochs of our Program as the nodes, edges and blobs of c_info.json.
 
-# The vendor's names of our unit types.
-_UNITS = {
-    "CONVACC": "CONV_ACC_V2",
-    "ARITH": "ARITH_ACC_V2",
-    "POOL": "POOL_ACC_V2",
-    "ACTIV": "ACTIV_ACC_V2",
-}
-_OPERATOR_UNITS = {
-    **dict.fromkeys(("Conv",), "CONVACC"),
-    **dict.fromkeys(("Add", "Sub", "Mul"), "ARITH"),
-    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), "POOL"),
-}
 _MOVES_ONLY = "NULL_UNIT 0"
 
 
@@ -191,7 +179,7 @@ def _operators(epoch: Epoch, ids: Ids, words: Dialect) -> Iterator[NodeInfo]:
     units = _unit_names(epoch) if words.states_units else [None] * len(epoch.operators)
     for place, (kind, unit) in enumerate(zip(epoch.operators, units, strict=True)):
         name = f"{kind}_{epoch.number}_{place}"
-        attributes = {"HWUnit": unit} if unit else {}
+        attributes = {names.UNIT_KEY: unit} if unit else {}
         mapping = _operator_mapping(epoch, place)
         yield _node(name, first + place, mapping, kind, words, attributes=attributes)
 
@@ -205,17 +193,17 @@ def _operator_mapping(epoch: Epoch, place: int) -> str:
 
 def _unit_names(epoch: Epoch) -> list[str | None]:
     """The unit of each operator, in the order that units of its type are configured."""
-    waiting = {kind: [u.id for u in epoch.units if u.unit == kind] for kind in _UNITS}
+    waiting = {kind: [u.id for u in epoch.units if u.unit == kind] for kind in names.UNITS}
     return [_unit_name(epoch, kind, waiting) for kind in epoch.operators]
 
 
 def _unit_name(epoch: Epoch, operator: str, waiting: dict[str, list[int]]) -> str | None:
     if epoch.kind is not EpochKind.HW or not epoch.units:
         return None
-    moves = not any(waiting[kind] for kind in _UNITS)
-    kind = _OPERATOR_UNITS.get(operator, "ACTIV")
+    moves = not any(waiting[kind] for kind in names.UNITS)
+    kind = names.OPERATOR_UNITS.get(operator, "ACTIV")
     if waiting[kind]:
-        return f"{_UNITS[kind]} {waiting[kind].pop(0)}"
+        return f"{names.UNITS[kind]} {waiting[kind].pop(0)}"
     return _MOVES_ONLY if moves else None
 
 

@@ -51,6 +51,21 @@ RETURN = "Return"
 _EPOCH_NAME = re.compile(r"epoch_(\d{1,9})")
 _DESCRIPTION = "Node kind="
 
+# The vendor's names of our unit types, and the type that runs an operator; others are ACTIV's.
+UNITS = {
+    "CONVACC": "CONV_ACC_V2",
+    "ARITH": "ARITH_ACC_V2",
+    "POOL": "POOL_ACC_V2",
+    "ACTIV": "ACTIV_ACC_V2",
+}
+OPERATOR_UNITS = {
+    **dict.fromkeys(("Conv",), "CONVACC"),
+    **dict.fromkeys(("Add", "Sub", "Mul"), "ARITH"),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), "POOL"),
+}
+_UNIT_TYPES = {vendor: unit for unit, vendor in UNITS.items()}
+UNIT_KEY = "HWUnit"
+
 FLOW = "EDGE_FLOW"
 MEMORY = "EDGE_MEMORY"
 
@@ -103,6 +118,16 @@ def kind_text(kind: str, words: Dialect) -> str:
 
 def kind_of(type_: str | None, description: str | None) -> str:
     return type_ or (description or "").removeprefix(_DESCRIPTION)
+
+
+def unit_of(kind: str, stated: object) -> str:
+    """The unit type that runs a hardware operator; nothing where no unit computes.
+
+    From 3.0 on the file says "CONV_ACC_V2 0"; before it the kind tells.
+    """
+    if isinstance(stated, str):
+        return _UNIT_TYPES.get(stated.partition(" ")[0], "")
+    return OPERATOR_UNITS.get(kind, "")
 
 
 def image_name(file_name: str) -> str:

@@ -162,7 +162,7 @@ class DataFormat:
 class OriginalTensor:
     """An input or output of the network as the model file has it."""
 
-    name: str
+    name: str | None = None
     data_format: DataFormat | None = None
     shape: tuple[Any, ...] | None = None
     shape_map: tuple[str, ...] | None = None
@@ -178,15 +178,15 @@ class GraphInfo:
     inputs: tuple[Id, ...] | None = None
     outputs: tuple[Id, ...] | None = None
     edges: tuple[Edge, ...] | None = None
-    original_inputs: tuple[OriginalTensor, ...] | None = None
-    original_outputs: tuple[OriginalTensor, ...] | None = None
+    original_inputs: tuple[OriginalTensor, ...] | Extra | None = None  # an object in 2.0
+    original_outputs: tuple[OriginalTensor, ...] | Extra | None = None
     extra: Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolAttributes:
-    byte_width: Count
-    freq_ratio: Amount
+    byte_width: Count | None = None  # files of CPU targets do not state these two
+    freq_ratio: Amount | None = None
     throughput: str | None = None
     latency: str | None = None
     burst_max_length: Count | None = None
@@ -245,9 +245,12 @@ class PowerInfo:
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    name: str
-    nodes_id: tuple[Id, ...]
+    """Up to 3.0 the epochs by their ids; from 4.0 on the node that holds them."""
+
+    name: str | None = None
+    nodes_id: tuple[Id, ...] | None = None
     encrypted: bool | None = None
+    blob_id: Id | None = None
     extra: Extra = field(default_factory=dict)
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.machine.load import load_machine
 from npuscope.program.c_info import names
 from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (
@@ -20,7 +21,17 @@ from npuscope.program.c_info.records import (
     Tool,
 )
 from npuscope.program.calls import kernel_name
-from npuscope.program.model import Access, Buffer, Call, Claims, Epoch, EpochKind, Pool, Program
+from npuscope.program.model import (
+    Access,
+    Buffer,
+    Call,
+    Claims,
+    Epoch,
+    EpochKind,
+    Pool,
+    Program,
+    StatedUnits,
+)
 from npuscope.text import safe_terminal
 
 # Which buffers of a c_info.json are views: the file lists them like any other.
@@ -72,9 +83,9 @@ def epochs_of(
     info: CInfo, graph: GraphInfo, buffers: Mapping[int, str], pools: Mapping[int, str]
 ) -> tuple[Epoch, ...]:
     """All epochs but the parameters' and the closing one."""
-    nodes = [(index, node) for index, node in enumerate(graph.nodes) if not _pseudo(node)]
+    nodes = _epoch_nodes(info, graph)
     claims = _claims(info, pools)
-    blobs = _blobs(info, [node for _, node in nodes])
+    blobs = _blobs(info, graph, [node for _, node in nodes])
     own = _is_own(info)
     epochs = tuple(
         Epoch(
@@ -92,6 +103,17 @@ def epochs_of(
     )
     _check_order(epochs)
     return epochs
+
+
+def _epoch_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
+    """Every epoch with the place of its node; from 4.0 on the node of a blob holds its epochs."""
+    holders = {blob.blob_id for blob in info.ec_blobs_info or ()} - {None}
+    listed = [
+        (index, inner)
+        for index, node in enumerate(graph.nodes)
+        for inner in ((node.subgraph_nodes or ()) if node.id in holders else (node,))
+    ]
+    return [(index, node) for index, node in listed if not _pseudo(node)]
 
 
 def _check_order(epochs: Iterable[Epoch]) -> None:
@@ -171,11 +193,16 @@ def _kernel(node: NodeInfo) -> str:
     return next((_kind_name(n) for n in (*software, *inner)), "")
 
 
-def _blobs(info: CInfo, nodes: list[NodeInfo]) -> dict[int, int]:
+def _blobs(info: CInfo, graph: GraphInfo, nodes: list[NodeInfo]) -> dict[int, int]:
     """Node id to blob; files of 2.0 and 2.1 do not list blobs: there each run of epochs is one."""
     if info.ec_blobs_info:
+        held = {node.id: node.subgraph_nodes or () for node in graph.nodes}
         listed = enumerate(info.ec_blobs_info, _FIRST_BLOB)
-        return {id: number for number, blob in listed for id in blob.nodes_id}
+        return {
+            id: number
+            for number, blob in listed
+            for id in (*(blob.nodes_id or ()), *(n.id for n in held.get(blob.blob_id or 0, ())))
+        }
     result: dict[int, int] = {}
     number, running = _FIRST_BLOB - 1, False
     for node in nodes:
@@ -215,6 +242,51 @@ def _with(claims: Claims, accesses: Iterable[Access]) -> Claims:
     return Claims(claims.ops, claims.compute_cycles, claims.max_cycles, tuple(accesses))
 
 
+# What an epoch keeps busy, as far as the file tells.
+
+
+def stated_units(info: CInfo, graph: GraphInfo) -> tuple[StatedUnits, ...]:
+    """Units and streams of every hardware epoch; our own files do not say which operator reads."""
+    if _is_own(info):
+        return ()
+    buffers = {buffer.id: buffer for buffer in info.buffers or ()}
+    nodes = [(i, n) for i, n in _epoch_nodes(info, graph) if _kind(n, i) is EpochKind.HW]
+    inner = [one for _, node in nodes for one in node.subgraph_nodes or ()]
+    read = {id for one in (*graph.nodes, *inner) for id in one.inputs or ()}
+    read |= set(graph.outputs or ())
+    longest = load_machine(_MACHINE).arith.max_vector
+    return tuple(
+        StatedUnits(
+            _number(node, index),
+            tuple(filter(None, map(_unit, node.subgraph_nodes or ()))),
+            _streams_in(node, buffers, longest) + len(_partials(node, read)),
+            sum(len(one.outputs or ()) for one in node.subgraph_nodes or ()),
+        )
+        for index, node in nodes
+    )
+
+
+def _unit(operator: NodeInfo) -> str:
+    return names.unit_of(_kind_name(operator), (operator.attributes or {}).get(names.UNIT_KEY))
+
+
+def _streams_in(node: NodeInfo, buffers: Mapping[int, BufferInfo], longest: int) -> int:
+    """Tensors once each, weights for every convolution, and vectors that no unit can hold."""
+    pairs = [(one, id) for one in node.subgraph_nodes or () for id in one.inputs or () if id]
+    tensors = {id for _, id in pairs if not buffers[id].is_param}
+    params = [(_kind_name(one) == "Conv", buffers[id]) for one, id in pairs if id not in tensors]
+    return len(tensors) + sum(is_conv or _entries(vector) > longest for is_conv, vector in params)
+
+
+def _entries(vector: BufferInfo) -> int:
+    return vector.shape[0] if vector.shape else 0
+
+
+def _partials(node: NodeInfo, read: set[int]) -> list[int]:
+    """Sums that only the epoch itself reads again."""
+    return [id for one in node.subgraph_nodes or () for id in one.outputs or () if id not in read]
+
+
 _MACHINE = "stm32n6"
 _PREFIX = "0x"
 
@@ -222,6 +294,7 @@ _PREFIX = "0x"
 def program_from_c_info(info: CInfo) -> Program:
     """The network as the file states it; every epoch's `groups` is None."""
     graph = _graph(info)
+    _check_target(info)
     buffers = {buffer.id: buffer.name for buffer in info.buffers or ()}
     pools = {pool.id: pool.name for pool in info.memory_pools or ()}
     settings = _settings(info)
@@ -243,6 +316,7 @@ def program_from_c_info(info: CInfo) -> Program:
         model_md5=md5,
         source="c_info",
         notes=_notes(info),
+        stated_units=stated_units(info, graph),
     )
 
 
@@ -254,6 +328,20 @@ def _graph(info: CInfo) -> GraphInfo:
         where="$.graphs",
         hint="use the c_info.json in the compiler's workspace (st_ai_ws/neural_art__<name>)",
     )
+
+
+def _check_target(info: CInfo) -> None:
+    """Memories of CPU targets have no speed, and their layers no epochs."""
+    pools = info.memory_pools or ()
+    if pools and all(is_for_cpu(pool) for pool in pools):
+        raise FileError(
+            "was made for the CPU alone: it has layers, and no epochs of the NPU",
+            hint="generate it again with --st-neural-art and a profile",
+        )
+
+
+def is_for_cpu(pool: PoolInfo) -> bool:
+    return pool.attributes is not None and pool.attributes.byte_width is None
 
 
 def _tool(info: CInfo) -> Tool | None:
@@ -288,6 +376,9 @@ def _pool(index: int, info: PoolInfo, pools: Mapping[int, str]) -> Pool:
     attributes = info.attributes
     if attributes is None:
         raise FileError("'attributes' is missing", where=f"$.memory_pools[{index}]")
+    if attributes.byte_width is None or attributes.freq_ratio is None:
+        key = "byte_width" if attributes.byte_width is None else "freq_ratio"
+        raise FileError(f"'{key}' is missing", where=f"$.memory_pools[{index}].attributes")
     return Pool(
         name=info.name,
         address=_address(info) or 0,
