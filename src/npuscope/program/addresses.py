@@ -10,19 +10,19 @@ from math import prod
 from npuscope.errors import FileError, TargetError
 from npuscope.program.model import Buffer, Call, Pool, Program
 from npuscope.program.units import Ref, Streng
-from npuscope.text import c_identifier
+from npuscope.text import c_identifier, safe_terminal
 
 # From physical addresses, as foreign files hold them, to buffers of a Program; and pools that have
 # no address until an image is loaded.
 
 # Pools whose address is set when an image is loaded, and the symbols that stand for them.
 
-_PREFIX = "_mem_pool_"
+POOL_PREFIX = "_mem_pool_"
 
 
 def pool_symbol(pool: Pool, network: str) -> str:
     """The C name of a relative pool's first byte."""
-    return f"{_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
+    return f"{POOL_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
 
 
 def relative_pools(program: Program) -> tuple[Pool, ...]:
@@ -80,7 +80,7 @@ class AddressMap:
         for pool in sorted(self._pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool")
+        raise _in_no_pool(address, end, self._pools)
 
     def knows(self, name: str) -> bool:
         return name in self._names
@@ -93,6 +93,14 @@ class AddressMap:
     def whole_pools(self) -> tuple[Buffer, ...]:
         """Buffers for the pools that were referred to as a whole, to be added to the Program."""
         return tuple(self._whole.values())
+
+
+def _in_no_pool(address: int, end: int, pools: Iterable[Pool]) -> FileError:
+    known = (f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in pools)
+    return FileError(
+        f"bytes {address:#x} to {end - 1:#x} lie in no pool",
+        hint=f"the pools are {safe_terminal(', '.join(known)) or 'all empty'}",
+    )
 
 
 def _whole_name(pool: Pool) -> str:
