@@ -42,7 +42,9 @@ class AddressMap:
     def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
         self._pools = sorted((p for p in pools if p.size_bytes), key=lambda p: p.address)
         addresses = {pool.name: pool.address for pool in self._pools}
-        placed = [b for b in buffers if b.pool in addresses and not b.view_of]
+        here = [b for b in buffers if b.pool in addresses]
+        self._views = {b.name for b in here if b.view_of}
+        placed = [b for b in here if not b.view_of]
         self._buffers = sorted(
             ((addresses[b.pool] + b.offset, b) for b in placed), key=lambda pair: pair[0]
         )
@@ -83,7 +85,8 @@ class AddressMap:
         raise _in_no_pool(address, end, self._pools)
 
     def knows(self, name: str) -> bool:
-        return name in self._names
+        """Is the name taken? A view has one too, though it is never the answer to an address."""
+        return name in self._names or name in self._views
 
     def size_of(self, name: str) -> int:
         found = self._names.get(name)

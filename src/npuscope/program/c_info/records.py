@@ -240,9 +240,12 @@ class PowerInfo:
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    name: str
-    nodes_id: tuple[Id, ...]
+    """Name and epochs of a blob; later files give the id of the node that holds both."""
+
+    name: str | None = None
+    nodes_id: tuple[Id, ...] | None = None
     encrypted: bool | None = None
+    blob_id: Id | None = None
     extra: Extra = field(default_factory=dict)
 
 

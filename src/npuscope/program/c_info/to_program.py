@@ -12,6 +12,7 @@ from npuscope.program.c_info import names
 from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (
     AccessInfo,
+    BlobInfo,
     BufferInfo,
     CInfo,
     GraphInfo,
@@ -72,9 +73,18 @@ def epochs_of(
     info: CInfo, graph: GraphInfo, buffers: Mapping[int, str], pools: Mapping[int, str]
 ) -> tuple[Epoch, ...]:
     """All epochs but the parameters' and the closing one."""
-    nodes = [(index, node) for index, node in enumerate(graph.nodes) if not _pseudo(node)]
+    nested = {node.id: inner for node in graph.nodes if (inner := _inside_blob(node))}
+    flat = [
+        (index, part)
+        for index, node in enumerate(graph.nodes)
+        for part in nested.get(node.id, (node,))
+    ]
+    nodes = [(index, node) for index, node in flat if not _pseudo(node)]
     claims = _claims(info, pools)
-    blobs = _blobs(info, [node for _, node in nodes])
+    for id, inner in nested.items():
+        # What is stated of a blob's node is its first epoch's.
+        claims.setdefault(inner[0].id, claims.get(id, Claims()))
+    blobs = _blobs(info, nested, [node for _, node in nodes])
     own = _is_own(info)
     epochs = tuple(
         Epoch(
@@ -92,6 +102,17 @@ def epochs_of(
     )
     _check_order(epochs)
     return epochs
+
+
+def _inside_blob(node: NodeInfo) -> tuple[NodeInfo, ...]:
+    """The epochs of a blob, where a file nests them in a node of its own."""
+    inner = tuple(node.subgraph_nodes or ())
+    if node.mapping != names.CONTROLLER or any(names.epoch_number(e.name) is None for e in inner):
+        return ()
+    return tuple(
+        replace(epoch, mapping=names.CONTROLLER) if epoch.mapping == names.HARDWARE else epoch
+        for epoch in inner
+    )
 
 
 def _check_order(epochs: Iterable[Epoch]) -> None:
@@ -171,11 +192,13 @@ def _kernel(node: NodeInfo) -> str:
     return next((_kind_name(n) for n in (*software, *inner)), "")
 
 
-def _blobs(info: CInfo, nodes: list[NodeInfo]) -> dict[int, int]:
+def _blobs(
+    info: CInfo, nested: Mapping[int, tuple[NodeInfo, ...]], nodes: list[NodeInfo]
+) -> dict[int, int]:
     """Node id to blob; files of 2.0 and 2.1 do not list blobs: there each run of epochs is one."""
     if info.ec_blobs_info:
         listed = enumerate(info.ec_blobs_info, _FIRST_BLOB)
-        return {id: number for number, blob in listed for id in blob.nodes_id}
+        return {id: number for number, blob in listed for id in _epoch_ids(blob, nested)}
     result: dict[int, int] = {}
     number, running = _FIRST_BLOB - 1, False
     for node in nodes:
@@ -185,6 +208,12 @@ def _blobs(info: CInfo, nodes: list[NodeInfo]) -> dict[int, int]:
         if controlled:
             result[node.id] = number
     return result
+
+
+def _epoch_ids(blob: BlobInfo, nested: Mapping[int, tuple[NodeInfo, ...]]) -> Iterable[int]:
+    if blob.nodes_id is not None:
+        return blob.nodes_id
+    return (epoch.id for epoch in nested.get(blob.blob_id or 0, ()))
 
 
 def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:

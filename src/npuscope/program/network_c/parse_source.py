@@ -25,7 +25,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """`static const TYPE name[] = value;` A value that is not known is an error where it is used."""
+    """`static const TYPE name[] = value;` A value that is not known is an error to who uses it."""
 
     type: str
     name: str
@@ -40,7 +40,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """`name(arguments);` Arguments that are not known are an error where they are used."""
+    """`name(arguments);` Arguments that are not known are an error to who uses them."""
 
     name: str
     content: tuple[Value, ...] | FileError

@@ -160,7 +160,8 @@ def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
     relative = [pool for pool in pools if pool.relative]
     if len(names) != len(relative):
         raise FileError(
-            f"pools without a fixed address: {len(relative)}, symbols declared for them: {len(names)}",
+            f"pools without a fixed address: {len(relative)}, "
+            f"symbols declared for them: {len(names)}",
             hint="the file is cut or edited, or holds the bytes of a pool and no network",
         )
     return dict(zip(names, relative, strict=True)) | _given(text)
