@@ -1,6 +1,6 @@
 """Every network.c below a folder: whether it can be read, estimated and explained.
 
-    python benchmarks/vendor_builds.py builds --json builds.json
+    python benchmarks/vendor_builds.py builds --once --json builds.json
 
 A network.c is known by its content, whatever its name. `own` are the epochs that the generate
 report beside it counts, as total/SW/hybrid, so that a count that differs stands out. Times above
@@ -10,6 +10,7 @@ a second or below 10 us are marked: they are rarely true.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import warnings
 from collections import Counter
@@ -33,7 +34,7 @@ _KINDS = ("HW", "SW", "HYBRID")
 def main() -> int:
     options = _arguments()
     rows = []
-    for path in sorted(f for f in options.folder.rglob("*") if _is_network(f)):
+    for path in _networks(options.folder, options.once):
         rows.append(_row(path, options.folder))
         print(_line(rows[-1]), flush=True)
     for step in ("parses", "estimate", "explain"):
@@ -51,8 +52,15 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="folder of builds; it is searched through")
+    parser.add_argument("--once", action="store_true", help="leave out copies of the same source")
     parser.add_argument("--json", type=Path, help="file to write the table to")
     return parser.parse_args()
+
+
+def _networks(folder: Path, once: bool) -> list[Path]:
+    found = sorted(f for f in folder.rglob("*") if _is_network(f))
+    first = {hashlib.sha256(f.read_bytes()).digest(): f for f in reversed(found)} if once else {}
+    return sorted(first.values()) if once else found
 
 
 def _is_network(path: Path) -> bool:
@@ -69,8 +77,9 @@ def _is_network(path: Path) -> bool:
 def _row(path: Path, root: Path) -> dict[str, Any]:
     errors: dict[str, str] = {}
     program = _tried(lambda: read_program(path), "parses", errors)
-    profile = _tried(lambda: npuscope.estimate(path), "estimate", errors)
     explained = _tried(lambda: npuscope.explain(path), "explain", errors)
+    # An explanation holds the same profile as an estimate.
+    profile = explained.profile if explained else _tried(_estimate(path), "estimate", errors)
     counts = profile.counts if profile else {}
     memory = profile.memory if profile else None
     return {
@@ -85,6 +94,10 @@ def _row(path: Path, root: Path) -> dict[str, Any]:
         "notes": list(program.notes) if program else [],
         "errors": errors,
     }
+
+
+def _estimate(path: Path) -> Callable[[], Any]:
+    return lambda: npuscope.estimate(path)
 
 
 def _tried(call: Callable[[], Any], step: str, errors: dict[str, str]) -> Any:

@@ -22,6 +22,7 @@ from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
 from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
+from npuscope.program.links import without_surplus
 from npuscope.program.model import Epoch, Pool, Program
 from npuscope.program.network_c.read_head import is_network_c
 from npuscope.program.network_c.reader import NetworkC, read_network_c
@@ -127,7 +128,14 @@ def _from_c(path: Path, files: list[Path]) -> Program:
     with _named(headers[0] if headers else path):
         program = with_blobs(network, blobs, encrypted)
     program = _joined(program, report) if report else program
-    return _with_quant(_with_use(program), files)
+    epochs = tuple(_without_surplus(epoch) for epoch in program.epochs)
+    return _with_quant(_with_use(replace(program, epochs=epochs)), files)
+
+
+def _without_surplus(epoch: Epoch) -> Epoch:
+    if not epoch.groups:
+        return epoch
+    return replace(epoch, groups=tuple(without_surplus(group) for group in epoch.groups))
 
 
 def _headers(network: NetworkC, files: list[Path]) -> list[Path]:

@@ -15,8 +15,8 @@ from npuscope.program.network_c.layout import Flag
 from npuscope.program.network_c.reader import Item, NetworkC
 from npuscope.text import safe_terminal
 
-# Older files call the container so, and its copy by the name of the blob.
-_BINARY = "_binary"
+# How files of 2.0 and of 2.1 and 2.2 call a container; its copy has the name of the blob.
+_CONTAINERS = ("_reloc", "_binary")
 
 
 def with_blobs(
@@ -58,7 +58,7 @@ def _notes(missing: list[str], secret: list[str]) -> list[str]:
 
 def _source(name: str, blobs: Mapping[str, bytes]) -> str:
     """A blob with relocations runs from a copy: what it is copied from."""
-    origins = (name, f"{name}{_BINARY}", name.removesuffix(copy_name("")))
+    origins = (name, *(name + end for end in _CONTAINERS), name.removesuffix(copy_name("")))
     return next((origin for origin in origins if origin in blobs), origins[-1])
 
 
