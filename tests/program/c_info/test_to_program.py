@@ -178,6 +178,27 @@ def test_listed_blobs(read) -> None:
     assert [epoch.blob for epoch in read(value).epochs] == [1, 2, None, None]
 
 
+def test_epochs_nested_in_the_node_of_their_blob(read) -> None:
+    plain = document("4.0.0", controlled=True)
+    wanted = read(plain)
+    value = document("4.0.0", controlled=True)
+    first, conv, pooling, *others = value["graphs"][0]["nodes"]
+    inner = [node | {"mapping": "NODE_HW"} for node in (conv, pooling)]
+    blob = conv | {"id": 900, "name": "_ec_blob_network_1", "subgraph_nodes": inner}
+    value["graphs"][0]["nodes"] = [first, blob, *others]
+    value["ec_blobs_info"] = [{"blob_id": 900, "encrypted": False}]
+    for row in (*value["power_estimates"], *value["memory_accesses"]):
+        row["node_id"] = 900 if row["node_id"] == conv["id"] else row["node_id"]
+    assert read(value).epochs == wanted.epochs
+
+
+def test_a_blob_names_its_epochs_or_its_node(read) -> None:
+    value = document("4.0.0", controlled=True)
+    value["ec_blobs_info"] = [{"encrypted": False}]
+    with pytest.raises(FileError, match="names neither its epochs nor its node"):
+        read(value)
+
+
 def test_an_empty_epoch_keeps_its_number(read) -> None:
     value = document()
     value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
