@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from npuscope.advice.refused import roots
 from npuscope.program.links import without_surplus
-from npuscope.program.model import Group
+from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.units import Arith, Decun, Link, Port, Ref, Streng, Unit
 
 HERE = Ref("here")
@@ -45,3 +46,10 @@ def test_a_group_without_a_surplus_is_left_alone() -> None:
 def test_a_unit_that_changes_the_count_hides_it() -> None:
     group = product(48, Decun(id=0, nCV=1, nCWperCV=1, nFormatBytes=1, nBatches=1))
     assert without_surplus(group) is group
+
+
+def test_a_pool_as_a_whole_lies_in_itself() -> None:
+    pool = Buffer("@npuRAM5", 8, (8,), 8, 8, pool="npuRAM5", view_of="@npuRAM5")
+    view = Buffer("view", 4, (4,), 8, 4, pool="npuRAM5", view_of="@npuRAM5")
+    program = Program("net", "stm32n6", "4.0", True, (), (pool, view), (), (), ())
+    assert roots(("view", "@npuRAM5", "other"), program) == {"@npuRAM5", "other"}
