@@ -61,6 +61,8 @@ MOST_BITS = 128  # digits of a whole number; real ones have at most 64
 _CHUNK = 1 << 20
 # What numpy raises on headers that are damaged, or claim more than there is.
 _NO_ARRAY = (ValueError, TypeError, OverflowError, SyntaxError, EOFError, TokenError, MemoryError)
+# What Git checks out for a file that it keeps elsewhere, where the extension is not installed.
+_POINTER = b"version https://git-lfs.github.com/spec/"
 # Opening a pipe must not wait for a writer, opening a terminal must not adopt it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _FLAGS |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -106,7 +108,11 @@ def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
         while more := file.read(_CHUNK):
             data += more
             check_size(path, len(data), kind, hint=hint)
-        return data
+    if data.startswith(_POINTER):
+        raise FileError(
+            "is a pointer of Git LFS, not the file itself", where=str(path), hint="run git lfs pull"
+        )
+    return data
 
 
 def check_size(path: str | Path, size_bytes: int, kind: Kind, *, hint: str = "") -> None:
@@ -123,6 +129,11 @@ def read_head(path: str | Path, count: int) -> bytes:
     """The first bytes, fewer where the file is shorter."""
     with opened(path) as file:
         return file.read(count)
+
+
+def is_pointer(path: str | Path) -> bool:
+    """A text of Git LFS in place of the file."""
+    return read_head(path, len(_POINTER)) == _POINTER
 
 
 def read_text(

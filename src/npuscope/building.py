@@ -80,7 +80,11 @@ def is_program(source: Source) -> bool:
     """True for a compiled program, ours or a vendor's; a missing file is treated as a model."""
     if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
         return False
-    return Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json")
+    if Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json"):
+        return True
+    from npuscope.program.network_c.read_head import is_network_c
+
+    return Path(source).is_file() and is_network_c(source)
 
 
 def _compiled(path: str | Path, options: Options) -> Build:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from npuscope.errors import FileError
@@ -53,3 +55,16 @@ def test_bytes_over_two_pools_are_in_the_virtual_one() -> None:
     assert places().pool_at(0x10F0, 16).name == "a"
     with pytest.raises(FileError, match="are in no pool"):
         places().pool_at(0x11F0, 32)
+
+
+def test_a_view_takes_its_name_and_answers_no_address() -> None:
+    view = replace(NEW, name="view", view_of="old")
+    found = AddressMap(POOLS, (OLD, view))
+    assert found.knows("view") and not found.knows("new")
+    assert found.ref(0x1020, 6, "view") == Ref("old", 32)
+
+
+def test_an_address_without_a_pool_is_told_with_the_pools() -> None:
+    with pytest.raises(FileError, match="bytes 0x10 to 0x10 lie in no pool") as caught:
+        places().ref(0x10)
+    assert "a 0x1000 to 0x10ff, " in caught.value.hint

@@ -328,7 +328,10 @@ def roots(names: Iterable[str], program: Program) -> set[str]:
     buffers = program.buffer_map()
     found = set()
     for name in names:
-        while name in buffers and buffers[name].view_of:
+        seen: set[str] = set()
+        # A pool that a file refers to as a whole lies in itself.
+        while name in buffers and buffers[name].view_of and name not in seen:
+            seen.add(name)
             name = buffers[name].view_of
         found.add(name)
     return found

@@ -10,18 +10,18 @@ from math import prod
 from npuscope.errors import FileError, TargetError
 from npuscope.program.model import Buffer, Call, Pool, Program
 from npuscope.program.units import Ref, Streng
-from npuscope.text import c_identifier
+from npuscope.text import c_identifier, safe_terminal
 
 # --- Pools that have no address until an image is loaded ---
 
 # In C a symbol stands for the first byte of such a pool.
 
-_PREFIX = "_mem_pool_"
+POOL_PREFIX = "_mem_pool_"
 
 
 def pool_symbol(pool: Pool, network: str) -> str:
     """The C name of a relative pool's first byte."""
-    return f"{_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
+    return f"{POOL_PREFIX}{c_identifier(pool.file_name or pool.name)}_{network}"
 
 
 def relative_pools(program: Program) -> tuple[Pool, ...]:
@@ -41,7 +41,9 @@ class AddressMap:
     def __init__(self, pools: Iterable[Pool], buffers: Iterable[Buffer]) -> None:
         self._pools = sorted((p for p in pools if p.size_bytes), key=lambda p: p.address)
         addresses = {pool.name: pool.address for pool in self._pools}
-        placed = [b for b in buffers if b.pool in addresses and not b.view_of]
+        here = [b for b in buffers if b.pool in addresses]
+        self._views = {b.name for b in here if b.view_of}
+        placed = [b for b in here if not b.view_of]
         self._buffers = sorted(
             ((addresses[b.pool] + b.offset, b) for b in placed), key=lambda pair: pair[0]
         )
@@ -79,10 +81,11 @@ class AddressMap:
         for pool in sorted(self._pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"bytes {address:#x} to {end:#x} are in no pool")
+        raise _in_no_pool(address, end, self._pools)
 
     def knows(self, name: str) -> bool:
-        return name in self._names
+        """Is the name taken? A view has one too, though it is never the answer to an address."""
+        return name in self._names or name in self._views
 
     def size_of(self, name: str) -> int:
         found = self._names.get(name)
@@ -92,6 +95,14 @@ class AddressMap:
     def whole_pools(self) -> tuple[Buffer, ...]:
         """Buffers for the pools that were referred to as a whole, to be added to the Program."""
         return tuple(self._whole.values())
+
+
+def _in_no_pool(address: int, end: int, pools: Iterable[Pool]) -> FileError:
+    known = (f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in pools)
+    return FileError(
+        f"bytes {address:#x} to {end - 1:#x} lie in no pool",
+        hint=f"the pools are {safe_terminal(', '.join(known)) or 'all empty'}",
+    )
 
 
 def _whole_name(pool: Pool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from npuscope.program.model import Group
@@ -86,3 +87,43 @@ class Wiring:
         if isinstance(unit, PoolUnit):
             return words * unit.out_elements // (unit.inputX * unit.inputY * unit.batchSize)
         return words
+
+
+def without_surplus(group: Group) -> Group:
+    """Some compilers let an engine that reads a short operand again and again offer more frames
+    than anyone takes. What is combined element by element passes no more words than the results
+    have: the engine waits then, and the group is done when its results are written."""
+    wiring = Wiring(group)
+    frames = {(e.unit, e.id): n for e in wiring.engines if (n := _frames_taken(e, wiring))}
+    if not frames:
+        return group
+    units = tuple(
+        replace(unit, frame_tot_cnt=frames[unit.unit, unit.id])
+        if isinstance(unit, Streng) and (unit.unit, unit.id) in frames
+        else unit
+        for unit in group.units
+    )
+    return replace(group, units=units)
+
+
+def _frames_taken(engine: Streng, wiring: Wiring) -> int:
+    """Frames that are taken of an engine with a surplus; 0 where it has none."""
+    if engine.dir or engine.distinct_frames >= engine.frames or not engine.frame_elements:
+        return 0
+    taken = -(-_results(engine, wiring) // engine.frame_elements)
+    return taken if 0 < taken < engine.frames else 0
+
+
+def _results(engine: Streng, wiring: Wiring) -> int:
+    """Words that are written behind a row of element-wise units; 0 where others follow."""
+    unit: Unit = engine
+    for _ in wiring.group.units:
+        readers = wiring.readers(unit)
+        if len(readers) != 1:
+            return 0
+        unit = readers[0][0]
+        if isinstance(unit, Streng):
+            return unit.total_elements
+        if not isinstance(unit, Arith | Activ):
+            return 0
+    return 0

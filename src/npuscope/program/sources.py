@@ -9,19 +9,29 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from npuscope.bounded_file import BLOBS, POOL_IMAGE, read_bytes, read_head, read_text
+from npuscope.bounded_file import (
+    BLOBS,
+    POOL_IMAGE,
+    SOURCE,
+    is_pointer,
+    read_bytes,
+    read_head,
+    read_text,
+)
 from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
-from npuscope.program.ec_blob.binary import read_header
+from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
+from npuscope.program.links import without_surplus
 from npuscope.program.model import Epoch, Pool, Program
+from npuscope.program.network_c.read_head import is_network_c
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
-from npuscope.program.weight_files import pool_image
+from npuscope.text import safe_terminal
 
 log = logging.getLogger(__name__)
 _PROGRAM_FILE = "program.json"
@@ -29,6 +39,12 @@ _MOST_FILES = 2_000
 _HEAD_BYTES = 4096
 _SCHEMA = re.compile(rb'"schema":\s*"(npuscope/[\w/.-]+)"')
 _HINT = "give a model, a network.c, a c_info.json, or the folder a compiler wrote"
+
+
+def is_c_source(path: str | Path) -> bool:
+    """A .c file, or a network.c that was set aside under another ending (network.c.old)."""
+    path = Path(path)
+    return path.suffix.lower() == ".c" or (path.is_file() and is_network_c(path))
 
 
 def read_program(path: str | Path) -> Program:
@@ -43,7 +59,7 @@ def _read(path: Path) -> Program:
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
         return _from_folder(path)
-    if path.suffix.lower() == ".c" or _is_variant(path):
+    if is_c_source(path):
         return _from_c(path, _files(path.parent))
     if path.name == _PROGRAM_FILE:
         return load(path.parent)
@@ -74,13 +90,24 @@ def _from_folder(folder: Path) -> Program:
     if (folder / _PROGRAM_FILE).is_file():
         return load(folder)
     files = _files(folder)
-    sources = [f for f in files if f.suffix == ".c" and _is_network(f)]
+    sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
     if sources:
-        return _from_c(min(sources, key=lambda f: (f.name != "network.c", f.name)), files)
+        return _from_sources(sources, files)
     reports = [f for f in files if f.name.endswith("c_info.json")]
     if reports:
         return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
+
+
+def _from_sources(sources: list[Path], files: list[Path]) -> Program:
+    """The first of the networks in a folder; the others are named."""
+    first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
+    program = _from_c(first, files)
+    if not others:
+        return program
+    names = safe_terminal(", ".join(other.name for other in others))
+    note = f"this is {safe_terminal(first.name)}; the folder also holds the network of {names}"
+    return replace(program, notes=(*program.notes, note))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -91,27 +118,39 @@ def _files(folder: Path) -> list[Path]:
     return found
 
 
-def _is_network(path: Path) -> bool:
-    """A network.c names its pools within the first lines."""
-    head = read_head(path, 1 << 16)
-    return b"LL_ATON" in head and b"global pool" in head
-
-
 def _from_c(path: Path, files: list[Path]) -> Program:
     names = (f"{path.stem}_c_info.json", "c_info.json")
     reports = [f for f in files if f.name in names]
     report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report)
     uses_blobs = any(item.blob for item in network.items)
-    headers = [f for f in files if uses_blobs and f.name.endswith("ecblobs.h")]
+    headers = _headers(network, files) if uses_blobs else []
     blobs: dict[str, bytes] = {}
+    encrypted: frozenset[str] = frozenset()
     for header in headers:
         with _named(header):
-            blobs |= read_header(read_text(header, BLOBS, errors="replace"))
+            text = read_text(header, BLOBS, errors="replace")
+            blobs |= read_header(text)
+            encrypted |= encrypted_blobs(text)
     with _named(headers[0] if headers else path):
-        program = with_blobs(network, blobs)
+        program = with_blobs(network, blobs, encrypted)
     program = _joined(program, report) if report else program
-    return _with_quant(_with_use(program), files)
+    epochs = tuple(_without_surplus(epoch) for epoch in program.epochs)
+    return _with_quant(_with_use(replace(program, epochs=epochs)), files)
+
+
+def _without_surplus(epoch: Epoch) -> Epoch:
+    if not epoch.groups:
+        return epoch
+    return replace(epoch, groups=tuple(without_surplus(group) for group in epoch.groups))
+
+
+def _headers(network: NetworkC, files: list[Path]) -> list[Path]:
+    """The files of blobs that the source includes. Of several networks in a folder each has its
+    own, and their blobs may bear the same names."""
+    headers = [f for f in files if f.name.endswith("ecblobs.h")]
+    included = [f for f in headers if f.name in network.includes]
+    return included or headers
 
 
 def _from_report(path: Path) -> Program:
@@ -157,51 +196,42 @@ def _without_others(path: Path, files: list[Path]) -> list[Path]:
 
 
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
-    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
+    """As bytes, or as an array of 64-bit words in C, where the linker places the pool."""
+    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin", f".{pool.file_name}.c")
     most = POOL_IMAGE.most_bytes
     found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
-    found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
-    if not pool.file_name:
+    found = [f for f in found if not is_pointer(f)]
+    found.sort(key=lambda f: (f.suffix == ".c", not f.name.startswith(stem), f.name))
+    if not found or not pool.file_name:
         return None
-    return read_bytes(found[0], POOL_IMAGE) if found else _packed_image(pool, stem, files)
+    return _array(found[0]) if found[0].suffix == ".c" else read_bytes(found[0], POOL_IMAGE)
 
 
-def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
-    """From the array, the HEX file or the firmware that a build ships instead of an image."""
-    packed = [f for f in files if _may_hold(f, pool)]
-    packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
-    return next(filter(None, (_unpacked(file, pool) for file in packed)), None)
-
-
-def _unpacked(file: Path, pool: Pool) -> bytes:
-    """A damaged file holds no weights; the network can be timed all the same."""
-    try:
-        return pool_image(file, pool.file_name, pool.address)
-    except FileError as error:
-        log.warning("%s: %s; not used", error.where, error.message)
-        return b""
-
-
-_PACKED = (".c", ".hex", ".o", ".elf")
-
-
-def _may_hold(file: Path, pool: Pool) -> bool:
-    suffix = file.suffix.lower()
-    if suffix in (".c", ".o"):
-        return file.stem.endswith(f"atonbuf.{pool.file_name}")
-    return suffix in _PACKED and file.stat().st_size > 0
+def _array(path: Path) -> bytes:
+    with _named(path):
+        (array,) = read_header(read_text(path, SOURCE, errors="replace")).values()
+    return array
 
 
 def _joined(program: Program, report: Program) -> Program:
     """What the report knows beyond the code: claims, names, the model."""
     told = {epoch.number: epoch for epoch in report.epochs}
+    epochs = [part for epoch in program.epochs for part in _split(epoch, report)]
     return replace(
         program,
-        epochs=tuple(_with_report(epoch, told.get(epoch.number)) for epoch in program.epochs),
+        epochs=tuple(_with_report(epoch, told.get(epoch.number)) for epoch in epochs),
         model_file=report.model_file,
         model_md5=report.model_md5,
         generation=report.generation,
     )
+
+
+def _split(epoch: Epoch, report: Program) -> tuple[Epoch, ...]:
+    """Where a blob cannot be read the report still tells its epochs apart."""
+    if epoch.groups is not None or epoch.number == epoch.last_number:
+        return (epoch,)
+    inside = (e for e in report.epochs if epoch.number <= e.number <= epoch.last_number)
+    return tuple(inside) or (epoch,)
 
 
 def _with_report(epoch: Epoch, told: Epoch | None) -> Epoch:

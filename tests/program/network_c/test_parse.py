@@ -38,6 +38,19 @@ def value_of(text: str) -> Value:
         ("A_flag | B_flag", Sum(("A_flag", "B_flag"))),
         ("base + 64", Sum(("base",), 64)),
         ("PORT(S, 0, STRENG, 1, 0)", Macro("PORT", ("S", 0, "STRENG", 1, 0))),
+        ("(1 << 3) | 1", 9),
+        ("2 + 3 * 4", 14),
+        ("10 - 4 - 3", 3),
+        ("~0 & 0xff", 255),
+        ("(7 / 2) % 2", 1),
+        ("false ? 1 : 2 > 1 ? 3 : 4", 3),
+        ("X ? 1 : 2", Macro("?:", ("X", 1, 2))),
+        ("A | (X ? B : C)", Sum(("A",), 0, (Macro("?:", ("X", "B", "C")),))),
+        ("(my_type_t *)0x10UL + 4", 20),
+        ("(my_type_t)5", 5),
+        ("base - 4 + (other + 1)", Sum(("base", "other"), -3)),
+        ("(const uint8_t[]) {1, 2}", [1, 2]),
+        ("&(T) {.a = 1, .b = (U) {.c = 2}}", Struct({"a": 1, "b": Struct({"c": 2})})),
     ],
 )
 def test_values(text: str, value: Value) -> None:
@@ -86,8 +99,35 @@ def test_functions_in_order() -> None:
         "void f(void) { int x = 1 + ; }",
         "void f(void) { int x = " + "9" * 60 + "; }",
         "\\ @ `",
+        "void f(void) { int x = 1 ? 2; }",
+        "void f(void) { int x = " + "(" * 200 + "1" + ")" * 200 + "; }",
+        "void f(void) { if (a",
     ],
 )
 def test_broken_text_says_where(text: str) -> None:
     with pytest.raises(FileError, match=r"here:\d+:\d+: .* at offset \d+"):
         parse_source(text, "here")
+
+
+def test_words_with_a_value_keep_the_offsets_of_the_text() -> None:
+    source = parse_source("void f(void) { int x = base + 1; }", "here", {"base": 0x100})
+    assert source.functions["f"].declared()["x"].value == 0x101
+    with pytest.raises(FileError, match="here:1:31: a term is missing at offset 30"):
+        parse_source("void f(void) { int x = base + + ; }", "here", {"base": 1 << 40})
+
+
+@pytest.mark.parametrize("text", ["a * b", "-a", "a - b", "1 << 99", "1 % 0", "1.5 | 2", "a b"])
+def test_values_of_other_forms_wait_until_they_are_used(text: str) -> None:
+    source = parse_source(f"void f(void) {{ int x = {text}; int y = 2; }}", "here")
+    declared = source.functions["f"].declared()
+    assert declared["y"].value == 2
+    with pytest.raises(FileError, match=r"here:1:\d+: .* at offset \d+") as caught:
+        _ = declared["x"].value
+    assert caught.value.hint.startswith("npuscope does not know this form of C")
+    assert len(source.functions["f"].skipped()) == 1
+
+
+def test_what_stands_behind_a_condition_is_read() -> None:
+    text = "void f(void) { if (a % 2) go(1); else stop(2); for (i = 0; i < 3; i++) turn(3); }"
+    names = [s.name for s in parse_source(text, "here").functions["f"].statements]
+    assert names == ["go", "stop", "turn"]

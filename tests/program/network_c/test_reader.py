@@ -193,4 +193,7 @@ def test_relative_pools_without_their_symbols(tmp_path: Path) -> None:
     path.write_text(text.replace("absolute_mode", "", 1), encoding="utf-8")
     with pytest.raises(FileError) as caught:
         read_network_c(path)
-    assert str(caught.value) == f"{path}: 1 pools are relative, 0 symbols stand for them"
+    assert str(caught.value) == (
+        f"{path}: pools without a fixed address: 1, symbols declared for them: 0\n"
+        "  hint: the file is cut or edited, or holds the bytes of a pool and no network"
+    )

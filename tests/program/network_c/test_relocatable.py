@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,12 +13,15 @@ import pytest
 
 from compiler.nets import MACHINES
 from npuscope.compiler.pipeline import compile_graph
+from npuscope.errors import FileError
 from npuscope.graph.model import Graph
 from npuscope.machine.mpool import mpool_text, read_mpool, with_relative_pools
 from npuscope.program.code_files import blob_arrays, code_files, pool_images
 from npuscope.program.ec_blob.binary import read_binary, relocated
 from npuscope.program.ec_blob.lower import binary_of, lower
 from npuscope.program.model import Program
+from npuscope.program.network_c.reader import read_network_c
+from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.sources import read_program
 from npuscope.sim.run import execute
@@ -66,6 +70,74 @@ def test_blobs_become_containers_that_relocate_to_the_plain_blob(generation):
         base = program.pool("octoFlash").address
         there = relocated(binary, {"_mem_pool_xSPI2_net": base})
         assert there.instructions == lower(program, number)
+
+
+def renamed_base(blob: bytes, name: bytes) -> bytes:
+    """The base of a container under another name that is no longer."""
+    old = b"_mem_pool_xSPI2_network"
+    assert blob.count(old) == 1
+    return blob.replace(old, name.ljust(len(old), b"\0"))
+
+
+def test_a_relocation_may_have_the_short_name_of_a_pool(tmp_path):
+    program = relocatable(moves(), "4.0", True)
+    written(tmp_path, program)
+    network = read_network_c(tmp_path / "network.c")
+    blobs = blob_arrays(program, "network")
+    wanted = with_blobs(network, blobs).epochs
+    short = {name: renamed_base(blob, b"xSPI2") for name, blob in blobs.items()}
+    assert with_blobs(network, short).epochs == wanted
+    wrong = {name: renamed_base(blob, b"xSPI7") for name, blob in blobs.items()}
+    with pytest.raises(FileError, match="from the base 'xSPI7', and no pool of") as caught:
+        with_blobs(network, wrong)
+    assert caught.value.where.startswith("blob '_ec_blob_network_")
+
+
+@pytest.mark.parametrize("ending", ["_binary", "_reloc"])
+def test_a_container_is_found_under_its_older_names(ending, tmp_path):
+    program = compile_graph(moves(), MACHINES["4.0"])
+    written(tmp_path, program)
+    network = read_network_c(tmp_path / "network.c")
+    blobs = blob_arrays(program, "network")
+    older = {name + ending: blob for name, blob in blobs.items()}
+    assert with_blobs(network, older).epochs == with_blobs(network, blobs).epochs
+
+
+def test_an_encrypted_blob_is_told_and_the_others_are_read(tmp_path):
+    program = compile_graph(moves(), MACHINES["4.0"])
+    written(tmp_path, program)
+    header = tmp_path / "network_ecblobs.h"
+    name = sorted(blob_arrays(program, "network"))[0]
+    line = f"#define LL_ATON_EC_MustDecryptBlob_network_{name} true\n"
+    header.write_text(header.read_text() + line)
+    found = read_program(tmp_path / "network.c")
+    assert f"blobs {name} are encrypted and cannot be read here" in found.notes
+    assert sum(epoch.groups is None for epoch in found.epochs) == 1
+
+
+def test_a_source_takes_the_blobs_that_it_includes(tmp_path):
+    program = compile_graph(moves(), MACHINES["4.0"])
+    written(tmp_path, program)
+    (tmp_path / "another_ecblobs.h").write_text("damaged")
+    source = tmp_path / "network.c"
+    assert '#include "network_ecblobs.h"' in source.read_text()
+    assert read_program(source).epoch_controller
+
+
+def test_an_image_may_be_an_array_in_c(tmp_path):
+    program = relocatable(moves(), "4.0", True)
+    written(tmp_path, program)
+    wanted = read_program(tmp_path / "network.c")
+    raw = tmp_path / "atonbuf.xSPI2.raw"
+    data = raw.read_bytes() + bytes(-len(raw.read_bytes()) % 8)
+    words = ", ".join(f"{word}ULL" for (word,) in struct.iter_unpack("<Q", data))
+    (tmp_path / "atonbuf.xSPI2.c").write_text(
+        f"const uint64_t _mem_pool_xSPI2_network[{len(data) // 8}] = {{ {words} }};"
+    )
+    raw.unlink()
+    found = read_program(tmp_path / "network.c")
+    assert found.constants.keys() == wanted.constants.keys()
+    assert all(np.array_equal(found.constants[n], wanted.constants[n]) for n in wanted.constants)
 
 
 def test_blobs_without_relative_pools_stay_plain():

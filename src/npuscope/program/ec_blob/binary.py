@@ -303,6 +303,16 @@ def read_header(text: str) -> dict[str, bytes]:
     return blobs
 
 
+_ENCRYPTED = re.compile(
+    r"^\s*#\s*define\s+LL_ATON_EC_MustDecryptBlob_\w*?(_ec_blob_\w+)\s+\(?(?:true|1)\b", re.M
+)
+
+
+def encrypted_blobs(text: str) -> frozenset[str]:
+    """Names of the blobs that a header says only the device can read."""
+    return frozenset(_ENCRYPTED.findall(text))
+
+
 def _literals(text: str, at: int) -> list[int]:
     values: list[int] = []
     while not _CLOSE.match(text, at):

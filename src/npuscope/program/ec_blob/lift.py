@@ -7,7 +7,7 @@ broadcast only products of it. What is missing has no effect on values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from npuscope.program.ec_blob.registers import CTRL, RUNNING_BIT, UNIT_BY_PAGE
 from npuscope.program.ec_blob.tables import Tables
 from npuscope.program.model import Buffer, Group, Pool
 from npuscope.program.units import Ref, Unit
+from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,14 @@ class Lifted:
     pool: Pool
 
 
-def lift(blobs: Iterable[Iterable[Instruction]], addresses: AddressMap) -> Lifted:
-    """Run blobs in their order. `addresses` turns physical addresses into buffers."""
+def lift(
+    blobs: Iterable[Iterable[Instruction]], addresses: AddressMap, names: Sequence[str] = ()
+) -> Lifted:
+    """Run blobs in their order. `addresses` turns physical addresses into buffers; `names` tell
+    the blobs apart where one of them is damaged."""
     lifter = _Lifter(addresses)
-    for blob in blobs:
-        lifter.run(blob)
+    for number, blob in enumerate(blobs):
+        lifter.run(blob, f"blob '{safe_terminal(names[number])}', " if names else "")
     groups = {number: tuple(found) for number, found in lifter.groups.items()}
     tables = lifter.tables
     return Lifted(groups, tables.constants, tuple(tables.buffers), tables.pool())
@@ -58,18 +62,19 @@ class _Lifter:
         self.groups: dict[int, list[Group]] = {}
         self.epoch: int | None = None
 
-    def run(self, blob: Iterable[Instruction]) -> None:
+    def run(self, blob: Iterable[Instruction], where: str) -> None:
         at = HEADER_WORDS
         self.epoch = None
         for instruction in blob:
             try:
                 self._step(instruction)
             except FileError as error:
-                where = f"word {at}, {error.where}" if error.where else f"word {at}"
-                raise FileError(error.message, where=where, hint=error.hint) from None
+                place = f"word {at}, {error.where}" if error.where else f"word {at}"
+                raise FileError(error.message, where=where + place, hint=error.hint) from None
             at += instruction.words
         if self.file.started:
-            raise FileError("units are started, but nothing waits for them", where=f"word {at}")
+            place = f"{where}word {at}"
+            raise FileError("units are started, but nothing waits for them", where=place)
 
     def _step(self, instruction: Instruction) -> None:
         self.file.run(instruction)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from npuscope.errors import FileError
+from npuscope.program.network_c.parse_tokens import Token, error_at, tokens_of
 from npuscope.program.network_c.parse_values import (
     BadValue,
-    Token,
+    UnknownValue,
     Value,
-    error_at,
     evaluate,
     read_value,
     split_arguments,
-    tokens_of,
 )
+from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +25,42 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """`static const TYPE name[] = value;`"""
+    """`static const TYPE name[] = value;` A value that is not known is an error to who uses it."""
 
     type: str
     name: str
-    value: Value
+    content: Value | FileError
+
+    @property
+    def value(self) -> Value:
+        if isinstance(self.content, FileError):
+            raise self.content
+        return self.content
 
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """`name(arguments);`"""
+    """`name(arguments);` Arguments that are not known are an error to who uses them."""
 
     name: str
-    arguments: tuple[Value, ...]
+    content: tuple[Value, ...] | FileError
+
+    @property
+    def arguments(self) -> tuple[Value, ...]:
+        if isinstance(self.content, FileError):
+            raise self.content
+        return self.content
 
 
-Statement = Comment | Declaration | CallLine
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A statement that is neither; `changes` is the name that it writes to, if any."""
+
+    changes: str
+    content: FileError
+
+
+Statement = Comment | Declaration | CallLine | Skipped
 
 
 @dataclass(slots=True)
@@ -48,11 +70,21 @@ class Function:
     _declared: dict[str, Declaration] = field(default_factory=dict, compare=False, repr=False)
 
     def declared(self) -> dict[str, Declaration]:
-        """Declarations by name, looked up once the function is read."""
+        """Declarations by name, looked up once the function is read. One that a statement changes
+        later has no value that is known."""
         if not self._declared:
-            found = (s for s in self.statements if isinstance(s, Declaration))
-            self._declared = {statement.name: statement for statement in found}
+            for statement in self.statements:
+                if isinstance(statement, Declaration):
+                    self._declared[statement.name] = statement
+                elif isinstance(statement, Skipped) and statement.changes in self._declared:
+                    old = self._declared[statement.changes]
+                    self._declared[old.name] = Declaration(old.type, old.name, statement.content)
         return self._declared
+
+    def skipped(self) -> list[FileError]:
+        """What cannot be read in it: to be told of where nothing else needs it."""
+        contents = (s.content for s in self.statements if not isinstance(s, Comment))
+        return [content for content in contents if isinstance(content, FileError)]
 
 
 @dataclass(slots=True)
@@ -68,24 +100,32 @@ class CSource:
         return [s.text for s in self.outside if isinstance(s, Comment)]
 
 
-def parse_source(text: str, where: str) -> CSource:
-    tokens = tokens_of(text, where)
+def parse_source(text: str, where: str, numbers: Mapping[str, int] | None = None) -> CSource:
+    """`numbers` are words with a value, such as the bases of relative pools."""
+    tokens = tokens_of(text, where, numbers)
     source = CSource(where)
     try:
-        _Reader(tokens, source).run()
+        _Reader(text, tokens, source).run()
     except BadValue as error:
-        raise error_at(str(error), text, error.offset, where) from None
+        raise error_at(str(error), text, error.offset, where, error.hint) from None
     return source
 
 
-# They copy and relocate blobs: code of its own kind, and nothing of the program is in it.
-_CONTROLLER_HOOKS = "LL_ATON_EC_"
+# Code of its own kind that nothing of the program is in: it copies and relocates blobs, or takes
+# and gives the addresses of buffers that belong to the application.
+_HOOKS = ("LL_ATON_EC_", "LL_ATON_Set_User_", "LL_ATON_Get_User_")
+_CONDITIONS = ("if", "while", "for", "switch")
+_WITHOUT_VALUES = ("return", "break", "continue", "goto", "case", "default")
+# Signs that a declaration has none of in front of its "=": it is an assignment then.
+_ASSIGNING = frozenset("-+.>|&^%/~!<")
+_SHOWN = 60
 
 
 @dataclass(slots=True)
 class _Reader:
     """One pass over the tokens. Braces of plain blocks are followed but mean nothing."""
 
+    text: str
     tokens: list[Token]
     source: CSource
     place: int = 0
@@ -111,6 +151,10 @@ class _Reader:
             self._close(token)
         elif token.kind == ";":
             self.place += 1
+        elif self.depth and token.text in _CONDITIONS:
+            self._skip_condition()
+        elif self.depth and token.text in ("else", "do"):
+            self.place += 1
         else:
             self._statement()
 
@@ -126,6 +170,18 @@ class _Reader:
         target = self.function.statements if self.function else self.source.outside
         target.append(statement)
 
+    def _skip_condition(self) -> None:
+        """`if (...)`: what stands behind is read as if it were always done."""
+        self.place += 1
+        depth = 0
+        while self.place < len(self.tokens):
+            kind = self.tokens[self.place].kind
+            depth += (kind == "(") - (kind == ")")
+            self.place += 1
+            if not depth:
+                return
+        raise BadValue("the file ends inside a condition", self.tokens[-1].offset)
+
     def _statement(self) -> None:
         """Up to its `;`, or up to the `{` of a function or block."""
         start = self.place
@@ -135,7 +191,7 @@ class _Reader:
                 raise BadValue("the file ends inside a statement", self.tokens[start].offset)
             kind = self.tokens[self.place].kind
             if kind == "=" and not depth:
-                self._declaration(start)
+                self._assignment(start)
                 return
             if kind == ";" and not depth:
                 self._call(start)
@@ -147,11 +203,44 @@ class _Reader:
             depth += (kind in "([") - (kind in ")]")
             self.place += 1
 
-    def _declaration(self, start: int) -> None:
-        head = [t.text for t in self.tokens[start : self.place] if t.kind == "word"]
-        value, self.place = read_value(self.tokens, self.place + 1)
-        if len(head) >= 2:
-            self._add(Declaration(" ".join(head[:-1]), head[-1], value))
+    def _assignment(self, start: int) -> None:
+        """A declaration with a value, or a statement that changes what was declared."""
+        head = self.tokens[start : self.place]
+        words = [token.text for token in head if token.kind == "word"]
+        first = self.place + 1
+        content: Value | FileError
+        try:
+            content, self.place = read_value(self.tokens, first)
+        except UnknownValue as error:
+            content = self._error(error)
+            self._skip_value(first)
+        if len(words) >= 2 and not any(token.kind in _ASSIGNING for token in head):
+            self._add(Declaration(" ".join(words[:-1]), words[-1], content))
+        else:
+            self._skipped(start, words[0] if words else "")
+
+    def _skip_value(self, first: int) -> None:
+        """Up to the `;` behind a value that is not known."""
+        self.place = first
+        depth = 0
+        while self.place < len(self.tokens):
+            kind = self.tokens[self.place].kind
+            if kind == ";" and not depth:
+                return
+            depth += (kind in "([{") - (kind in ")]}")
+            self.place += 1
+        raise BadValue("the file ends inside a value", self.tokens[-1].offset)
+
+    def _error(self, error: BadValue) -> FileError:
+        return error_at(str(error), self.text, error.offset, self.source.where, error.hint)
+
+    def _skipped(self, start: int, changes: str) -> None:
+        if self.function is None:
+            return
+        offset = self.tokens[start].offset
+        text = self.text[offset : self.tokens[self.place].offset].split("\n")[0][:_SHOWN]
+        error = UnknownValue(f"'{safe_terminal(text)}' is a statement that is not known", offset)
+        self._add(Skipped(changes, self._error(error)))
 
     def _open(self, start: int) -> None:
         """A function where we are outside of one; else a block such as `if (...)`."""
@@ -159,7 +248,7 @@ class _Reader:
             name = self._name_before_parenthesis(start)
             self.function = Function(name)
             self.source.functions[name] = self.function
-            if name.startswith(_CONTROLLER_HOOKS):
+            if name.startswith(_HOOKS):
                 self._skip_body()
         self.depth += 1
         self.place += 1
@@ -182,7 +271,20 @@ class _Reader:
 
     def _call(self, start: int) -> None:
         tokens = [t for t in self.tokens[start : self.place] if t.kind != "comment"]
-        if len(tokens) < 3 or tokens[0].kind != "word" or tokens[1].kind != "(":
+        if tokens[0].text in _WITHOUT_VALUES:
             return
-        arguments = tuple(evaluate(part) for part in split_arguments(tokens[2:-1]))
-        self._add(CallLine(tokens[0].text, arguments))
+        if len(tokens) < 3 or tokens[0].kind != "word" or tokens[1].kind != "(":
+            if self.depth and not _declares(tokens):
+                self._skipped(start, "")
+            return
+        content: tuple[Value, ...] | FileError
+        try:
+            content = tuple(evaluate(part) for part in split_arguments(tokens[2:-1]))
+        except UnknownValue as error:
+            content = self._error(error)
+        self._add(CallLine(tokens[0].text, content))
+
+
+def _declares(tokens: list[Token]) -> bool:
+    """`T name;`, `T name[4];` or `extern void name(void);`: nothing is said of a value."""
+    return len(tokens) >= 2 and tokens[0].kind == "word" and tokens[1].kind in ("word", "*")

@@ -1,80 +1,12 @@
-"""Generated C as tokens, and its initialisers as plain values: numbers, words, addresses, lists and
-structs."""
+"""Initialisers of generated C as plain values: numbers, words, addresses, lists and structs."""
 
 from __future__ import annotations
 
-import re
+import operator as op
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from npuscope.errors import FileError
-
-# Generated C as a list of tokens. Comments stay: they name nodes, buffers and pools.
-
-_TOKEN = re.compile(
-    r"""
-      /\*(?P<comment>.*?)\*/
-    | //(?P<line_comment>[^\n]*)
-    | (?P<directive>\#[^\n]*(?:\\\n[^\n]*)*)
-    | (?P<string>"(?:[^"\\\n]|\\.)*")
-    | (?P<char>'(?:[^'\\\n]|\\.)+')
-    | (?P<word>[A-Za-z_]\w*)
-    | (?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*)
-    | (?P<punct>[-+{}()\[\];,=.&|*<>/!?:~^%])
-    | (?P<space>\s+)
-    """,
-    re.S | re.X,
-)
-_DROPPED = {"space", "directive"}
-_COMMENTS = {"comment", "line_comment"}
-
-
-class Token(NamedTuple):
-    """A tuple, because a large file has two million of them."""
-
-    kind: str  # comment, string, word, number or the character itself
-    text: str
-    offset: int
-
-
-# Where a build may choose our kernels, the runtime's own ones are read.
-_OUR_KERNELS = re.compile(r"^#if defined\(NPUSCOPE_KERNELS\)\n.*?^#(?:else|endif)$", re.M | re.S)
-
-
-def tokens_of(text: str, where: str) -> list[Token]:
-    """All tokens; a character that C does not know, or an open comment, is an error."""
-    text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
-    found: list[Token] = []
-    position = 0
-    for match in _TOKEN.finditer(text):
-        if match.start() != position:
-            break
-        position = match.end()
-        kind = match.lastgroup or ""
-        if kind in _DROPPED:
-            continue
-        if kind in _COMMENTS:
-            found.append(Token("comment", match[kind].strip(), match.start()))
-        elif kind == "punct":
-            found.append(Token(match[0], match[0], match.start()))
-        else:
-            found.append(Token(kind, match[0], match.start()))
-    if position != len(text):
-        raise error_at("is not C that can be read", text, position, where)
-    return found
-
-
-def error_at(message: str, text: str, offset: int, where: str) -> FileError:
-    line = text.count("\n", 0, offset) + 1
-    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return FileError(
-        f"{message} at offset {offset}",
-        where=f"{where}:{line}:{column}",
-        hint="the file seems cut or edited; take the compiler's own copy",
-    )
-
-
-# Initialisers of generated C as plain values: numbers, words, addresses, lists and structs.
+from npuscope.program.network_c.parse_tokens import DAMAGE, Token
 
 # How far a value may be nested: the deepest seen is 4.
 _DEEPEST = 32
@@ -88,15 +20,23 @@ _TYPE_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Symbols plus a number: an address behind a base that is set at run time, or flags."""
+    """Symbols plus a number: an address behind a base that is set at run time, or flags.
+
+    `choices` are the terms that only a build decides on.
+    """
 
     symbols: tuple[str, ...]
     number: int = 0
+    choices: tuple[Macro, ...] = ()
+
+
+CHOICE = "?:"
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro with several arguments, such as a switch port."""
+    """A macro with several arguments, such as a switch port, or a choice that only a build makes:
+    `?:` with its condition and both values."""
 
     name: str
     arguments: tuple[Value, ...]
@@ -116,19 +56,40 @@ Value = int | float | str | Sum | Macro | Struct | list["Value"]
 class BadValue(Exception):
     """The tokens from `offset` on are no value."""
 
+    hint = DAMAGE
+
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
+
+
+class UnknownValue(BadValue):
+    """C of a form that is not read here; it need not be damaged."""
+
+    hint = "npuscope does not know this form of C: was the file written by hand, or by a new tool?"
 
 
 def read_value(tokens: list[Token], place: int, depth: int = 0) -> tuple[Value, int]:
     """The value that starts at `place`, and the place behind it."""
     if depth > _DEEPEST:
         raise BadValue("a value is nested too deeply", tokens[place].offset)
-    if _kind(tokens, place) == "{":
-        return _read_braces(tokens, place + 1, depth)
+    literal = _behind_type(tokens, place)
+    if _kind(tokens, literal) == "{":
+        return _read_braces(tokens, literal + 1, depth)
     end = _end_of_expression(tokens, place)
-    return evaluate([t for t in tokens[place:end] if t.kind != "comment"]), end
+    inside = [token for token in tokens[place:end] if token.kind != "comment"]
+    if not inside:
+        raise BadValue("a value is missing", tokens[place].offset)
+    return evaluate(inside), end
+
+
+def _behind_type(tokens: list[Token], place: int) -> int:
+    """The brace of a compound literal, as in `&(const T[]) {1, 2}`; else `place` itself."""
+    start = place + (_kind(tokens, place) == "&")
+    if _kind(tokens, start) != "(":
+        return place
+    end = _matching(tokens, start) + 1
+    return end if end < len(tokens) and tokens[end].kind == "{" else place
 
 
 def _read_braces(tokens: list[Token], place: int, depth: int) -> tuple[Value, int]:
@@ -172,13 +133,13 @@ def _end_of_expression(tokens: list[Token], place: int) -> int:
     depth = 0
     while True:
         kind = _kind(tokens, place)
-        if kind in ("(", "["):
+        if kind in ("(", "[", "{"):
             depth += 1
-        elif kind in (")", "]"):
+        elif kind in (")", "]", "}"):
             if not depth:
                 return place
             depth -= 1
-        elif kind in (",", "}", ";") and not depth:
+        elif kind in (",", ";") and not depth:
             return place
         place += 1
 
@@ -189,16 +150,13 @@ def _kind(tokens: list[Token], place: int) -> str:
     return tokens[place].kind
 
 
-def evaluate(tokens: list[Token]) -> Value:
-    """An expression of numbers, words, casts, sums and macros."""
+def evaluate(tokens: list[Token], depth: int = 0) -> Value:
+    """An expression of numbers, words, casts, sums, choices and macros."""
     if not tokens:
         raise BadValue("a value is missing", 0)
     if len(tokens) == 1:
         return _single(tokens[0])
-    inside = _stripped(tokens)
-    if inside is not None:
-        return inside
-    return _sum(tokens)
+    return _Expression(tokens, depth).whole()
 
 
 def _single(token: Token) -> Value:
@@ -207,7 +165,7 @@ def _single(token: Token) -> Value:
     if token.kind == "string":
         return token.text[1:-1]
     if token.kind == "word":
-        return token.text
+        return _TRUTHS.get(token.text, token.text)
     raise BadValue(f"'{token.text}' is not a value", token.offset)
 
 
@@ -223,22 +181,179 @@ def number(token: Token) -> int | float:
     return float(text)
 
 
-def _stripped(tokens: list[Token]) -> Value | None:
-    """Without one layer of cast, parentheses, address-of, index or one-argument macro."""
-    first = tokens[0]
-    if first.kind == "&":
-        return evaluate(tokens[1:])
-    if tokens[-1].kind == "]" and first.kind == "word" and tokens[1].kind == "[":
-        return first.text
-    if first.kind == "(":
-        close = _matching(tokens, 0)
-        if _is_type(tokens[1:close]):
-            return _cast(tokens[1:close], evaluate(tokens[close + 1 :]))
-        if close == len(tokens) - 1:
-            return evaluate(tokens[1:close])
-    if first.kind == "word" and tokens[1].kind == "(" and _matching(tokens, 1) == len(tokens) - 1:
-        return _macro(first.text, tokens[2:-1])
-    return None
+_TRUTHS: dict[str, Value] = {"true": 1, "false": 0}
+# Binary operators by how strongly they bind; the longer of two that begin alike comes first.
+_BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "||": (1, lambda a, b: int(bool(a or b))),
+    "&&": (2, lambda a, b: int(bool(a and b))),
+    "==": (6, op.eq),
+    "!=": (6, op.ne),
+    "<<": (8, op.lshift),
+    ">>": (8, op.rshift),
+    "<=": (7, op.le),
+    ">=": (7, op.ge),
+    "<": (7, op.lt),
+    ">": (7, op.gt),
+    "|": (3, op.or_),
+    "^": (4, op.xor),
+    "&": (5, op.and_),
+    "+": (9, op.add),
+    "-": (9, op.sub),
+    "*": (10, op.mul),
+    "/": (10, op.floordiv),
+    "%": (10, op.mod),
+}
+_SHIFTS = ("<<", ">>")
+_MOST_BITS = 64
+_UNARY: dict[str, Callable[[int], int]] = {
+    "-": lambda a: -a,
+    "+": lambda a: a,
+    "~": lambda a: ~a,
+    "!": lambda a: int(not a),
+}
+
+
+@dataclass(slots=True)
+class _Expression:
+    """Precedence climbing over the tokens of one expression."""
+
+    tokens: list[Token]
+    depth: int
+    place: int = 0
+
+    def whole(self) -> Value:
+        value = self._choice()
+        if self.place < len(self.tokens):
+            token = self.tokens[self.place]
+            raise UnknownValue(f"'{token.text}' cannot stand behind a value", token.offset)
+        return value
+
+    def _choice(self) -> Value:
+        condition = self._binary(0)
+        if self._next() != "?":
+            return condition
+        yes = self._step(self._choice)
+        if self._next() != ":":
+            raise BadValue("a choice without ':'", self._offset())
+        no = self._step(self._choice)
+        if isinstance(condition, int | float):
+            return yes if condition else no
+        return Macro(CHOICE, (condition, yes, no))
+
+    def _step(self, read: Callable[[], Value]) -> Value:
+        """What follows the token here."""
+        self.place += 1
+        return read()
+
+    def _binary(self, weakest: int) -> Value:
+        left = self._unary()
+        while (found := self._operator()) and _BINARY[found][0] > weakest:
+            offset = self._offset()
+            self.place += len(found)
+            left = _joined(found, left, self._binary(_BINARY[found][0]), offset)
+        return left
+
+    def _operator(self) -> str:
+        """The operator here, of two characters or of one; empty where there is none."""
+        pair = self.tokens[self.place : self.place + 2]
+        double = "".join(token.kind for token in pair) if _adjacent(pair) else ""
+        if double in _BINARY:
+            return double
+        return pair[0].kind if pair and pair[0].kind in _BINARY else ""
+
+    def _unary(self) -> Value:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise BadValue("a value is nested too deeply", self._offset())
+        kind, offset = self._next(), self._offset()
+        if kind == "&":
+            value = self._step(self._unary)
+        elif kind in _UNARY:
+            value = self._step(self._unary)
+            if not isinstance(value, int | float):
+                raise UnknownValue(f"'{kind}' in front of what is no number", offset)
+            value = _UNARY[kind](value)  # type: ignore[arg-type]
+        else:
+            value = self._primary()
+        self.depth -= 1
+        return value
+
+    def _primary(self) -> Value:
+        if self.place >= len(self.tokens):
+            raise BadValue("a term is missing", self.tokens[-1].offset)
+        token = self.tokens[self.place]
+        if token.kind == "(":
+            return self._parenthesis()
+        if token.kind not in ("word", "number", "string"):
+            raise UnknownValue(f"'{token.text}' starts no value that is known", token.offset)
+        self.place += 1
+        if token.kind == "word" and self._next() == "(":
+            close = _matching(self.tokens, self.place)
+            inside = self.tokens[self.place + 1 : close]
+            self.place = close + 1
+            return _macro(token.text, inside, self.depth)
+        if token.kind == "word" and self._next() == "[":
+            self.place = _closing(self.tokens, self.place) + 1
+            return token.text
+        return _single(token)
+
+    def _parenthesis(self) -> Value:
+        """A cast, a compound literal or an expression in parentheses."""
+        start = self.place
+        close = _matching(self.tokens, start)
+        inside = self.tokens[start + 1 : close]
+        self.place = close + 1
+        if self._next() == "{":
+            value, self.place = read_value(self.tokens, self.place, self.depth)
+            return value
+        if _is_type(inside) or (_words(inside) and self._next() in ("word", "number", "(")):
+            return _cast(inside, self._unary())
+        return evaluate(inside, self.depth)
+
+    def _next(self) -> str:
+        return self.tokens[self.place].kind if self.place < len(self.tokens) else ""
+
+    def _offset(self) -> int:
+        return self.tokens[min(self.place, len(self.tokens) - 1)].offset
+
+
+def _adjacent(pair: list[Token]) -> bool:
+    return len(pair) == 2 and pair[1].offset == pair[0].offset + 1
+
+
+def _joined(operator: str, left: Value, right: Value, offset: int) -> Value:
+    """Numbers are reckoned with; symbols can only be summed up."""
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return _reckoned(operator, left, right, offset)
+    one, other = _as_sum(left), _as_sum(right)
+    plain = other is not None and not other.symbols and not other.choices
+    if one is None or other is None or operator not in ("+", "|", "-"):
+        raise UnknownValue(f"'{operator}' between these values is not known", offset)
+    if operator == "-" and not plain:
+        raise UnknownValue("'-' in front of a symbol is not known", offset)
+    number = one.number - other.number if operator == "-" else one.number + other.number
+    return Sum((*one.symbols, *other.symbols), number, (*one.choices, *other.choices))
+
+
+def _reckoned(operator: str, left: float, right: float, offset: int) -> int | float:
+    whole = isinstance(left, int) and isinstance(right, int)
+    if operator in ("/", "%") and (not whole or not right):
+        raise UnknownValue(f"'{operator}' of these numbers is not known", offset)
+    if operator in _SHIFTS and not 0 <= right < _MOST_BITS:
+        raise UnknownValue(f"a shift by {right}", offset)
+    if not whole and operator not in ("+", "-", "*"):
+        raise UnknownValue(f"'{operator}' of fractions is not known", offset)
+    return _BINARY[operator][1](left, right)  # type: ignore[arg-type]
+
+
+def _as_sum(value: Value) -> Sum | None:
+    if isinstance(value, Sum):
+        return value
+    if isinstance(value, Macro) and value.name == CHOICE:
+        return Sum((), 0, (value,))
+    if isinstance(value, str):
+        return Sum((value,))
+    return Sum((), value) if isinstance(value, int) else None
 
 
 def _matching(tokens: list[Token], place: int) -> int:
@@ -250,9 +365,22 @@ def _matching(tokens: list[Token], place: int) -> int:
     raise BadValue("a parenthesis is open", tokens[place].offset)
 
 
+def _closing(tokens: list[Token], place: int) -> int:
+    """The bracket that closes an index."""
+    for index in range(place, len(tokens)):
+        if tokens[index].kind == "]":
+            return index
+    raise BadValue("a bracket is open", tokens[place].offset)
+
+
 def _is_type(tokens: list[Token]) -> bool:
     words = [token for token in tokens if token.kind != "*"]
-    return bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
+    known = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
+    return known or (_words(words) and tokens[-1].kind == "*")
+
+
+def _words(tokens: list[Token]) -> bool:
+    return bool(tokens) and all(token.kind == "word" for token in tokens)
 
 
 def _cast(tokens: list[Token], value: Value) -> Value:
@@ -264,9 +392,9 @@ def _cast(tokens: list[Token], value: Value) -> Value:
     return value
 
 
-def _macro(name: str, tokens: list[Token]) -> Value:
+def _macro(name: str, tokens: list[Token], depth: int) -> Value:
     """A macro of one argument only wraps it (address translation)."""
-    arguments = [evaluate(part) for part in split_arguments(tokens)]
+    arguments = [evaluate(part, depth) for part in split_arguments(tokens)]
     return arguments[0] if len(arguments) == 1 else Macro(name, tuple(arguments))
 
 
@@ -275,45 +403,9 @@ def split_arguments(tokens: list[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.kind in "([") - (token.kind in ")]")
+        depth += (token.kind in "([{") - (token.kind in ")]}")
         if token.kind == "," and not depth:
             parts.append([])
         else:
             parts[-1].append(token)
     return [part for part in parts if part]
-
-
-def _sum(tokens: list[Token]) -> Value:
-    """Terms joined by + - |; words are symbols."""
-    total: int | float = 0
-    symbols: list[str] = []
-    for sign, part in _terms(tokens):
-        value = evaluate(part)
-        if isinstance(value, int | float):
-            total += sign * value
-        elif isinstance(value, str):
-            symbols.append(value)
-        elif isinstance(value, Sum):
-            symbols += value.symbols
-            total += value.number
-        else:
-            raise BadValue("an expression cannot be read", part[0].offset)
-    return Sum(tuple(symbols), int(total)) if symbols else total
-
-
-def _terms(tokens: list[Token]) -> list[tuple[int, list[Token]]]:
-    terms: list[tuple[int, list[Token]]] = [(1, [])]
-    depth = 0
-    for token in tokens:
-        if token.kind in ("+", "-", "|") and not depth:
-            if not terms[-1][1]:
-                terms.pop()  # a sign in front of the first term
-            terms.append((-1 if token.kind == "-" else 1, []))
-            continue
-        depth += (token.kind in "([") - (token.kind in ")]")
-        terms[-1][1].append(token)
-    if len(terms) == 1 and terms[0] == (1, tokens):
-        raise BadValue(f"'{tokens[0].text}' starts no value that is known", tokens[0].offset)
-    if any(not part for _, part in terms):
-        raise BadValue("a term is missing", tokens[0].offset)
-    return terms

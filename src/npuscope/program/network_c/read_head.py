@@ -4,13 +4,17 @@ buffers."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 
+from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
+from npuscope.program.addresses import POOL_PREFIX
 from npuscope.program.model import Buffer, Pool
-from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS
+from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS, GIVEN_POOL
 from npuscope.program.network_c.parse_source import Declaration, Function
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.text import safe_terminal
@@ -47,6 +51,17 @@ class Header:
         if stated:
             return stated
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
+
+
+_HEAD_BYTES = 1 << 16
+_MARKS = (b"LL_ATON_VERSION", b"global pool")
+
+
+def is_network_c(path: str | Path) -> bool:
+    """By its content: it asks for a version of the runtime and names its pools within the first
+    lines. A C file with the bytes of a pool only names the pool."""
+    head = read_head(path, _HEAD_BYTES)
+    return all(mark in head for mark in _MARKS)
 
 
 _POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
@@ -127,26 +142,45 @@ def _inside(pool: Pool, pools: list[Pool]) -> tuple[str, ...]:
     )
 
 
-# Relative pools of network.c: their symbols, read as the addresses that the pools propose.
+# Pools without an address of their own: relative ones, and buffers that the application gives.
 
-_DECLARED = re.compile(r"^extern unsigned char (\w+)\[\];", re.M)
+_RELATIVE = re.compile(r"^extern unsigned char (\w+)\[\];", re.M)
+_GIVEN = re.compile(
+    r"/\*\s*User (?:Input|Output) allocated buffer \(mempool \d+\) size (\d{1,16})\s*\*/\s*"
+    rf"static unsigned char \*({POOL_PREFIX}(_user_io_\w+?_\d+)_\w+) = NULL;"
+)
+# The processor's own range: no memory of a device lies there, so that nothing is mixed up.
+_NOWHERE = 0xE000_0000
+_ALIGN = 64
 
 
-def relative_symbols(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
-    """Symbol -> pool: the declarations stand in the order of the relative pools."""
-    names = _DECLARED.findall(text)
+def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
+    """Symbol -> pool. Declarations of relative pools stand in the order of the pools."""
+    names = _RELATIVE.findall(text)
     relative = [pool for pool in pools if pool.relative]
     if len(names) != len(relative):
-        raise FileError(f"{len(relative)} pools are relative, {len(names)} symbols stand for them")
-    return dict(zip(names, relative, strict=True))
+        raise FileError(
+            f"pools without a fixed address: {len(relative)}, "
+            f"symbols declared for them: {len(names)}",
+            hint="the file is cut or edited, or holds the bytes of a pool and no network",
+        )
+    return dict(zip(names, relative, strict=True)) | _given(text)
 
 
-def with_addresses(text: str, symbols: dict[str, Pool]) -> str:
-    """The source with numbers instead of the symbols."""
-    if not symbols:
-        return text
-    words = re.compile(r"\b(" + "|".join(map(re.escape, symbols)) + r")\b")
-    return words.sub(lambda found: f"{symbols[found.group()].address:#x}UL", text)
+def _given(text: str) -> dict[str, Pool]:
+    """Buffers of the application: their place is known to it alone, so they get any."""
+    found: dict[str, Pool] = {}
+    address = _NOWHERE
+    for size, symbol, name in _GIVEN.findall(text):
+        found[symbol] = Pool(name, address, int(size), *GIVEN_POOL, file_name=name, relative=True)
+        address += -(-int(size) // _ALIGN) * _ALIGN
+    return found
+
+
+def bases_of(symbols: Mapping[str, Pool]) -> dict[str, int]:
+    """Addresses of these pools by symbol, and by the shorter name that relocations have."""
+    short = {pool.file_name: pool.address for pool in symbols.values() if pool.file_name}
+    return short | {symbol: pool.address for symbol, pool in symbols.items()}
 
 
 # Buffer tables of network.c as Buffers.
@@ -175,10 +209,10 @@ def address_of(value: Value) -> int:
     """The number in an address field; `{(unsigned char *)(0x...)}` is a list of one."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if isinstance(value, Sum):
+    if isinstance(value, Sum) and value.symbols:
         raise FileError(
-            f"the base '{value.symbols[0]}' is set at run time",
-            hint="generate the network with absolute pools and inputs and outputs of its own",
+            f"the base '{safe_terminal(value.symbols[0])}' is not declared in the file",
+            hint="the file is cut, or its base comes from another file that npuscope cannot see",
         )
     if isinstance(value, int):
         return value

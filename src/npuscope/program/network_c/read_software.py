@@ -126,11 +126,13 @@ class SoftwareReader:
         if found is None:
             raise FileError(f"the operand '{prefix}' has no address", where=f"epoch {self.epoch}")
         is_float = quant is None
-        return self.view(found, 32 if is_float else 8, is_float, quant, number)
+        return self.view(found, 32 if is_float else _integer_bits(found), is_float, quant, number)
 
     def quant(self, info: Struct, scale: str, zero: str) -> Quant:
         """Scale and zero point: in the parameter image, or in arrays beside the call."""
-        scales, zeros = self._numbers(info, scale, "<f"), self._numbers(info, zero, "b")
+        whose = tensor(info, _OWNERS[zero])
+        code = "<h" if whose and _integer_bits(whose) == 16 else "b"
+        scales, zeros = self._numbers(info, scale, "<f"), self._numbers(info, zero, code)
         return Quant((float(scales),), (int(zeros),))
 
     def _numbers(self, info: Struct, name: str, code: str) -> float:
@@ -142,10 +144,20 @@ class SoftwareReader:
         found = tensor(info, name)
         if found is None:
             raise FileError(f"'{name}' is missing", where=f"epoch {self.epoch}")
-        code = code if code == "<f" or found.signed else "B"
+        code = code if code == "<f" or found.signed else code.upper()
         raw = self.images.read(found.address, struct.calcsize(code))
         # Without the image there is nothing to execute, so the numbers do not matter.
         return float(struct.unpack(code, raw)[0]) if raw else float(code == "<f")
+
+
+# Zero points -> the operand that they belong to.
+_OWNERS = {"izp": "general.input", "ozp": "general.output", "operand_zp": "operand"}
+
+
+def _integer_bits(of: Tensor) -> int:
+    """Integers have 16 bits where neighbours lie two bytes apart, else 8."""
+    steps = [step for size, step in zip(of.shape, of.steps, strict=True) if size > 1 and step]
+    return 16 if min(steps, default=1) == 2 else 8
 
 
 def _batch(of: Tensor, element: int) -> int:

@@ -127,9 +127,13 @@ class UnitReader:
             return Ref(self._new(named, base + low, high - low, struct), back)
         place = self.places.ref(base + low, self.epoch, named)
         if place.offset + high - low > self.places.size_of(place.buffer) + _TRIPLE_SLACK_BYTES:
-            name = f"{named}@{self.epoch}"
+            name = self._free_name(f"{named}@{self.epoch}")
             return Ref(self._new(name, base + low, high - low, struct), back)
         return Ref(place.buffer, place.offset + back)
+
+    def _free_name(self, name: str) -> str:
+        """Several engines of an epoch may reach beyond the same buffer."""
+        return f"{name}.{len(self.found)}" if self.places.knows(name) else name
 
     def _new(self, name: str, address: int, size_bytes: int, struct: Struct) -> str:
         pool = self.places.pool_at(address, size_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,17 +26,18 @@ from npuscope.program.network_c.read_head import (
     FOR_EVER,
     Header,
     Pools,
+    bases_of,
     pools_of,
     read_buffer,
     read_header,
-    relative_symbols,
+    symbols_of,
     tables_of,
-    with_addresses,
 )
 from npuscope.program.network_c.read_library import LibraryReader
 from npuscope.program.network_c.read_software import KERNELS, LAYERS, Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader, engines
 
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
 _TABLES = ("Input", "Output", "Internal")
 
 
@@ -59,6 +61,7 @@ class NetworkC:
     program: Program
     items: tuple[Item, ...]
     bases: Mapping[str, int] = field(default_factory=dict)  # of relative pools, by symbol
+    includes: frozenset[str] = frozenset()  # names of the files that it includes
 
 
 FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
@@ -73,6 +76,8 @@ def read_network_c(
     buffers that another file tells of, with their lives."""
     path = Path(path)
     text = read_text(path, SOURCE, errors="replace")
+    if not text.strip():
+        raise FileError("is empty", where=str(path), hint="copy or generate the network again")
     try:
         return _understood(text, path, images or {}, tuple(known))
     except FileError as error:
@@ -84,8 +89,9 @@ def read_network_c(
 def _understood(
     text: str, path: Path, images: Mapping[str, bytes] | FindImages, known: tuple[Buffer, ...]
 ) -> NetworkC:
-    symbols = relative_symbols(text, pools_of(text))
-    source = parse_source(with_addresses(text, symbols), str(path))
+    symbols = symbols_of(text, pools_of(text))
+    addresses = {symbol: pool.address for symbol, pool in symbols.items()}
+    source = parse_source(text, str(path), addresses)
     header = read_header(source.comments)
     if not header.pools or not any(name.startswith("LL_ATON_") for name in source.functions):
         raise FileError(
@@ -93,8 +99,22 @@ def _understood(
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
     found = images(header.pools) if callable(images) else images
-    read = _Reader(source, header, found, path.stem, known).read()
-    return replace(read, bases={name: pool.address for name, pool in symbols.items()})
+    placed = {pool.name for pool in header.pools}
+    given = tuple(pool for pool in symbols.values() if pool.name not in placed)
+    header = replace(header, pools=(*header.pools, *given))
+    reader = _Reader(source, header, found, path.stem, known, notes=_notes(given))
+    includes = frozenset(_INCLUDE.findall(text))
+    return replace(reader.read(), bases=bases_of(symbols), includes=includes)
+
+
+def _notes(given: tuple[Pool, ...]) -> list[str]:
+    if not given:
+        return []
+    names, pool = ", ".join(pool.name for pool in given), given[0]
+    return [
+        f"the application says where {names} lie: they are timed as the compiler reckons, with "
+        f"{pool.byte_width} bytes a cycle"
+    ]
 
 
 @dataclass(slots=True)
@@ -172,6 +192,8 @@ class _Reader:
     def _epoch(self, item: Item, places: AddressMap, pools: Pools, images: Images) -> Epoch:
         start = self.source.functions.get(item.start)
         end = self.source.functions.get(item.end)
+        for error in (e for f in (start, end) if f for e in f.skipped()):
+            self.notes.append(f"skipped at {error.where}: {error.message}")
         kind = _kind(item.flags)
         operators, origin = _nodes([f for f in (start, end) if f])
         epoch = Epoch(item.number, item.last, kind, operators, origin)
@@ -242,7 +264,7 @@ def _number(value: Value) -> int:
 
 
 def _word(value: Value | None) -> str:
-    if isinstance(value, Sum):
+    if isinstance(value, Sum) and value.symbols:
         return value.symbols[0]
     return value if isinstance(value, str) and value != "NULL" else ""
 
@@ -253,6 +275,7 @@ def _number_in(name: str) -> int:
 
 
 def _flags(value: Value) -> int:
+    """What only a build decides on (a blob that is encrypted) is told by the file of blobs."""
     words = value.symbols if isinstance(value, Sum) else (value,)
     return sum(FLAG_VALUES.get(str(word), 0) for word in words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from npuscope.errors import FileError
@@ -11,50 +11,81 @@ from npuscope.program.ec_blob.binary import copy_name, read_binary, relocated
 from npuscope.program.ec_blob.instructions import Instruction
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.network_c.layout import Flag
 from npuscope.program.network_c.reader import Item, NetworkC
 from npuscope.text import safe_terminal
 
+# How files of 2.0 and of 2.1 and 2.2 call a container; its copy has the name of the blob.
+_CONTAINERS = ("_reloc", "_binary")
 
-def with_blobs(network: NetworkC, blobs: Mapping[str, bytes]) -> Program:
-    """One epoch for every label of a blob, with the units that its registers describe."""
+
+def with_blobs(
+    network: NetworkC, blobs: Mapping[str, bytes], encrypted: Collection[str] = ()
+) -> Program:
+    """One epoch for every label of a blob, with the units that its registers describe.
+
+    `encrypted` are the names of blobs that only the device can read.
+    """
     program = network.program
-    named = [item for item in network.items if item.blob]
-    sources = [_source(item.blob, blobs) for item in named]
-    missing = [name for name in sources if name not in blobs]
-    if not named or missing:
-        note = f"blobs {', '.join(missing)} are not in the folder" if missing else ""
-        return replace(program, notes=(*program.notes, note)) if note else program
+    names = {item.blob: _source(item.blob, blobs) for item in network.items if item.blob}
+    hidden = {item.blob for item in network.items if item.flags & Flag.blob_encrypted}
+    secret = [name for blob, name in names.items() if name in encrypted or blob in hidden]
+    missing = [name for name in names.values() if name not in blobs]
+    readable = {item: name for item, name in names.items() if name not in (*secret, *missing)}
+    program = replace(program, notes=(*program.notes, *_notes(missing, secret)))
+    if not readable:
+        return program
     places = AddressMap(program.pools, program.buffers)
-    codes = [_code(blobs[name], network.bases) for name in sources]
-    lifted = lift(codes, places)
-    epochs = _expanded(program, network.items, lifted)
+    codes = {name: _code(name, blobs[name], network.bases) for name in readable.values()}
+    lifted = lift(codes.values(), places, tuple(codes))
+    epochs = _expanded(program, network.items, readable, lifted)
     pools = (*program.pools, lifted.pool) if lifted.buffers else program.pools
+    known = {buffer.name for buffer in program.buffers}
+    whole = (buffer for buffer in places.whole_pools if buffer.name not in known)
     return replace(
         program,
         pools=pools,
-        buffers=(*program.buffers, *places.whole_pools, *lifted.buffers),
+        buffers=(*program.buffers, *whole, *lifted.buffers),
         epochs=epochs,
         constants={**program.constants, **lifted.constants},
     )
 
 
+def _notes(missing: list[str], secret: list[str]) -> list[str]:
+    told = ((missing, "not in the folder"), (secret, "encrypted and cannot be read here"))
+    return [f"blobs {', '.join(names)} are {why}" for names, why in told if names]
+
+
 def _source(name: str, blobs: Mapping[str, bytes]) -> str:
     """A blob with relocations runs from a copy: what it is copied from."""
-    return name if name in blobs else name.removesuffix(copy_name(""))
+    origins = (name, *(name + end for end in _CONTAINERS), name.removesuffix(copy_name("")))
+    return next((origin for origin in origins if origin in blobs), origins[-1])
 
 
-def _code(data: bytes, bases: Mapping[str, int]) -> tuple[Instruction, ...]:
-    binary = read_binary(data)
+def _code(name: str, data: bytes, bases: Mapping[str, int]) -> tuple[Instruction, ...]:
+    where = f"blob '{safe_terminal(name)}'"
+    try:
+        binary = read_binary(data)
+    except FileError as error:
+        raise FileError(error.message, where=f"{where}, {error.where}", hint=error.hint) from None
     named = {row.identifier for row in binary.relocations}
-    known = {symbol: base for symbol, base in bases.items() if symbol in named}
-    return relocated(binary, known).instructions
+    if unknown := sorted(named - set(bases)):
+        raise FileError(
+            f"it counts from the base '{safe_terminal(unknown[0])}', and no pool of network.c "
+            "has this name",
+            where=where,
+            hint="are network.c and its file of blobs from the same build?",
+        )
+    return relocated(binary, {symbol: bases[symbol] for symbol in named}).instructions
 
 
-def _expanded(program: Program, items: tuple[Item, ...], lifted: Lifted) -> tuple[Epoch, ...]:
+def _expanded(
+    program: Program, items: tuple[Item, ...], readable: Collection[str], lifted: Lifted
+) -> tuple[Epoch, ...]:
     epochs: list[Epoch] = []
     blob = 0
     for item, epoch in zip(items, program.epochs, strict=True):
-        if not item.blob:
+        if item.blob not in readable:
             epochs.append(epoch)
             continue
         blob += 1

@@ -1,0 +1,83 @@
+"""Generated C as a list of tokens. Comments stay: they name nodes, buffers and pools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from npuscope.errors import FileError
+
+_TOKEN = re.compile(
+    r"""
+      /\*(?P<comment>.*?)\*/
+    | //(?P<line_comment>[^\n]*)
+    | (?P<directive>\#(?:\\\r?\n|[^\n])*)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<char>'(?:[^'\\\n]|\\.)+')
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*)
+    | (?P<punct>[-+{}()\[\];,=.&|*<>/!?:~^%])
+    | (?P<space>\s+)
+    """,
+    re.S | re.X,
+)
+_DROPPED = {"space", "directive"}
+_COMMENTS = {"comment", "line_comment"}
+
+
+class Token(NamedTuple):
+    """A tuple, because a large file has two million of them."""
+
+    kind: str  # comment, string, word, number or the character itself
+    text: str
+    offset: int
+
+
+# Where a build may choose our kernels, the runtime's own ones are read.
+_OUR_KERNELS = re.compile(r"^#if defined\(NPUSCOPE_KERNELS\)\n.*?^#(?:else|endif)$", re.M | re.S)
+
+
+def tokens_of(text: str, where: str, numbers: Mapping[str, int] | None = None) -> list[Token]:
+    """All tokens; a character that C does not know, or an open comment, is an error.
+
+    Words that stand for `numbers` become these numbers; offsets stay those of the text.
+    """
+    known = numbers or {}
+    text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
+    found: list[Token] = []
+    position = 0
+    for match in _TOKEN.finditer(text):
+        if match.start() != position:
+            break
+        position = match.end()
+        kind = match.lastgroup or ""
+        if kind == "directive" and not _begins_line(text, match.start()):
+            raise error_at("'#' stands in the middle of a line", text, match.start(), where)
+        if kind in _DROPPED:
+            continue
+        if kind in _COMMENTS:
+            found.append(Token("comment", match[kind].strip(), match.start()))
+        elif kind == "punct":
+            found.append(Token(match[0], match[0], match.start()))
+        elif match[0] in known:
+            found.append(Token("number", str(known[match[0]]), match.start()))
+        else:
+            found.append(Token(kind, match[0], match.start()))
+    if position != len(text):
+        raise error_at("is not C that can be read", text, position, where)
+    return found
+
+
+def _begins_line(text: str, offset: int) -> bool:
+    return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
+
+
+DAMAGE = "the file seems cut or edited; take the compiler's own copy"
+
+
+def error_at(message: str, text: str, offset: int, where: str, hint: str = DAMAGE) -> FileError:
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    place = f"{where}:{line}:{column}"
+    return FileError(f"{message} at offset {offset}", where=place, hint=hint)
