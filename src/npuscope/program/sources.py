@@ -12,7 +12,6 @@ from pathlib import Path
 from npuscope.bounded_file import (
     BLOBS,
     POOL_IMAGE,
-    SOURCE,
     is_pointer,
     read_bytes,
     read_head,
@@ -31,6 +30,7 @@ from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
+from npuscope.program.weight_files import pool_image
 from npuscope.text import safe_terminal
 
 log = logging.getLogger(__name__)
@@ -67,11 +67,6 @@ def _read(path: Path) -> Program:
         _refuse_results(path)
         return _with_quant(_from_report(path), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
-
-
-def _is_variant(path: Path) -> bool:
-    """Projects with several builds keep them side by side: network.c.audio, network.c.old."""
-    return path.is_file() and ".c." in path.name.lower() and _is_network(path)
 
 
 def _refuse_results(path: Path) -> None:
@@ -189,28 +184,47 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
 
 def _without_others(path: Path, files: list[Path]) -> list[Path]:
     """Files whose name begins with that of another network in the folder hold its weights."""
-    others = {f.stem for f in files if f.suffix == ".c" and f != path and _is_network(f)}
+    others = {f.stem for f in files if f.suffix == ".c" and f != path and is_network_c(f)}
     others = {stem for stem in others if not path.stem.startswith(stem)}
     starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
     return [f for f in files if not f.name.startswith(starts)]
 
 
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
-    """As bytes, or as an array of 64-bit words in C, where the linker places the pool."""
-    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin", f".{pool.file_name}.c")
+    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
     most = POOL_IMAGE.most_bytes
     found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
     found = [f for f in found if not is_pointer(f)]
-    found.sort(key=lambda f: (f.suffix == ".c", not f.name.startswith(stem), f.name))
-    if not found or not pool.file_name:
+    found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
+    if not pool.file_name:
         return None
-    return _array(found[0]) if found[0].suffix == ".c" else read_bytes(found[0], POOL_IMAGE)
+    return read_bytes(found[0], POOL_IMAGE) if found else _packed_image(pool, stem, files)
 
 
-def _array(path: Path) -> bytes:
-    with _named(path):
-        (array,) = read_header(read_text(path, SOURCE, errors="replace")).values()
-    return array
+def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
+    """From the array, the HEX file or the firmware that a build ships instead of an image."""
+    packed = [f for f in files if _may_hold(f, pool)]
+    packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
+    return next(filter(None, (_unpacked(file, pool) for file in packed)), None)
+
+
+def _unpacked(file: Path, pool: Pool) -> bytes:
+    """A damaged file holds no weights; the network can be timed all the same."""
+    try:
+        return pool_image(file, pool.file_name, pool.address)
+    except FileError as error:
+        log.warning("%s: %s; not used", error.where, error.message)
+        return b""
+
+
+_PACKED = (".c", ".hex", ".o", ".elf")
+
+
+def _may_hold(file: Path, pool: Pool) -> bool:
+    suffix = file.suffix.lower()
+    if suffix in (".c", ".o"):
+        return file.stem.endswith(f"atonbuf.{pool.file_name}")
+    return suffix in _PACKED and file.stat().st_size > 0
 
 
 def _joined(program: Program, report: Program) -> Program:

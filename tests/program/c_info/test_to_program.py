@@ -178,24 +178,46 @@ def test_listed_blobs(read) -> None:
     assert [epoch.blob for epoch in read(value).epochs] == [1, 2, None, None]
 
 
-def test_epochs_nested_in_the_node_of_their_blob(read) -> None:
-    plain = document("4.0.0", controlled=True)
-    wanted = read(plain)
-    value = document("4.0.0", controlled=True)
-    first, conv, pooling, *others = value["graphs"][0]["nodes"]
-    inner = [node | {"mapping": "NODE_HW"} for node in (conv, pooling)]
-    blob = conv | {"id": 900, "name": "_ec_blob_network_1", "subgraph_nodes": inner}
-    value["graphs"][0]["nodes"] = [first, blob, *others]
-    value["ec_blobs_info"] = [{"blob_id": 900, "encrypted": False}]
-    for row in (*value["power_estimates"], *value["memory_accesses"]):
-        row["node_id"] = 900 if row["node_id"] == conv["id"] else row["node_id"]
-    assert read(value).epochs == wanted.epochs
+def test_blobs_that_hold_their_epochs(read) -> None:
+    value = document("4.0.0")
+    nodes = value["graphs"][0]["nodes"]
+    held = operator(90, "_ec_blob_net_1", "", "NODE_EC", early=False, subgraph_nodes=nodes[1:3])
+    value["graphs"][0]["nodes"] = [nodes[0], held, *nodes[3:]]
+    value["ec_blobs_info"] = [{"blob_id": 90, "encrypted": False}]
+    program = read(value)
+    assert [epoch.number for epoch in program.epochs] == [1, 2, 3, 4]
+    assert [epoch.blob for epoch in program.epochs] == [1, 1, None, None]
+    assert program.epochs[0].claims.ops == 544
 
 
-def test_a_blob_names_its_epochs_or_its_node(read) -> None:
-    value = document("4.0.0", controlled=True)
-    value["ec_blobs_info"] = [{"encrypted": False}]
-    with pytest.raises(FileError, match="names neither its epochs nor its node"):
+def test_empty_objects_stand_for_nothing(read) -> None:
+    value = document("2.0.0")
+    value["graphs"][0] |= {"original_inputs": {}, "original_outputs": {}}
+    for row in value["buffers"]:
+        row["qmn"] = {}
+    value["buffers"][0]["intq"] = {}
+    program = read(value)
+    assert program.buffers[0].quant is None
+    assert program.buffers[1].quant is not None
+
+
+def test_units_and_streams_of_an_epoch(read) -> None:
+    value = document("4.0.0")
+    epoch = value["graphs"][0]["nodes"][1]
+    conv, add = epoch["subgraph_nodes"]
+    conv |= {"inputs": [1, 4], "attributes": {"HWUnit": "CONV_ACC_V2 0"}}
+    add |= {"outputs": [2], "attributes": {"HWUnit": "ARITH_ACC_V2 1"}}
+    program = read(value)
+    assert program.unit_counts(program.epochs[0]) == {"CONVACC": 1, "ARITH": 1, "STRENG": 3}
+    assert program.streams(program.epochs[0]) == (2, 1)
+    assert program.unit_counts(program.epochs[2]) == {}
+
+
+def test_a_cpu_target_is_told(read) -> None:
+    value = document()
+    for row in value["memory_pools"]:
+        del row["attributes"]["byte_width"], row["attributes"]["freq_ratio"]
+    with pytest.raises(FileError, match="was made for the CPU alone"):
         read(value)
 
 

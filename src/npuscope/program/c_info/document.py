@@ -130,11 +130,9 @@ def _estimates(info: CInfo, node_ids: set[int], pool_ids: set[int]) -> Iterator[
         path = f"$.power_estimates[{index}].node_id"
         yield from _one(path, power.node_id, node_ids, "node")
     for index, blob in enumerate(info.ec_blobs_info or ()):
-        path = f"$.ec_blobs_info[{index}]"
-        yield from _known(f"{path}.nodes_id", blob.nodes_id or (), node_ids, "node")
-        yield from _one(f"{path}.blob_id", blob.blob_id, node_ids, "node")
-        if blob.nodes_id is None and blob.blob_id is None:
-            yield path, "names neither its epochs nor its node"
+        path = f"$.ec_blobs_info[{index}].nodes_id"
+        yield from _known(path, blob.nodes_id or (), node_ids, "node")
+        yield from _one(f"$.ec_blobs_info[{index}].blob_id", blob.blob_id, node_ids, "node")
 
 
 # c_info.json as a document: read, told apart by flavour, written again without loss.

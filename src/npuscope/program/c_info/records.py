@@ -245,7 +245,7 @@ class PowerInfo:
 
 @dataclass(frozen=True, slots=True)
 class BlobInfo:
-    """Name and epochs of a blob; later files give the id of the node that holds both."""
+    """Up to 3.0 the epochs by their ids; from 4.0 on the node that holds them."""
 
     name: str | None = None
     nodes_id: tuple[Id, ...] | None = None

@@ -13,7 +13,6 @@ from npuscope.program.c_info import names
 from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (
     AccessInfo,
-    BlobInfo,
     BufferInfo,
     CInfo,
     GraphInfo,
@@ -84,18 +83,9 @@ def epochs_of(
     info: CInfo, graph: GraphInfo, buffers: Mapping[int, str], pools: Mapping[int, str]
 ) -> tuple[Epoch, ...]:
     """All epochs but the parameters' and the closing one."""
-    nested = {node.id: inner for node in graph.nodes if (inner := _inside_blob(node))}
-    flat = [
-        (index, part)
-        for index, node in enumerate(graph.nodes)
-        for part in nested.get(node.id, (node,))
-    ]
-    nodes = [(index, node) for index, node in flat if not _pseudo(node)]
+    nodes = _epoch_nodes(info, graph)
     claims = _claims(info, pools)
-    for id, inner in nested.items():
-        # What is stated of a blob's node is its first epoch's.
-        claims.setdefault(inner[0].id, claims.get(id, Claims()))
-    blobs = _blobs(info, nested, [node for _, node in nodes])
+    blobs = _blobs(info, graph, [node for _, node in nodes])
     own = _is_own(info)
     epochs = tuple(
         Epoch(
@@ -115,15 +105,15 @@ def epochs_of(
     return epochs
 
 
-def _inside_blob(node: NodeInfo) -> tuple[NodeInfo, ...]:
-    """The epochs of a blob, where a file nests them in a node of its own."""
-    inner = tuple(node.subgraph_nodes or ())
-    if node.mapping != names.CONTROLLER or any(names.epoch_number(e.name) is None for e in inner):
-        return ()
-    return tuple(
-        replace(epoch, mapping=names.CONTROLLER) if epoch.mapping == names.HARDWARE else epoch
-        for epoch in inner
-    )
+def _epoch_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
+    """Every epoch with the place of its node; from 4.0 on the node of a blob holds its epochs."""
+    holders = {blob.blob_id for blob in info.ec_blobs_info or ()} - {None}
+    listed = [
+        (index, inner)
+        for index, node in enumerate(graph.nodes)
+        for inner in ((node.subgraph_nodes or ()) if node.id in holders else (node,))
+    ]
+    return [(index, node) for index, node in listed if not _pseudo(node)]
 
 
 def _check_order(epochs: Iterable[Epoch]) -> None:
@@ -203,14 +193,16 @@ def _kernel(node: NodeInfo) -> str:
     return next((_kind_name(n) for n in (*software, *inner)), "")
 
 
-def _blobs(
-    info: CInfo, nested: Mapping[int, tuple[NodeInfo, ...]], nodes: list[NodeInfo]
-) -> dict[int, int]:
+def _blobs(info: CInfo, graph: GraphInfo, nodes: list[NodeInfo]) -> dict[int, int]:
     """Node id to blob; files of 2.0 and 2.1 do not list blobs: there each run of epochs is one."""
     if info.ec_blobs_info:
         held = {node.id: node.subgraph_nodes or () for node in graph.nodes}
         listed = enumerate(info.ec_blobs_info, _FIRST_BLOB)
-        return {id: number for number, blob in listed for id in _epoch_ids(blob, nested)}
+        return {
+            id: number
+            for number, blob in listed
+            for id in (*(blob.nodes_id or ()), *(n.id for n in held.get(blob.blob_id or 0, ())))
+        }
     result: dict[int, int] = {}
     number, running = _FIRST_BLOB - 1, False
     for node in nodes:
@@ -220,12 +212,6 @@ def _blobs(
         if controlled:
             result[node.id] = number
     return result
-
-
-def _epoch_ids(blob: BlobInfo, nested: Mapping[int, tuple[NodeInfo, ...]]) -> Iterable[int]:
-    if blob.nodes_id is not None:
-        return blob.nodes_id
-    return (epoch.id for epoch in nested.get(blob.blob_id or 0, ()))
 
 
 def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:
