@@ -65,6 +65,6 @@ def test_a_view_takes_its_name_and_answers_no_address() -> None:
 
 
 def test_an_address_without_a_pool_is_told_with_the_pools() -> None:
-    with pytest.raises(FileError, match="bytes 0x10 to 0x10 lie in no pool") as caught:
+    with pytest.raises(FileError, match="bytes 0x10 to 0x10 are in no pool") as caught:
         places().ref(0x10)
     assert "a 0x1000 to 0x10ff, " in caught.value.hint

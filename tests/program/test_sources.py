@@ -126,7 +126,7 @@ def test_c_info_alone(build: Path, tmp_path: Path) -> None:
 
 
 def test_a_program_is_not_compiled_again(build: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="compiled program already"):
+    with pytest.raises(UsageError, match="already a compiled program"):
         api.compile(build, tmp_path / "out")
 
 

@@ -231,7 +231,7 @@ class Loaded:
     def _span(self, address: int, size: int) -> np.ndarray:
         image = self._image(address, size)
         if image is None:
-            raise DeviceError(f"{size} bytes at {address:#x} lie in no pool")
+            raise DeviceError(f"{size} bytes at {address:#x} are in no pool")
         return image.bytes()[address - image.start :][:size]
 
     def _address(self, buffer: Buffer) -> int:

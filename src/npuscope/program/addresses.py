@@ -100,7 +100,7 @@ class AddressMap:
 def _in_no_pool(address: int, end: int, pools: Iterable[Pool]) -> FileError:
     known = (f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in pools)
     return FileError(
-        f"bytes {address:#x} to {end - 1:#x} lie in no pool",
+        f"bytes {address:#x} to {end - 1:#x} are in no pool",
         hint=f"the pools are {safe_terminal(', '.join(known)) or 'all empty'}",
     )
 

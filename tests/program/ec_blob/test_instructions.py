@@ -101,5 +101,5 @@ def test_noise_is_decoded_exactly_or_refused(seed: int) -> None:
     ],
 )
 def test_what_has_no_room_is_refused(instruction: Instruction) -> None:
-    with pytest.raises(TargetError, match="has no room"):
+    with pytest.raises(TargetError, match="does not fit the"):
         encode_one(instruction)

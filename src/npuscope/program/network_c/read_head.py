@@ -202,7 +202,7 @@ class Pools:
         for pool in sorted(self.pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool of the file")
+        raise FileError(f"bytes {address:#x} to {end:#x} are in no pool of the file")
 
 
 def address_of(value: Value) -> int:
