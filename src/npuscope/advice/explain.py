@@ -177,6 +177,12 @@ def _where(program: Program, profile: Profile) -> str:
     if not away:
         return f"all {epochs} epochs run on the NPU, in {profile.total_ms:.3g} ms"
     lost = profile.time.software_ms + profile.time.hybrid_ms
+    if profile.is_lower_bound:
+        kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
+        return (
+            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown cost "
+            f"({kinds}); the others take {profile.total_ms:.3g} ms"
+        )
     share = lost / profile.total_ms if profile.total_ms else 0.0
     return (
         f"{away} of {epochs} epochs leave the NPU and take {lost:.3g} of "

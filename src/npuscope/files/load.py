@@ -5,7 +5,7 @@ Open sizes are pinned here, and ops that we cannot read are refused with the nea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
@@ -120,18 +120,24 @@ def nearest_form(kind: str) -> str:
     return _CUT
 
 
-def refuse_ops(unknown: Sequence[tuple[str, str]], what: str) -> None:
-    """Raise for the first of the (kind, origin) pairs, and name all kinds."""
-    if not unknown:
-        return
-    kind, origin = unknown[0]
-    kinds = ", ".join(sorted({safe_terminal(name) for name, _ in unknown}))
-    raise ModelError(
-        f"{what} {safe_terminal(kind)} is not supported; "
-        f"{len(unknown)} such {what}s in all: {kinds}",
-        where=origin,
-        hint=nearest_form(kind),
-    )
+# Custom ops in which compilers for other NPUs hide the layers that they took.
+_OTHER_NPUS = {
+    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
+    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
+    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
+}
+
+
+def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
+    """A file whose layers are inside of another compiler's op says nothing about them."""
+    for kind, origin in ops:
+        if kind in _OTHER_NPUS:
+            npu, wanted = _OTHER_NPUS[kind]
+            raise ModelError(
+                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
+                where=origin,
+                hint=f"give {wanted}",
+            )
 
 
 # Model file -> verified Graph, whatever the bytes are.

@@ -12,7 +12,8 @@ import numpy as np
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs
 from npuscope.ops.table import OPS
-from npuscope.program.model import Call
+from npuscope.ops.unknown import UNKNOWN
+from npuscope.program.model import Call, Program
 
 # Names of operators: ours, and those under which the vendor's files list the same kernels.
 
@@ -32,6 +33,13 @@ def listed_name(kernel: str) -> str:
 
 def kernel_name(listed: str) -> str:
     return _KERNELS.get(listed, listed)
+
+
+def unknown_ops(program: Program) -> tuple[str, ...]:
+    """Names of ops that nothing here computes, one an op, in the order of execution."""
+    calls = (epoch.call for epoch in program.executed if epoch.call)
+    given = (dict(call.args) for call in calls if call.kernel == UNKNOWN)
+    return tuple(str(args["name"]) for args in given if not args.get("part"))
 
 
 # The attributes of a software call, as the record of its op.

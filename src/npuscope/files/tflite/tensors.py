@@ -14,7 +14,7 @@ from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.ops.row import Shape
 from npuscope.text import safe_terminal
 
-_TYPES = {
+TYPES = {
     "FLOAT32": DType.FLOAT32,
     "INT32": DType.INT32,
     "UINT8": DType.UINT8,
@@ -128,10 +128,10 @@ def _elements(source: SourceTensor) -> int:
 def element_type(source: SourceTensor) -> DType:
     if source.sparse:
         raise ModelError("sparse tensors are not supported", where=_label(source))
-    if source.type not in _TYPES:
+    if source.type not in TYPES:
         raise ModelError(
             f"{source.type} tensors are not supported",
             where=_label(source),
             hint="convert the model with float32, int8, uint8 or int16 tensors",
         )
-    return _TYPES[source.type]
+    return TYPES[source.type]
