@@ -10,6 +10,7 @@ from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError, UsageError
+from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
 from npuscope.text import safe_terminal
@@ -185,6 +186,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
         from npuscope.files.tflite.reader import read_tflite
 
         return read_tflite(data, path.stem, pins)
+    refuse_others(data)
     if path.suffix.lower() in (".tflite", ".lite"):
         raise FileError(
             f"not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, expected {_TFLITE_MAGIC!r}",
@@ -199,7 +201,7 @@ def model_bytes(path: Path) -> bytes:
     """The file's content, after its kind and size were looked at."""
     try:
         if path.is_dir():
-            raise FileError("this is a folder, expected a .tflite or .onnx file")
+            refuse_folder(path)
         if not path.exists():
             raise FileError("no such file", hint=_HINT)
         data = read_bytes(path, MODEL, hint=_HINT)
