@@ -172,6 +172,7 @@ def _roofline_ms(graph: Graph, machine: Machine) -> float:
 
 def _add_linear_fit(rows: list[Row]) -> None:
     for row in rows:
+        # Families, not rows, are left out: variants of one network would give each other away.
         others = [other for other in rows if other["family"] != row["family"]]
         row["linear_ms"] = _linear_ms(row, others)
         row["linear_in_sample_ms"] = _linear_ms(row, rows)

@@ -6,7 +6,7 @@ MobileNetV2 and six single layers, epoch by epoch, compiled as generation 2.2 wi
 controller, as those boards ran (800/1000 MHz).
 
 Start, flush, vector and CPU-control cycles of the machine were fitted on these epochs. So the
-errors say how well the model describes them, not how well it foretells others.
+errors say how well the model describes them, not how well it predicts others.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ LARGE = (
     "yolov8n_256_quant_pc_uf_od_coco-person.tflite",
     "mobilenet_v2_1.0_224_fft_int8.tflite",
 )
-RATIO_AIM = 1.5
+RATIO_AIM = 1.5  # times the C++ core of Vela
 MEMORY_AIM_MB = 300
 _ACCELERATOR = "ethos-u55-128"
 
@@ -95,6 +95,7 @@ def measure(side: str, path: Path, runs: int) -> dict[str, float]:
         cold_ms = _ms_since(start)
         times = [_timed(call) for _ in range(runs)]
     found = {"best_ms": min(times), "cold_ms": cold_ms, "peak_mb": _peak_mb()}
+    # The first entry belongs to the cold call. Best of many: noise of the host only adds time.
     return found | ({"core_ms": min(inner[1:])} if inner else {})
 
 
@@ -178,11 +179,13 @@ def _row(path: Path, runs: int) -> dict[str, Any]:
 
 
 def _in_child(side: str, path: Path, runs: int) -> dict[str, float]:
+    # A process for each side: peak memory and imports of one must not count for the other.
     command = [sys.executable, __file__, "--side", side, "--network", str(path)]
     command += ["--runs", str(runs)]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
         raise SystemExit(f"{side} on {path.name}: {child.stderr.strip().splitlines()[-1]}")
+    # Vela prints on stdout too; our line is the last.
     found: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
     return found
 

@@ -33,6 +33,8 @@ from pathlib import Path
 from npuscope.cli.main import main as npuscope
 from npuscope.work_folder import tidy
 
+# How long a run writes and renames, at most: kills are spread over these windows, which a kill at a
+# random moment would nearly always miss.
 WRITING_S = 0.05
 RENAMING_S = 0.003
 WORK = re.compile(r"\.npuscope-[a-z0-9_]{8}")
@@ -105,6 +107,7 @@ def start(folder: Path, words: tuple[str, ...]) -> int:
         return child
     code = 1
     try:
+        # A session of its own: the kill must not reach this process.
         os.setsid()
         os.chdir(folder)
         quiet = os.open(os.devnull, os.O_RDWR)
@@ -112,6 +115,7 @@ def start(folder: Path, words: tuple[str, ...]) -> int:
             os.dup2(quiet, number)
         code = npuscope(words)
     finally:
+        # Not sys.exit: the fork must not run the exit handlers of this process.
         os._exit(code)
 
 
@@ -221,6 +225,7 @@ class Trial:
         )
         delay = self.rng.uniform(0, longest_s)
         while not begun() and not self.is_over(child):
+            # Renaming takes a few milliseconds, so the moment is polled for closely.
             time.sleep(0.0001)
         time.sleep(delay)
         if self.is_over(child):

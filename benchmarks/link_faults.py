@@ -164,7 +164,8 @@ def main() -> None:
         counts[fault.kind, ended] += 1
     listener.close()
     print(
-        f"{length} bytes a conversation, {args.cases} cases in {time.perf_counter() - start:.1f} s"
+        f"{length} bytes per conversation, {args.cases} cases "
+        f"in {time.perf_counter() - start:.1f} s"
     )
     print(f"slowest case {slowest:.2f} s, limit {LIMIT_S:.0f} s")
     for (kind, ended), n in sorted(counts.items()):

@@ -27,7 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 Found = dict[str, Any]
-DECODE_AIM = 10e6  # records a second
+DECODE_AIM = 10e6  # records per second
 MEMORY_AIM_MB = 500
 AIM_SLICES = 1_000_000
 

@@ -66,7 +66,9 @@ def _arguments() -> argparse.Namespace:
 def _models(folder: Path) -> list[str]:
     """Different ones, small and large, of both formats."""
     found = sorted(folder.resolve().glob("*.tflite")) + sorted(folder.resolve().glob("*.onnx"))
+    # Copies of one model would be one run, and the counts below would be wrong.
     unique = {path.read_bytes(): path for path in found}
+    # Evenly through the sorted names, so that all families are among them.
     step = len(unique) / MODELS
     if step < 1:
         raise SystemExit(f"{MODELS} different models are needed, {folder} has {len(unique)}")
@@ -121,6 +123,7 @@ def kill_workers(spec: Path, store: Path, way: tuple[str, ...]) -> None:
         _until(lambda share=share: _lines(store) >= share * RUNS)
         victims = _workers(driver.pid)
         if victims:
+            # The youngest: replacements have to survive a kill as well as the first workers.
             os.kill(victims[-1], signal.SIGKILL)
     if driver.wait() != 0:
         raise SystemExit("the sweep failed")

@@ -15,7 +15,7 @@ from npuscope.cli.main import main
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "npuscope"
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
-WALK = "## The walk of a model file through `estimate`"
+WALK = "## The path of a model file through `estimate`"
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -52,7 +52,7 @@ are listed [once](#options-of-functions-that-take-a-model).
 
 
 def cli_page(text: str) -> str:
-    """The page with its tables made again; whatever stands between them stays."""
+    """The page with its tables written again; the text between them stays."""
     return _BLOCK.sub(lambda found: f"{found[1]}{_table(found[2])}{found[3]}", text)
 
 

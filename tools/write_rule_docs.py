@@ -1,4 +1,4 @@
-"""Write docs/rules: one page a rule and an index, from the rules' records.
+"""Write docs/rules: one page per rule and an index, from the rules' records.
 
 python tools/write_rule_docs.py          # writes; pages of rules that are gone are removed
 """

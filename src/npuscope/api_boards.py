@@ -135,7 +135,7 @@ def board_serve(
     ready: Callable[[Listening], None] | None = None,
     **options: Unpack[Options],
 ) -> None:
-    """Serve a virtual board to anybody's client, until it is interrupted.
+    """Serve a virtual board to any client, until it is interrupted.
 
     In: the networks on it; a pseudo terminal (`pty`) or a `tcp` port. `ready` is called with the
     address before anybody can connect. Out: nothing; Ctrl-C ends it.

@@ -42,7 +42,7 @@ def load(path: str | Path) -> Graph | Machine | Program | Profile | Findings:
 
 
 def _saved(file: Path) -> Machine | Program | Profile | Findings:
-    """A record of ours by its schema; other JSON is a compiler's."""
+    """A record that npuscope saved, by its schema; other JSON comes from a compiler."""
     from npuscope.machine.load import is_saved_machine, read_machine
     from npuscope.profiling.saved import is_saved_profile, read_profile
     from npuscope.rulebook.finding import are_saved_findings, read_findings

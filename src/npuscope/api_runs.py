@@ -30,14 +30,16 @@ def compare(
     *,
     a_options: Options | None = None,
     b_options: Options | None = None,
+    as_built: bool = False,
     noise: float | str = 0.0,
     **options: Unpack[Options],
 ) -> Comparison:
     """What changed from A to B by source op; without `b`, the same source with other options.
 
     In: models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured run that
-    differ by less than its spread, or than the share `noise`, are marked as noise. Out: rows with
-    milliseconds of both sides and the cause.
+    differ by less than its spread, or than the share `noise`, are marked as noise. With `as_built`,
+    A is a vendor's build and B its model, which is compiled with the options and pools of A.
+    Out: rows with milliseconds of both sides and the cause; `fidelity`: how alike the epochs are.
 
     >>> npuscope.compare("model.tflite", b_options={"generation": "2.2"}).rows
     """
@@ -48,6 +50,10 @@ def compare(
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
+    if as_built:
+        from npuscope.advice.compare.as_built import compare_as_built
+
+        return compare_as_built(a, b, first, second, share)
     return run_compare(*open_sides(a, a if b is None else b, first, second), share)
 
 
@@ -103,9 +109,10 @@ def gate(
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
+    # Rules look at the program; a saved result holds times only.
     if side.program is None or side.is_measured:
         raise UsageError(
-            "findings are those of a model or a build, not of a run that was kept",
+            "findings need a model or a build, not a saved run",
             where=side.name,
             hint="give the model or the build itself",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,13 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-class Shown:
+class Shown(ABC):
     """What a noun or a result tells of itself: `told` is one line, `table` its rows by column."""
 
     __slots__ = ()
 
-    def told(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def told(self) -> str: ...
 
     def table(self) -> Rows:
         return []

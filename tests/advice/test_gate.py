@@ -205,8 +205,8 @@ def test_a_baseline_of_something_else_is_said(latest: Side) -> None:
     named = replace(latest.profile, model=replace(latest.profile.model, md5="2"))
     found = gate(replace(latest, profile=named), (), before)
     assert found.notes == (
-        "the baseline is of another model file (its fingerprint differs)",
-        "the baseline is of generation 2.2, this is 4.0",
+        "the baseline belongs to another model file (its fingerprint differs)",
+        "the baseline has generation 2.2, this run 4.0",
     )
 
 
@@ -214,7 +214,7 @@ def test_figures_that_one_side_lacks_are_named(latest: Side) -> None:
     bare = replace(latest.profile, memory=UNKNOWN_MEMORY)
     found = gate(Side("log", bare), (), baseline_of(latest))
     assert found.notes == (
-        "not compared, one of the two does not know: "
+        "not compared, not known for both sides: "
         "internal_ram_bytes, external_ram_bytes, weights_bytes",
     )
 
@@ -259,5 +259,5 @@ def test_findings_need_a_build(tmp_path: Path) -> None:
 
     path = tmp_path / "kept.json"
     path.write_bytes(profile_to_json(api.estimate(network())))
-    with pytest.raises(UsageError, match="findings are those of a model or a build"):
+    with pytest.raises(UsageError, match="findings need a model or a build"):
         api.gate(path, most={"findings.error": 0})

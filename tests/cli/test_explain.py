@@ -55,7 +55,7 @@ def test_explain_answers_in_its_first_lines(slow: Path, capsys: Capture) -> None
     code, out, err = run(capsys, "explain", slow)
     lines = out.splitlines()
     assert (code, err) == (0, "")
-    assert lines[0].startswith("1 of ") and "epochs leave the NPU and take" in lines[0]
+    assert lines[0].startswith("1 of ") and "epochs leaves the NPU and takes" in lines[0]
     assert lines[1].startswith("time     NPU core ")
     assert lines[2].startswith("changes  that pay most")
     assert lines[3].startswith("  1. ")
@@ -104,7 +104,7 @@ def test_explain_as_json(slow: Path, capsys: Capture) -> None:
 def test_lint_exits_with_1_when_it_found_problems(slow: Path, clean: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, "lint", slow)
     assert code == 1
-    assert out.startswith("slow.tflite: 0 errors, 1 warnings, ")
+    assert out.startswith("slow.tflite: 0 errors, 1 warning, ")
     assert "LINT-SOFTMAX" in out
     code, out, _ = run(capsys, "lint", clean)
     assert (code, out) == (0, "clean.tflite: no rule found anything (generation 4.0)\n")

@@ -128,7 +128,7 @@ def test_a_run_of_many_cores_ends(
     assert main(["manycore", "run", "-t", str(program), *words]) == 3
     assert capsys.readouterr().err == (
         f"npuscope: machine: {told}\n"
-        "  hint: sizes in the program, or rates of the machine, are out of all proportion\n"
+        "  hint: a size in the program or a rate of the machine is far out of range\n"
     )
 
 
@@ -146,7 +146,11 @@ def test_a_shape_of_digits_without_end(model: Path, capsys: Capture) -> None:
             "convacc.tiles.dense8x8: this key is missing",
         ),
         ("CONVACC = 4\n", "", "units.CONVACC: this key is missing"),
-        ("max_vector = 512", "max_vectr = 512", "arith.max_vectr: unknown key; did you mean max_"),
+        (
+            "max_vector = 512",
+            "max_vectr = 512",
+            "arith.max_vectr: unknown key\n  hint: did you mean max_vector?",
+        ),
         ("max_stride = 7", "max_stride = 0", "convacc.max_stride: must be above 0, found 0"),
     ],
 )
@@ -163,13 +167,13 @@ def test_machine_files_that_are_refused(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"total_ms": "fast"}, "total_ms: expected a number, found a text"),
+        ({"total_ms": "fast"}, "total_ms: expected a number, found 'fast'"),
         ({"total_ms": -1.0}, "total_ms: must not be negative, found -1"),
-        ({"total_ms": float("nan")}, "total_ms: must be at most 1e+15, found nan"),
+        ({"total_ms": float("nan")}, "total_ms: nan is not a finite number"),
         ({"internal_ram_bytes": None}, "internal_ram_bytes: expected a whole number, found null"),
-        ({"model": 3}, "model: expected a text, found a whole number"),
+        ({"model": 3}, "model: expected text, found 3"),
         ({"status": "lost"}, "status: expected one of ok, failed"),
-        ({"notes": [1]}, "notes[0]: expected a text, found a whole number"),
+        ({"notes": [1]}, "notes[0]: expected text, found 1"),
         ({"macs": []}, "macs: expected a single value"),
     ],
 )

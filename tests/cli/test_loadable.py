@@ -253,7 +253,7 @@ def test_a_split_image_needs_room_twice(firmware: Path) -> None:
 def test_the_packaged_map(image: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "stm32n6570-dk" in known_maps()
     lines = told(image, capsys, "--firmware-map", "stm32n6570-dk")
-    assert lines[0].startswith("yes, as XIP or COPY, as far as the map tells: ")
+    assert lines[0].startswith("yes, as XIP or COPY, as far as the map states: ")
     exec_ram = [line.split()[-1] for line in lines if "exec RAM" in line]
     assert exec_ram == ["0x34060000", "0x34060000"]
 
@@ -276,9 +276,9 @@ def test_a_map_in_json(tmp_path: Path) -> None:
     [
         ("exec_rm = 3", "$: unknown key 'exec_rm'; known: name, cpu, "),
         ("[flash]\naddress = 0\nsize = 1\nbase = 2", "$.flash: unknown key 'base'; known: name"),
-        ("[flash]\naddress = 0", "$.flash: 'size' is missing"),
+        ("[flash]\naddress = 0", "$.flash.size: this key is missing"),
         ("[flash]\naddress = 0xFFFFFFFF\nsize = 2", "$.flash: 2 bytes at 0xffffffff are no range"),
-        ("[[pools]]\naddress = 0\nsize = 1", "$.pools[0]: 'name' is missing"),
+        ("[[pools]]\naddress = 0\nsize = 1", "$.pools[0].name: this key is missing"),
         ("fpu = 1", "$.fpu: expected true or false"),
         ('cpu = "z80"', "$.cpu: unknown CPU 'z80'; known: cortex-m0-plus, cortex-m3"),
         ('runtime = "1.1"', "$.runtime: expected three numbers such as 1.1.1"),

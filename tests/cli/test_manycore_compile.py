@@ -79,7 +79,7 @@ def test_warnings_and_metrics_come_on_request(
     assert "warning" not in quiet and "barriers" not in quiet
     _run(*words, "-aic-perf-warnings", "-aic-perf-metrics")
     told = capsys.readouterr().out
-    assert "warning  out: FullyConnected keeps 1 of 4 cores busy" in told
+    assert "warning  out: FullyConnected uses 1 of 4 cores" in told
     assert "port 100 Host_IO_Port of device 0: 6.00 KB" in told
     assert "MC wr KB" in told and "constants" in told and "MACs" in told
 

@@ -177,7 +177,7 @@ def test_nothing_to_make_is_a_usage_error(folder: Folder) -> None:
 def test_a_folder_without_buffers_is_told_how_they_are_called(folder: Folder) -> None:
     empty = folder.path / "empty"
     empty.mkdir()
-    with pytest.raises(FileError, match="no stats buffer here") as caught:
+    with pytest.raises(FileError, match="no stats buffer found here") as caught:
         call("--qpc", folder.qpc, "--input-dir", empty, "--summary")
     assert "aiccyclecounts.bin" in caught.value.hint
     with pytest.raises(FileError, match="does not exist"):
@@ -211,7 +211,8 @@ def test_buffers_of_other_networks_are_left_out(
 ) -> None:
     path = folder.add(0, 7, "Other")
     assert folder.call("--summary") == 0
-    assert f"{path.name}: left out, its network is not in the program" in capsys.readouterr().out
+    note = f"{path.name}: left out, its network is not part of the program"
+    assert note in capsys.readouterr().out
     assert len(folder.written()) == 2
     for mine in folder.stats.glob("*QAicGraph*"):
         mine.unlink()

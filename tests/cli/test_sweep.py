@@ -52,7 +52,7 @@ def test_again_it_does_nothing(swept: Path, capsys: Capture) -> None:
     before = (swept / "sweep.jsonl").read_bytes()
     assert main(["sweep", str(swept / "sweep.toml")]) == 0
     first, *rest = said(capsys)
-    assert re.fullmatch(r"12 runs: 8 done, 4 failed; 0 of them now, in \d+\.\d s", first)
+    assert re.fullmatch(r"12 runs: 8 done, 4 failed; 0 new, in \d+\.\d s", first)
     assert "before   12 runs found in the store and not repeated" in rest
     assert (swept / "sweep.jsonl").read_bytes() == before
 
@@ -98,8 +98,11 @@ def test_quiet_is_one_line(swept: Path, capsys: Capture) -> None:
 WRONG = {
     "sweep report": (2, "expected one store, found 0\n  hint: npuscope sweep report STORE"),
     "sweep report S T": (2, "expected one store, found 2\n  hint: npuscope sweep report STORE"),
-    "sweep report S --jobs 2": (2, "--jobs: this is for runs, a report does none"),
-    "sweep report S --retry-failed": (2, "--retry-failed: this is for runs, a report does none"),
+    "sweep report S --jobs 2": (2, "--jobs: this option is for runs; a report runs nothing"),
+    "sweep report S --retry-failed": (
+        2,
+        "--retry-failed: this option is for runs; a report runs nothing",
+    ),
     "sweep a.toml b.toml": (2, "one sweep file at a time, found 2"),
     "sweep none.toml": (3, "none.toml: cannot be read: No such file or directory"),
     "sweep report none.jsonl": (3, "none.jsonl: cannot be read: No such file or directory"),

@@ -31,7 +31,7 @@ def shape(stage: ConvStage) -> ConvShape:
 
 
 def is_ruled(stage: ConvStage) -> bool:
-    """Dense, not narrowed by the line buffer, and not in front of a pool (rule 3b)."""
+    """Dense, not narrowed by the line buffer, and not in front of a pool."""
     wide = stage.window[0] > 1 and 8 * stage.inputs[0].shape[1] > LINE_BUFFER
     return not stage.tiling.grouped and not wide
 

@@ -1,4 +1,4 @@
-"""Scales to integers: unit_semantics.md section 10 by hand, and what the open rules promise."""
+"""Scales to integers: the vendor compiler's choice by hand, and what the open rules promise."""
 
 from __future__ import annotations
 

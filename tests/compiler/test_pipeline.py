@@ -405,7 +405,7 @@ def test_lifetimes_cover_all_uses(name: str, generation: str) -> None:
 
 
 def test_partial_sums_hold_one_tile() -> None:
-    """memory_placement.md rule 12: 2 bytes x nK x H x W, alive into the next epoch."""
+    """16-bit sums of one tile, not of the tensor: 2 x nK x H x W, alive into the next epoch."""
     net = Net()
     net.conv(net.input((1, 7, 7, 128)), 16, zero=0)
     program = compiled(net.graph(), "4.0")

@@ -1,4 +1,4 @@
-"""Where buffers lie: properties on random lists, the rules of memory_placement.md, and replays.
+"""Where buffers lie: properties on random lists, single rules, and replays.
 
 The replays take sizes and lifetimes from public builds, so they test placement alone.
 """
@@ -208,7 +208,7 @@ def test_the_virtual_pool_avoids_what_lies_in_the_banks() -> None:
 
 
 def test_marks_of_a_buffer_across_banks() -> None:
-    """memory_placement.md section 4: 1176 KiB are 1024 of cpuRAM2 and 152 of npuRAM3."""
+    """Adjoining banks hold a buffer together: 1024 KiB of 1176 in cpuRAM2, 152 in npuRAM3."""
     program = place(program_of((buffer("wide", 1176 * KIB, 1, 2),)), MACHINE)
     used = {pool.name: pool.used_bytes for pool in program.pools if pool.used_bytes}
     assert used == {"cpuRAM2": 1024 * KIB, "npuRAM3": 152 * KIB, VIRTUAL: 1176 * KIB}
@@ -310,7 +310,7 @@ def test_the_parts_of_a_concat_lie_side_by_side() -> None:
 
 
 def merged(build: Build) -> list[tuple[Buffer, set[int]]]:
-    """Activation buffers; those that share bytes while both live are one unit (rule 13)."""
+    """Activation buffers; those that share bytes while both live are one unit."""
     start = {pool["id"]: int(pool["address"]) for pool in build.info["memory_pools"]}
     units: list[tuple[int, int, int, int, set[int]]] = []
     known = [b for b in build.buffers.values() if not b["is_param"] and b["mpool_id"] in start]
@@ -335,8 +335,8 @@ def _aliases(one: tuple, other: tuple) -> bool:
     return in_space and one[2] <= other[3] and other[2] <= one[3]
 
 
-# File, units and offsets that a replay of the rules meets there (memory_placement.md section 2;
-# one offset of MobileFaceNet hangs on a tie).
+# File, units and offsets that a replay of the rules meets there (one offset of MobileFaceNet hangs
+# on a tie).
 REPLAYS = [
     (MOBILENET_21, 64, 58),
     (MOBILENET_30, 58, 28),

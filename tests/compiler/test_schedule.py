@@ -1,4 +1,4 @@
-"""Which stages share an epoch: epoch_rules.md section 3, and public builds as a whole."""
+"""Which stages share an epoch: units that are free, streams that fit; public builds as a whole."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def want(**known: object) -> dict[str, object]:
     return known
 
 
-# epoch_rules.md section 1, "Cases that fix the rules", in its order. Where the page gives no map
-# the size is that of the layer in the network named.
+# Layers of public builds that fix the rules: each rules out another way to choose tiles. Where the
+# build gives no map the size is that of the layer in the network named.
 ROW = want(kernels=8, depth=16, pipe=1)
 CASES = [
     Case("alex22", 48, 328, (1, 1), (4, 4), WORDS, O3, want(kernels=8, depth=24, pipe=1, passes=2)),
@@ -283,7 +283,7 @@ def test_tiles_cover_the_convolution_within_the_limits(generation: str) -> None:
 
 @pytest.mark.parametrize("channels", [8, 16])
 def test_a_line_of_the_tile_fits_the_line_buffer(channels: int) -> None:
-    """neural_art_hardware.md 1.2: width x batch depth <= 2048, e.g. width 512 -> depth 4."""
+    """A line has width x batch depth bytes, 2048 at most: at width 512 the depth is 4."""
     shape = ConvShape(channels, 16, (3, 3), (240, 320), (240, 320))
     tiling = choose_tiling(shape, BYTES, MACHINES["4.0"], O3)
     assert shape.in_size[1] * tiling.depth <= 2048

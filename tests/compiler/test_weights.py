@@ -1,4 +1,4 @@
-"""Weights in memory: unit_semantics.md section 7.1, against plain loops."""
+"""The order of weights in memory, tile by tile as the units read them, against plain loops."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from firmware.validation_conversations import CONVERSATIONS, Said, Showing, host
 from firmware.validation_host import the_server
 from npuscope.boards.wire.framing import Revision, host_packets
 from npuscope.boards.wire.messages import encode
-from npuscope.boards.wire.protobuf import varint
+from npuscope.protobuf import varint
 
 FUZZED = 4000
 

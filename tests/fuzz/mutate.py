@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from npuscope.boards.wire.protobuf import fields, varint
-from npuscope.errors import DeviceError
+from npuscope.protobuf import BrokenMessage, fields, varint
 
 Mutator = Callable[[bytes, Random], bytes]
 
@@ -298,7 +297,7 @@ def protobuf(data: bytes, rng: Random) -> bytes:
     """Fields dropped, doubled, moved, with other numbers; messages inside messages too."""
     try:
         rows = [(number, value) for number, value, _ in fields(data)]
-    except DeviceError:
+    except BrokenMessage:
         return rng.choice(BINARY)(data, rng)
     if not rows:
         return rng.choice((b"", b"\x08\x01", rng.randbytes(3)))

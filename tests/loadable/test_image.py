@@ -188,7 +188,7 @@ def test_every_word_of_the_header_at_its_extremes(index: int) -> None:
         (0, 0x464C457F, "expected 0x4e49424e (NBIN), found 0x464c457f"),
         (4, 0x90385D22, "is of API version 9.0, 8.x is known"),
         (8, 0x40000008, "data_start is 0x40000008, not 0x40000000"),
-        (16, 0x40000000, "data_data is 0x40000000, in segment RAM instead of FLASH"),
+        (16, 0x40000000, "data_data is 0x40000000, in segment RAM, expected FLASH"),
         (16, 0x20000008, "data starts at byte 8, inside the header"),
         (24, 0x40000000, "bss_end 0x40000000 lies before bss_start 0x400000f8"),
         (36, 0x200000B0, "the relocations start at byte 176, inside the data that ends at 420"),

@@ -157,8 +157,8 @@ def test_data_keeps_its_alignment_behind_the_code(tmp_path):
     packed = pack(tmp_path, linked(alignment=256))
     assert Header.unpack(packed.image).data_data == FLASH + 256
     assert packed.notes == (
-        "data asks for an alignment of 256 bytes: give the loader RAM that is aligned so, it "
-        "keeps 8 by itself",
+        "data needs an alignment of 256 bytes: give the loader RAM with that alignment, it "
+        "guarantees only 8",
     )
 
 

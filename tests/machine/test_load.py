@@ -79,7 +79,7 @@ def test_clock_mode_then_single_clock() -> None:
         ({"npu.clock_mhz": 0}, "--set clocks.npu_mhz: must be above 0, found 0"),
         ({"npu.clock_mhz": float("nan")}, "--set npu.clock_mhz: nan is not a finite number"),
         ({"units.CONVACC": 2.5}, "--set units.CONVACC: expected a whole number, found 2.5"),
-        ({"units.CONVACC": True}, "--set units.CONVACC: expected a whole number, found True"),
+        ({"units.CONVACC": True}, "--set units.CONVACC: expected a whole number, found true"),
         ({"units.ARITH": -1}, "--set units.ARITH: must not be negative, found -1"),
         (
             {"software.Mean.fixed": -0.5},

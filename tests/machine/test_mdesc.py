@@ -65,7 +65,7 @@ def test_the_old_short_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("accelerators", "message"),
     [
-        ([{"type": "CONVACC"}], "$.machine.accelerators[0]: 'num' is missing"),
+        ([{"type": "CONVACC"}], "$.machine.accelerators[0].num: this key is missing"),
         ([{"num": -1, "type": "CONVACC"}], "'num' must not be negative, found -1"),
         ([{"num": 1.5, "type": "CONVACC"}], ".num: expected a whole number, found 1.5"),
     ],

@@ -136,7 +136,7 @@ def test_slips_are_mended_and_noted(tmp_path: Path, caplog: pytest.LogCaptureFix
     [
         ('{"memory": {"mempools": [}', "is not valid JSON: Expecting value at offset 25"),
         ("", "is not valid JSON: Expecting value at offset 0"),
-        ("[]", "$: expected an object, found []"),
+        ("[]", "$: expected an object, found a list"),
         ('{"memory": {"mempools": []}}', "$.memory: 'mempools' has no pool"),
         ('{"memory": {"mempools": [3]}}', "$.memory.mempools[0]: expected an object, found 3"),
         ("[" * 100_000, "is not valid JSON: "),
@@ -155,9 +155,9 @@ def test_unusable_files(tmp_path: Path, text: str, message: str) -> None:
     [
         ({"size": {"value": "x", "magnitude": "BYTES"}}, ".size.value: expected a whole number"),
         ({"size": {"value": "1", "magnitude": "PAGES"}}, ".size: unknown magnitude 'PAGES'"),
-        ({"size": {"magnitude": "BYTES"}}, ".size: 'value' is missing"),
+        ({"size": {"magnitude": "BYTES"}}, ".size.value: this key is missing"),
         ({"name": 3}, ".name: expected text, found 3"),
-        ({"prop": {"rights": "ACC_WRITE"}}, ".prop: 'byteWidth' is missing"),
+        ({"prop": {"rights": "ACC_WRITE"}}, ".prop.byteWidth: this key is missing"),
     ],
 )
 def test_a_wrong_value_names_its_path(

@@ -84,7 +84,7 @@ def test_flows_are_paired_in_the_order_of_the_file(tmp_path: Path) -> None:
 def test_devices_are_told_apart(tmp_path: Path) -> None:
     found = sheet(tmp_path, [*newer_events(0), *newer_events(1)])
     assert found.cores == (1, 3)
-    assert found.notes == ("2 devices: cores are numbered on, device after device",)
+    assert found.notes == ("2 devices: cores are numbered consecutively over the devices",)
 
 
 def test_flows_that_do_not_fit_are_counted(tmp_path: Path) -> None:
@@ -145,19 +145,23 @@ def test_an_array_left_open_is_read_up_to_its_end(tmp_path: Path, ending: str) -
     text = trace_text(newer_events(), bare=True).rstrip("]\n") + ending
     found = read_sheet(written(tmp_path / "t.json", text))
     assert found.ops == sheet(tmp_path, newer_events()).ops
-    assert found.notes[-1] == "the file ends within its events: what stands before was read"
+    assert found.notes[-1] == "the file ends inside its events: everything before that was read"
 
 
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
         ("[1, 2]", "expected an event, {...}", "t.json"),
-        ('[{"a": 1}, {"a": 1 "b": 2}, ' + '{"c": 3}, ' * 9 + "]", "no event: ", "traceEvents[1]"),
-        ('[{"a": NaN}, {"c": 3}]', "no event: NaN is not a number", "t.json"),
+        (
+            '[{"a": 1}, {"a": 1 "b": 2}, ' + '{"c": 3}, ' * 9 + "]",
+            "not an event: ",
+            "traceEvents[1]",
+        ),
+        ('[{"a": NaN}, {"c": 3}]', "not an event: NaN is not a number", "t.json"),
         ('{"other": 1}', "there is no array under traceEvents", "t.json"),
         ("hello", "expected an array of events, or an object with traceEvents", "t.json"),
         ('[{"a": ' + "[" * 100_000, "nested too deeply", "t.json"),
-        ('[{"a": ' + "9" * 5000 + "}]", "no event: ", "t.json"),
+        ('[{"a": ' + "9" * 5000 + "}]", "not an event: ", "t.json"),
     ],
 )
 def test_what_is_no_trace_is_named(tmp_path: Path, text: str, message: str, place: str) -> None:

@@ -191,7 +191,7 @@ def with_row(index: int, **values: int) -> bytes:
 
 def test_sections_of_unknown_kinds_are_skipped() -> None:
     stats = read(with_row(7, id=77))
-    assert stats.notes == ("section 77 is of an unknown kind and was skipped",)
+    assert stats.notes == ("section 77 is not a known kind and was skipped",)
     assert not stats.has(SectionId.OP_REC)
 
 
@@ -234,8 +234,8 @@ def test_newer_writers_may_make_records_longer() -> None:
     [
         (0, b"x", "does not begin with OSBSTAT1"),
         (0, b"x", "the layout of the vendor's raw stats buffers is not public"),
-        (8, b"\2", "is of version 2.0, known are 1.x"),
-        (12, b"\1\2\3\4", "probe of byte order"),
+        (8, b"\2", "has version 2.0, expected 1.x"),
+        (12, b"\1\2\3\4", "byte-order mark"),
         (40, b"\7", "is of specialization 7, the program has 1"),
         (44, b"\xff\xff\xff\xff", "says 4,294,967,295 sections, at most 1,024"),
         (46, b"\0\0", None),
@@ -263,7 +263,7 @@ def test_a_level_below_the_programs() -> None:
     stats = read(write_buffer(samples.stats(level=40)))
     assert stats.notes == ("collected at level 40, the program is compiled for 100",)
     odd = write_buffer(replace(STATS, level=60))
-    assert "the buffer's level 60 is none of 40, 50, 70, 100" in read(odd).notes
+    assert "the buffer's level 60 is not one of 40, 50, 70, 100" in read(odd).notes
 
 
 @pytest.mark.parametrize(("offset", "what"), [(48, "inference"), (56, "UTC")])

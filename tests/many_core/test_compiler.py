@@ -184,7 +184,7 @@ def test_cores_without_work_are_left_out_unless_asked_for() -> None:
     program = _compile(small, cores=5)
     assert program.layout.cores == 5
     assert [len(groups[1]) for groups in program.devices[0].ops] == [2, 2, 1, 1, 1]
-    assert "out: FullyConnected keeps 2 of 5 cores busy" in program.warnings
+    assert "out: FullyConnected uses 2 of 5 cores" in program.warnings
 
 
 @pytest.mark.parametrize("level", [0, 40, 50, 70, 100])
@@ -257,4 +257,4 @@ def test_constants_beyond_a_half_float_are_cut_off_and_told() -> None:
     graph.tensors[name] = replace(graph.tensors[name], data=data)
     program = compile_graph(graph, MACHINE)
     assert program.constants[name].min() == -65504
-    assert f"{name}: values beyond 65504 are cut off there" in program.warnings
+    assert f"{name}: values beyond 65504 are clipped" in program.warnings

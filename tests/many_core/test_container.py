@@ -126,7 +126,7 @@ def test_dependencies_of_ops_that_do_not_exist() -> None:
     data = write_program(replace(PROGRAM, layout=layout))
     with pytest.raises(FileError, match=r"osb\.deps: a dependency from \(0, 0\) to \(7, 7\)"):
         read_layout(data)
-    with pytest.raises(FileError, match=r"osb\.deps: has 15 bytes, no multiple of 16"):
+    with pytest.raises(FileError, match=r"osb\.deps: has 15 bytes, not a multiple of 16"):
         read_layout(changed(osb_deps=bytes(15)))
 
 
@@ -141,21 +141,24 @@ def first_op(position: int, value: Any) -> bytes:
     [
         (prog(version=[2, 0]), "unknown version"),
         (prog(devices=[]), "another number of devices"),
-        (prog(inputs=[{"name": "x"}]), "osb.prog.inputs[0]: has no 'shape'"),
-        (prog(macs=-1), "osb.prog.macs: is -1"),
+        (prog(inputs=[{"name": "x"}]), "osb.prog.inputs[0].shape: this key is missing"),
+        (prog(macs=-1), "osb.prog.macs: expected a number from 0 to 9223372036854775807, found -1"),
         (prog(constants=[["w", "<f4", [1 << 40], 0]]), "leaves constants.bin"),
         (prog(constants=[["w", "<f4", [9], 96]]), "leaves constants.bin"),
         (prog(constants=[["w", "<f4", [4], 1 << 40]]), "osb.prog.constants[0][3]"),
         (prog(constants=[["w", "O", [4], 0]]), "expected a type of numbers"),
         (prog(constants=[["w", "<f4", [1] * 40, 0]]), "has 40 entries, at most 32"),
-        (prog(constants=[["w", "<f4"]]), "is no [name, type, shape, place]"),
+        (prog(constants=[["w", "<f4"]]), "osb.prog.constants[0]: expected 4 entries, found 2"),
         (prog(constants=[["w", "<f4", [0, 1 << 62, 1 << 62], 0]]), "is not a shape of an array"),
-        (first_op(0, 99), "the layout has 3 there"),
+        (first_op(0, 99), "expected 3 as in the layout, found 99"),
         (first_op(1, [0]), "names an op that does not exist"),
         (first_op(1, [0, 99]), "names an op that does not exist"),
-        (first_op(2, [1, 2]), "has 2 entries, expected 7"),
-        (first_op(2, [1, 9, 0, 0, None, None, None]), "is 9, expected a number from 0 to 4"),
-        (first_op(3, "s"), "osb.prog.devices[0].ops[0][0][0][3]: is 's'"),
+        (first_op(2, [1, 2]), "expected 7 entries, found 2"),
+        (first_op(2, [1, 9, 0, 0, None, None, None]), "expected a number from 0 to 4, found 9"),
+        (
+            first_op(3, "s"),
+            ".devices[0].ops[0][0][0][3]: expected a number from 0 to 4294967295, found 's'",
+        ),
     ],
 )
 def test_programs_that_lie(data: bytes, words: str) -> None:

@@ -102,7 +102,7 @@ def test_names_that_utf8_cannot_hold_are_written_all_the_same() -> None:
 def test_each_part_is_needed(key: str) -> None:
     made = record()
     del made[key]
-    assert f"osb.layout: has no '{key}'" in refused(made)
+    assert f"osb.layout.{key}: this key is missing" in refused(made)
 
 
 @pytest.mark.parametrize("key", OP_KEYS)
@@ -110,7 +110,7 @@ def test_each_part_is_needed(key: str) -> None:
 def test_each_part_of_an_op_has_its_type(key: str, value: object) -> None:
     made = record()
     made["specializations"][0]["ops"][1][2][0][key] = value
-    assert f"osb.layout.specializations[0].ops[1][2][0].{key}: is " in refused(made)
+    assert f"osb.layout.specializations[0].ops[1][2][0].{key}: expected " in refused(made)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -140,10 +140,10 @@ def test_parts_have_to_agree() -> None:
     assert "has 2 thread groups, the layout 3" in refused(made)
     made = record()
     made["threads"][0]["id"] = 9
-    assert "do not name each thread once" in refused(made)
+    assert "do not match the groups: each thread belongs to exactly one group" in refused(made)
     made = record()
     made["threads"][0]["group"] = 3
-    assert "osb.layout.threads[0].group: is 3, expected a number from 0 to 2" in refused(made)
+    assert "osb.layout.threads[0].group: expected a number from 0 to 2, found 3" in refused(made)
 
 
 def test_numbers_have_ranges() -> None:
@@ -153,10 +153,10 @@ def test_numbers_have_ranges() -> None:
         assert "has a number out of range" in refused(made)
     made = record()
     op(made)["oc"] = 4
-    assert "has two ops of the same number" in refused(made)
+    assert "has two ops with the same number" in refused(made)
     made = record()
     op(made)["memory"] = "L3"
-    assert "is 'L3', known are TCM, DDR, CacheableDDR" in refused(made)
+    assert "expected one of TCM, DDR, CacheableDDR, found 'L3'" in refused(made)
     made = record()
     made["cores"] = 1 << 20
     assert "expected a number from 1 to 1024" in refused(made)
@@ -168,7 +168,7 @@ def test_ids_and_versions() -> None:
     assert "expected 32 hexadecimal digits" in refused(made)
     made = record()
     made["version"] = [2, 0]
-    assert "osb.layout.version: is [2, 0], known is 1.x" in refused(made)
+    assert "osb.layout.version: expected 1.x, found 2.0" in refused(made)
     made["version"] = [1, 7]
     assert layout_from_json(orjson.dumps(made)) == samples.layout()
 

@@ -66,7 +66,10 @@ def test_single_values_can_be_replaced() -> None:
         ({"cores.count": 0}, "--set cores.count: must be above 0, found 0"),
         ({"cores.count": 33}, "--set cores.count: must be at most 32, found 33"),
         ({"clocks.core_mhz": "fast"}, "--set clocks.core_mhz: expected a number, found 'fast'"),
-        ({"cores.hmx_thread": 3}, "--set cores.hvx_threads: threads must be there"),
+        (
+            {"cores.hmx_thread": 3},
+            "--set cores.hvx_threads: expected different thread numbers, 0 or higher",
+        ),
         ({"clocks.dvfs_mhz": []}, "--set clocks.dvfs_mhz: needs at least one step"),
         ({"name": "x"}, "--set: the machine has no key 'name'"),
     ],
@@ -80,8 +83,8 @@ def test_wrong_what_ifs_are_usage_errors(overrides: dict[str, object], text: str
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("core_mhz = 1400.0", "core_mhz = true", "clocks.core_mhz: expected a number, found True"),
-        ("core_mhz = 1400.0", "clock = 1400.0", "clocks.clock: unknown key; known here: core_mhz"),
+        ("core_mhz = 1400.0", "core_mhz = true", "clocks.core_mhz: expected a number, found true"),
+        ("core_mhz = 1400.0", "clock = 1400.0", "clocks.clock: unknown key"),
         ("l2_bytes = 1048576", "", "memory.l2_bytes: this key is missing"),
         ("default = 40.0", "", "pcycles_per_kb.default: this key is missing"),
         ("vtcm_bytes = 8388608", "vtcm_bytes = -1", "memory.vtcm_bytes: must be above 0"),

@@ -211,7 +211,7 @@ def test_a_buffer_has_room_for_what_its_level_collects() -> None:
 
 
 def test_other_versions_are_refused() -> None:
-    with pytest.raises(FileError, match=r"networkdesc\.bin: is of version 8, known is 9"):
+    with pytest.raises(FileError, match=r"networkdesc\.bin: has version 8, expected 9"):
         decode_networkdesc(encode_networkdesc(NetworkDesc(major_version=8)))
 
 

@@ -87,16 +87,16 @@ def test_bytes_behind_the_container_are_told() -> None:
     ("data", "words"),
     [
         (b"NBIN" + STREAMED[4:], "starts with 0x4e49424e"),
-        (STREAMED[:4] + b"\1" + STREAMED[5:], "version 1.1, known are 0.x"),
+        (STREAMED[:4] + b"\1" + STREAMED[5:], "version 1.1, expected 0.x"),
         (STREAMED[:6] + b"\0" + STREAMED[7:], "FASTPATH"),
         (with_u64(STREAMED, 8, 10**6), "says 1,000,000 bytes"),
-        (with_u64(STREAMED, 16, 41), "an address of 0x28 (base 0x29) leaves the file"),
+        (with_u64(STREAMED, 16, 41), "address 0x28 (base 0x29) lies outside the file"),
         (with_u64(STREAMED, 24, 1 << 60), "segments, more than the file may have"),
-        (with_u64(STREAMED, 32, 10**6), "byte 32: an address of 0xf4240"),
+        (with_u64(STREAMED, 32, 10**6), "byte 32: address 0xf4240"),
         (with_u64(STREAMED, 40, 1 << 63), "a segment of 9,223,372,036,854,775,808 bytes"),
-        (with_u64(STREAMED, 48, 5), "is parted at 5"),
+        (with_u64(STREAMED, 48, 5), "is split at byte 5"),
         (with_u64(STREAMED, 56, len(STREAMED)), "name is empty or does not end"),
-        (with_u64(STREAMED, 64, len(STREAMED) + 1), "leaves the file"),
+        (with_u64(STREAMED, 64, len(STREAMED) + 1), "lies outside the file"),
     ],
 )
 def test_lies_are_refused(data: bytes, words: str) -> None:

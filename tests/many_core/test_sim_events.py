@@ -175,7 +175,7 @@ def test_devices_can_have_other_numbers(even: CoreMachine) -> None:
 def test_what_is_sent_must_be_received(even: CoreMachine) -> None:
     program = peers()
     lonely = replace(program, devices=(program.devices[0], Writer().end().part("x")))
-    with pytest.raises(TargetError, match="sends to device 1, which does not receive it"):
+    with pytest.raises(TargetError, match="sends to device 1, which has no matching receive"):
         simulate(lonely, even, RunOptions())
     other = replace(program, devices=(Writer().end().part("x"), program.devices[1]))
     with pytest.raises(TargetError, match="receives what no device sends"):
@@ -186,7 +186,7 @@ def test_ops_that_wait_for_each_other_are_an_error(even: CoreMachine) -> None:
     writer = Writer()
     writer.add(0, HVX, "elementadd", 1, waits_for=((0, 1),))
     writer.add(0, HMX, "aicconvolutiond32", 1, waits_for=((0, 0),))
-    with pytest.raises(TargetError, match="op elementadd__0 waits for ever"):
+    with pytest.raises(TargetError, match="op elementadd__0 waits forever"):
         simulate(program_of([writer.end()]), even, RunOptions())
 
 

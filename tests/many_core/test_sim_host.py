@@ -96,7 +96,7 @@ def test_a_run_that_ends_before_the_delay_keeps_its_last_samples() -> None:
     result = run(network(100), iterations=20, samples=3, start_delay_ms=1000)
     assert result.sampled == (17, 18, 19)
     assert (
-        "before profiling was to start (iteration 0, 1000 ms): its last 3 are saved"
+        "before profiling should start (iteration 0, 1000 ms): its last 3 are saved"
         in (result.notes[0])
     )
 

@@ -22,7 +22,7 @@ from npuscope.many_core.records import UTIMER_HZ, SectionId
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
 
-# Cycles of the core's clock a KB of output.
+# Cycles of the core's clock per KB of output.
 CALIBRATED = {
     "aicsoftmax": 245.9,
     "elementerf": 107.2,

@@ -34,7 +34,7 @@ def test_the_warning_says_value_expected_and_effect() -> None:
     decided = Claims(1000, 10, 125, (Access("npuRAM5", 700, 100),))
     (text,) = clock_warnings(program(*pools, claims=decided), OVERDRIVE)
     assert text == (
-        "npuRAM5: the compiler reckoned with freqRatio 1.25 and byteWidth 8, the clocks give 1.11 "
+        "npuRAM5: the compiler assumed freqRatio 1.25 and byteWidth 8, the clocks give 1.11 "
         "and 8 (NPU 1000 MHz by NIC 900 MHz): memory terms of max_cycles are 12.5% too high, "
         "and they decide it in 1 of 1 epochs"
     )

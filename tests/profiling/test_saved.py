@@ -79,7 +79,7 @@ def test_its_times_are_shown_on_the_model(kept: Path, model: Path, tmp_path: Pat
 
 def test_it_is_not_run_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(kept), "--batch", "3"]) == 2
-    assert "a saved profile is not run again" in capsys.readouterr().err
+    assert "a saved profile cannot be run again" in capsys.readouterr().err
 
 
 def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,8 +92,8 @@ def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda r: r.update(schema="npuscope/profile/1"), "expected the schema"),
-        (lambda r: r.pop("machine"), "key 'machine' is missing"),
+        (lambda r: r.update(schema="npuscope/profiling/1"), "expected the schema"),
+        (lambda r: r.pop("machine"), "$.machine: this key is missing"),
         (lambda r: r["counts"].update(HW="many"), "$.counts.HW: expected a whole number"),
         (lambda r: r["epochs"][0].update(kind="GPU"), "$.epochs[0].kind: expected one of HW, SW"),
         (lambda r: r.update(counts=[]), "$.counts: expected an object, found a list"),
@@ -101,7 +101,7 @@ def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -
         (lambda r: r["epochs"][0]["counters"].update(core_cycles=1e300), "expected counts from 0"),
         (lambda r: r["epochs"][0]["counters"].update(pre_cycles=-1), "expected counts from 0"),
         (lambda r: r.update(runs=[]), "$.runs: expected at least one run"),
-        (lambda r: r.update({"new\nkey": 1}), "unknown key 'new\\nkey'"),
+        (lambda r: r.update({"new\nkey": 1}), "$.'new\\nkey': unknown key"),
     ],
 )
 def test_a_damaged_file_names_the_place(change: object, expected: str) -> None:
@@ -123,6 +123,6 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     path = save(tmp_path, "kept.json", f'{{"schema": "{SCHEMA}"}}'.encode())
     with pytest.raises(FileError) as raised:
         read_profile(path)
-    assert str(raised.value).startswith(f"{path}: $: key")
+    assert str(raised.value).startswith(f"{path}: $.program_hash: this key is missing")
     with pytest.raises(FileError):
         read_profile(tmp_path / "missing.json")

@@ -1,4 +1,5 @@
-"""The vendor compiler's own estimate: law 2 on every public build, laws 1 and 2 by hand."""
+"""The vendor compiler's own estimate: the slowest of link and pools on every public build, and
+both terms by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ POOLS = {"ram": RAM, "flash": FLASH}
 MACHINE = load_machine(generation="2.2")
 
 
-# Law 2 on the files of real builds.
+# The slowest term, on the files of real builds.
 
 
 def stated_epochs(file: Path) -> Iterator[tuple[float, float, float]]:
@@ -63,13 +64,13 @@ def test_every_public_build(capsys):
     bad = [row for row in rows if abs(row[1] - row[2]) > 2]
     by_memory = sum(stated > compute for _, stated, _, compute in rows)
     with capsys.disabled():
-        print(f" [law 2: {len(rows) - len(bad)} of {len(rows)} epochs of {len(files)} builds]")
+        print(f" [max_cycles: {len(rows) - len(bad)} of {len(rows)} epochs of {len(files)} builds]")
     assert bad == []
-    # The law would be empty if computation alone explained the files.
+    # Nothing would be shown if computation alone explained the files.
     assert len(rows) > 400 and by_memory > 200
 
 
-# Law 2 by hand.
+# The slowest term by hand: no pool is faster than its width and clock ratio.
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_the_slowest_term_counts(compute, accesses, expected):
     assert max_cycles(compute, accesses, POOLS) == expected
 
 
-# Law 1 by hand.
+# Words on the longest link by hand: one word a cycle.
 
 FRAME = {"fwidth": 8, "fheight": 4, "batch_depth": 16, "batch_offset": 16}
 

@@ -81,22 +81,22 @@ def test_public_files() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"tensors": {}}, "$: 'nodes' is missing"),
+        ({"tensors": {}}, "$.nodes: this key is missing"),
         ({"tensors": [], "nodes": {}}, "$.tensors: expected an object, found a list"),
         (
             {"tensors": {"a": {"format": {"class": 1, "type": "S8"}}}, "nodes": {}},
-            "$.tensors.'a'.format.class: expected text, found 1",
+            "$.tensors.a.format.class: expected text, found 1",
         ),
         (
             {
                 "tensors": {"a": {"format": {"class": "i", "type": "S8", "params": [[1], []]}}},
                 "nodes": {},
             },
-            "$.tensors.'a'.format.params: has 1 scales and 0 offsets",
+            "$.tensors.a.format.params: has 1 scales and 0 offsets",
         ),
         (
             {"tensors": {}, "nodes": {"\x1b[0m": {"names": [None]}}},
-            "$.nodes.'\\x1b[0m'.names[0]: expected text, found None",
+            "$.nodes.'\\x1b[0m'.names[0]: expected text, found null",
         ),
     ],
 )

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from npuscope.profiling.saved import profile_to_json
 from npuscope.report.json_report import estimate_json, profile_json
 from sample_profile import sample_profile
 
@@ -67,3 +68,12 @@ def test_profile_adds_runs_spread_and_counters() -> None:
 def test_values_are_plain_json() -> None:
     result = profile_json(sample_profile())
     assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+def test_what_readers_get_is_what_is_saved() -> None:
+    profile = sample_profile()
+    saved, told = json.loads(profile_to_json(profile)), profile_json(profile)
+    for key in ("model", "machine", "runs", "memory", "counts"):
+        assert told[key] == saved[key]
+    engines = [epoch["counters"]["stream_engines"] for epoch in told["epochs"]]
+    assert engines[0] == saved["epochs"][0]["counters"]["engines"]

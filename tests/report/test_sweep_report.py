@@ -74,10 +74,10 @@ def test_the_answer_of_a_sweep() -> None:
     rows = (ROWS[0], ROWS[4])
     found = Sweep(Path("s.jsonl"), 2, 1, 1, new=1, same=3, seconds=1.26, rows=rows)
     assert sweep_text(found).splitlines() == [
-        "2 runs: 1 done, 1 failed; 1 of them now, in 1.3 s",
+        "2 runs: 1 done, 1 failed; 1 new, in 1.3 s",
         "store    s.jsonl",
         "before   1 run found in the store and not repeated",
-        "same     3 combinations come to a run that is there already",
+        "same     3 combinations left out, equal to another run",
         "failed   1 run",
         "  c.tflite: no room",
         "    with stm32n6 4.0",

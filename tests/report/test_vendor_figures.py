@@ -265,7 +265,7 @@ def test_what_cannot_be_reported() -> None:
     with pytest.raises(FileError, match="do not have the same nodes"):
         other = replace(HARDWARE, name="EpochBlock_5", number=5)
         vendor_report([inference(HARDWARE), inference(other)], CLOCKS)
-    with pytest.raises(UsageError, match="do not tell the clocks"):
+    with pytest.raises(UsageError, match="the clocks cannot be derived from inferences"):
         vendor_report([inference(HARDWARE)])
 
 

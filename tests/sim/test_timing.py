@@ -1,4 +1,5 @@
-"""Law 3 on groups built by hand: T = L0 + sum of max(L, S) + S_last + start, term by term.
+"""The silicon's time of groups built by hand: T = L0 + sum of max(L, S) + S_last + start, term by
+term. A set of kernels is loaded (L) while the frame before it streams (S).
 
 The machine's constants are round numbers here, so that every expectation is plain arithmetic.
 """

@@ -16,11 +16,11 @@ from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fixes import FixEffect
 from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, themed
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 
-# Every rule there is, those on runs included, and what they find in a run.
+# --- All rules, and what they find in a run ---
 
-# The order in which findings of one weight are told.
+# The order in which findings of equal weight are reported.
 THEMES = ("software", "layers", "moves", "memory", "control")
 
 
@@ -46,10 +46,10 @@ def advise_run(subject: Subject) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=worst_first))
 
 
-# Explain a run: the verdict, the changes that pay most, and every finding.
+# --- The explanation: verdict, changes that pay most, findings ---
 
-_BEST = 3
-_LEAST_SHARE = 0.005  # of the time: smaller gains are no change that pays
+_BEST = 3  # changes on the first screen
+_LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Explanation(Shown):
         return self.verdict
 
     def table(self) -> Rows:
-        """A row a finding."""
+        """One row per finding."""
         return Findings(self.findings).table()
 
 
@@ -119,7 +119,7 @@ def with_times(finding: Finding, profile: Profile) -> Finding:
 
 
 def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Both kinds together; a risk that a run confirms is told once, by the run."""
+    """Both kinds together; a risk that a run confirms is reported once, by the run."""
     told = {(finding.rule, op) for finding in run for op in finding.ops}
     known = catalogue()
     new = [
@@ -142,7 +142,7 @@ def best_changes(findings: tuple[Finding, ...], total_ms: float) -> tuple[Change
 
 
 def _best_fix(finding: Finding) -> list[Fix]:
-    """One fix a finding: the one with the largest gain, or the first."""
+    """One fix per finding: the one with the largest gain, or the first."""
     return sorted(finding.fixes, key=lambda fix: -(fix.gain_ms or 0.0))[:1]
 
 
@@ -163,7 +163,7 @@ def _change(rows: list[tuple[Finding, Fix]]) -> Change:
 
 
 def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     where = _where(program, profile)
     if not findings:
         return f"nothing to change: {where}, and no rule found anything"
@@ -175,7 +175,8 @@ def _where(program: Program, profile: Profile) -> str:
     epochs = len(program.executed)
     away = program.count(EpochKind.SW) + program.count(EpochKind.HYBRID)
     if not away:
-        return f"all {epochs} epochs run on the NPU, in {profile.total_ms:.3g} ms"
+        where = "the only epoch runs" if epochs == 1 else f"all {epochs} epochs run"
+        return f"{where} on the NPU, in {profile.total_ms:.3g} ms"
     lost = profile.time.software_ms + profile.time.hybrid_ms
     if profile.is_lower_bound:
         kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
@@ -184,8 +185,9 @@ def _where(program: Program, profile: Profile) -> str:
             f"({kinds}); the others take {profile.total_ms:.3g} ms"
         )
     share = lost / profile.total_ms if profile.total_ms else 0.0
+    leave, take = ("leaves", "takes") if away == 1 else ("leave", "take")
     return (
-        f"{away} of {epochs} epochs leave the NPU and take {lost:.3g} of "
+        f"{away} of {counted(epochs, 'epoch')} {leave} the NPU and {take} {lost:.3g} of "
         f"{profile.total_ms:.3g} ms ({share:.0%})"
     )
 
@@ -193,5 +195,4 @@ def _where(program: Program, profile: Profile) -> str:
 def _counted(findings: tuple[Finding, ...]) -> str:
     names = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     counts = {name: sum(f.severity is s for f in findings) for s, name in names.items()}
-    parts = [f"{n} {name}{'s' if n > 1 else ''}" for name, n in counts.items() if n]
-    return ", ".join(parts)
+    return ", ".join(counted(n, name) for name, n in counts.items() if n)

@@ -21,7 +21,7 @@ from npuscope.rulebook.finding import Finding, Severity
 from npuscope.shown import Rows, Shown, counted
 from npuscope.text import safe_terminal
 
-# The figures that a gate knows by name, and limits as people write them.
+# --- Figures by name, and limits as people write them ---
 
 Figures = Mapping[str, float]
 
@@ -35,7 +35,7 @@ _FINDINGS = "findings."
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`most` tells whether the value is the most or the least that may be."""
+    """`most`: the value is an upper limit, else a lower one."""
 
     name: str
     value: float
@@ -112,7 +112,7 @@ def _units(name: str, known: Figures) -> Mapping[str, float]:
 
 
 def _number(value: float | str, units: Mapping[str, float]) -> tuple[float, float]:
-    """(number, size of its unit); the number is nan where the text is none."""
+    """(number, size of its unit); the number is nan where the text is not a number."""
     if not isinstance(value, str):
         return float(value), 1.0
     found = _LIMIT.fullmatch(value.strip())
@@ -140,7 +140,7 @@ def parse_share(text: str, where: str) -> float:
     return value
 
 
-# What a gate holds a run against: an earlier result, a saved profile, or another source.
+# --- Baselines: an earlier result, a saved profile, or another source ---
 
 _HINT = "`npuscope estimate SOURCE --json FILE` writes one"
 
@@ -262,7 +262,7 @@ class Gate(Shown):
         return f"{counted(len(self.checks), 'check')}, {failed} failed"
 
     def table(self) -> Rows:
-        """A row a check."""
+        """One row per check."""
         return [
             {
                 "check": check.name,
@@ -320,8 +320,10 @@ def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) ->
         if name not in known or name not in baseline.figures:
             continue
         before = baseline.figures[name]
+        # Counts and bytes do not vary from run to run.
         band = noise if name == "total_ms" else 0.0
         limit = before * (1 + tolerance) + band
+        # 3 % of two epochs is no epoch: a share must not allow a whole one.
         if name in _COUNTED:
             limit = floor(limit)
         size = is_bytes(name, known)
@@ -338,9 +340,9 @@ def _noise_ms(side: Side) -> float:
 def _notes(side: Side, known: Figures, baseline: Baseline) -> Iterator[str]:
     model, machine = side.profile.model, side.profile.machine
     if baseline.md5 and model.md5 and baseline.md5 != model.md5:
-        yield "the baseline is of another model file (its fingerprint differs)"
+        yield "the baseline belongs to another model file (its fingerprint differs)"
     if baseline.generation and machine.generation and baseline.generation != machine.generation:
-        yield f"the baseline is of generation {baseline.generation}, this is {machine.generation}"
+        yield f"the baseline has generation {baseline.generation}, this run {machine.generation}"
     missing = [name for name in _HELD if name not in known or name not in baseline.figures]
     if missing:
-        yield f"not compared, one of the two does not know: {', '.join(missing)}"
+        yield f"not compared, not known for both sides: {', '.join(missing)}"

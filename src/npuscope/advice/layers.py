@@ -30,7 +30,7 @@ _STEP = 8  # counts that every mode can cut
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="With one output position every weight is read for one multiplication, so the kernel "
-    "port is choked: 2 operations a cycle, 6 in Deep1x1 mode. A zero point other than 0 and "
+    "port is choked: 2 operations per cycle, 6 in Deep1x1 mode. A zero point other than 0 and "
     "-128 rules that mode out.",
     fixes=(fixes.ZERO_POINT, fixes.BATCH_FRAMES, fixes.FEWER_WEIGHTS),
 )
@@ -210,7 +210,7 @@ def _equal_parts(count: int, limit: int) -> list[int]:
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The units cannot hold all input channels at once, so 16-bit sums are written and read "
-    "back, once a pass.",
+    "back, once per pass.",
     fixes=(fixes.FEWER_INPUTS,),
 )
 def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:

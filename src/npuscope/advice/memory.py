@@ -64,7 +64,7 @@ def _on_chip_gain(subject: Subject) -> float | None:
     "Activations are in external RAM",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles an element "
+    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles per element "
     "read, once per pass, which the vendor's cycle estimate does not price. The application "
     "must also map it before the first inference.",
     fixes=(fixes.SMALLER_INPUT,),

@@ -57,7 +57,7 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     "A small operand is read again and again",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A short operand is repeated for an element-wise op: some 3 cycles an element where a "
+    cause="A short operand is repeated for an element-wise op: some 3 cycles per element where a "
     "unit holds it, 33 where an engine reads it again; a full operand takes one.",
     fixes=(fixes.FULL_OPERAND,),
 )
@@ -68,7 +68,7 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
             continue
         elements = max(e.total_elements for e in epoch.units if isinstance(e, Streng) and e.dir)
         gain = max(0.0, run.ms - subject.bench.pass_ms(elements))
-        rate = f"{run.counters.core_cycles / elements:.3g} cycles an element"
+        rate = f"{run.counters.core_cycles / elements:.3g} cycles per element"
         limit = f"{subject.machine.timing.elementwise_cycles:g}"
         evidence = {"ms": round(run.ms, 6)}
         gains = {"full-operand": gain}

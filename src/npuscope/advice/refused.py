@@ -181,7 +181,7 @@ def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> f
     return max(0.0, fallen.ms - sum(ms for ms in times if ms is not None))
 
 
-# Which epochs belong together
+# --- Which epochs belong together ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ def _ordered(
     return tuple(sorted((*first, *second), key=lambda pair: pair[0].number))
 
 
-# Which fixes make sense for an epoch, by its place in the program
+# --- Which fixes make sense for an epoch, by its place in the program ---
 
 
 def is_fitting(fix_id: str, epoch: Epoch, program: Program) -> bool:

@@ -17,8 +17,7 @@ from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 
-# What-if: one layer, or the whole network, compiled again and timed by the timing model.
-#
+# --- What-if: a layer or the whole network, compiled and timed again ---
 # Gains come from here. A layer is compared with itself, both alone on the same machine, so that
 # neighbours and placement do not count.
 
@@ -124,7 +123,7 @@ def _zero(tensor: Tensor) -> object:
 
 
 LAYERS = ("Conv2D", "FullyConnected")
-# Kernels whose time on the CPU is only bounded from below, unless the machine's file tells it.
+# Kernels whose time on the CPU is only known as a lower bound, unless the machine's file states it.
 UNCOSTED = (*LAYERS, "MatMul", "TransposeConv")
 
 
@@ -157,7 +156,7 @@ class Subject:
 
     def layers(self, share: float) -> Iterator[tuple[Epoch, EpochProfile, Op]]:
         """Slow epochs with the layer of the network that they run; a layer in several epochs
-        is told with its first."""
+        is reported with its first."""
         ops, told = self._layers_by_origin(), set()
         for epoch, run in self.hardware(share):
             found = [ops[name] for name in epoch.origin if name in ops]

@@ -22,9 +22,9 @@ from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate, retimer
 from npuscope.shown import Shown
 
-# Which resource is the bottleneck: every timing key improved a little, one at a time.
+# --- Sensitivity: every timing key improved a little, one at a time ---
 
-STEP = 0.1
+STEP = 0.1  # of a key's value: a tenth better
 _NOISE = 1e-9  # of the total: rounding of sums, not a saving
 
 

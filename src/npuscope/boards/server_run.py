@@ -35,8 +35,17 @@ from npuscope.boards.wire.framing import (
     device_packets,
     receive_from_host,
 )
-from npuscope.boards.wire.messages import Ack, Data, Log, Payload, Req, Resp, decode, encode
-from npuscope.boards.wire.protobuf import fields
+from npuscope.boards.wire.messages import (
+    Ack,
+    Data,
+    Log,
+    Payload,
+    Req,
+    Resp,
+    decode,
+    encode,
+    has_field,
+)
 from npuscope.boards.wire.statistics import Place, node_lines
 from npuscope.errors import DeviceError, NpuscopeError
 
@@ -122,7 +131,7 @@ class Exchange:
     def receive(self, kind: type[Sent]) -> Sent:
         """The message that must follow now."""
         data = self._message(self._timing.message_gap)
-        if any(number == _OPT_FIELD for number, _, _ in fields(data)):
+        if has_field(data, _OPT_FIELD):
             raise Interrupted(decode(Req, data))
         return decode(kind, data)
 

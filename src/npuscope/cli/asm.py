@@ -8,6 +8,7 @@ import os
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
 from npuscope.errors import UsageError
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 
@@ -27,8 +28,9 @@ def run(args: argparse.Namespace) -> int:
         "size_bytes": len(made.data),
         "instructions": made.instructions,
     }
-    where = safe_terminal(args.output)
-    deliver(args, f"{made.instructions} instructions, {len(made.data)} bytes in {where}", result)
+    made_of = counted(made.instructions, "instruction")
+    text = f"{made_of}, {len(made.data)} bytes in {safe_terminal(args.output)}"
+    deliver(args, text, result)
     return 0
 
 

@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     second = args.second or args.first
-    for source in (args.first, second):
+    if args.as_built and args.second is None:
+        second = None
+    for source in filter(None, (args.first, second)):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
     from npuscope.report.compare import compare_json, compare_text
@@ -50,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     noise = 0.0 if args.noise is None else args.noise
     a, b = (side_options(args, side) for side in ("a", "b"))
     with working(args, "comparing"):
-        found = api.compare(args.first, second, a_options=a, b_options=b, noise=noise)
+        found = api.compare(
+            args.first, second, a_options=a, b_options=b, as_built=args.as_built, noise=noise
+        )
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
     return 0
 
@@ -60,6 +64,7 @@ def side_options(args: argparse.Namespace, side: str) -> Options:
     where = f"--{side}"
     options = api_options(args)
     changes = dict(_pair(text, where) for text in getattr(args, side))
+    # As on the command line: an explicit set.KEY wins over a clock option.
     own = {**_clocks(changes, where), **parse_overrides(_inside(changes, "set."))}
     options["overrides"] = {**overrides(args), **own}
     options["shapes"] = parse_shapes([*args.shape, *_inside(changes, "shape.")])

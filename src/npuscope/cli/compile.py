@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.cli.options import add_options, api_options, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(program: Program, directory: str) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
-    return f"{len(program.executed)} epochs ({counts}) in {safe_terminal(directory)}"
+    return f"{counted(len(program.executed), 'epoch')} ({counts}) in {safe_terminal(directory)}"
 
 
 def _counts(program: Program) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _count(found: Disassembly) -> str:
-    number = len(found.blobs)
-    return f"{number} blob{'s' if number != 1 else ''}, {found.words} words"
+    return f"{counted(len(found.blobs), 'blob')}, {counted(found.words, 'word')}"
 
 
 def _as_json(found: Disassembly) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`npuscope doctor`: what is installed, and what each missing part would give."""
+"""`npuscope doctor`: what is installed, and what each missing part would add."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
 from npuscope.installed import Cache, Extra, Installed, Package
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
@@ -84,7 +85,8 @@ def _wrapped(text: str) -> list[str]:
 def _amount(kept: Cache) -> str:
     if not kept.files:
         return "empty"
-    return f"{kept.files} files, {kept.size_bytes / _MIB:.1f} MiB; it may be deleted at any time"
+    files = counted(kept.files, "file")
+    return f"{files}, {kept.size_bytes / _MIB:.1f} MiB; it may be deleted at any time"
 
 
 def _as_json(found: Installed) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     appear()  # first what can be refused: a summary that has grown stays so
     _write_summaries(args, found)
     deliver(args, gate_text(found), gate_json(found))
+    # With JSON on stdout nothing else may be printed there.
     if args.github and args.json != "-":
         _annotate(found)
     return 0 if found.passed else _FAILED
@@ -70,6 +71,7 @@ def _write_summaries(args: argparse.Namespace, found: Gate) -> None:
     from npuscope.report.gate import gate_markdown
 
     of_job = os.environ.get(_GITHUB_SUMMARY) if args.github else None
+    # Both options may name one file; it gets the table once.
     for path in dict.fromkeys(path for path in (args.summary, of_job) if path):
         append(Path(path), gate_markdown(found))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _as_json(found: Identity) -> dict[str, Any]:
 
 
 def _text(source: str, found: Identity, every: bool) -> str:
+    # `values` holds every number of the file, which is for --json only.
     rows = {k: v for k, v in found.summary.items() if k != "values" and v not in (None, "", [], {})}
     width = max((len(key) for key in rows), default=0)
     lines = [_headline(source, found)]
@@ -127,12 +129,11 @@ def _main_count(found: Identity) -> str:
     counts = found.summary
     if found.kind == "folder":
         networks = safe_terminal(", ".join(counts["networks"])) or "none"
-        return (
-            f" of {counts['files']} files, networks: {networks}; missing: {len(counts['missing'])}"
-        )
+        files = counted(counts["files"], "file")
+        return f" of {files}, networks: {networks}; missing: {len(counts['missing'])}"
     if counts.get("epochs"):
-        return f", {counts['epochs']} epochs, {counts.get('sw_epochs', 0)} in software"
-    return f", {counts['pools']} pools" if counts.get("pools") else ""
+        return f", {counted(counts['epochs'], 'epoch')}, {counts.get('sw_epochs', 0)} in software"
+    return f", {counted(counts['pools'], 'pool')}" if counts.get("pools") else ""
 
 
 def _sentences(key: str, lines: list[str], every: bool) -> list[str]:

@@ -23,7 +23,7 @@ from npuscope.version import __version__
 
 # Verb -> its line in --help; the verb's module in this package has the same name.
 VERBS = {name: row.line for name, row in verbs.VERBS.items() if " " not in name}
-# Files that nobody writes JSON to.
+# Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
 _SOURCES = (
     ".tflite",
     ".onnx",
@@ -39,9 +39,10 @@ _SOURCES = (
     ".toml",
     ".jsonl",
 )
+# Exit codes as shells give them: 128 plus the number of SIGINT, of SIGPIPE.
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
-# Only writing gives these.
+# Only writing fails with these: no space, quota, read-only file system, file too large.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -53,14 +54,14 @@ class Parser(argparse.ArgumentParser):
 
 
 class _StdoutError(OutputError):
-    """Of all outputs the one that errors are told on, too."""
+    """stdout failed, so the error cannot be printed there as JSON either."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, where="stdout")
 
 
 class _Stdout:
-    """stdout, whose failures are known from those of files."""
+    """stdout, with failures of its own kind, so that they are not blamed on a file."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -96,10 +97,12 @@ def main(argv: Sequence[str]) -> int:
     """Run one verb and give its exit code."""
     if sys.stdout is None:  # whoever started us closed it: `>&-`
         return _report(_StdoutError("cannot be written: it is closed"), ())
+    # Before anything is printed: error messages quote names from files too.
     _forgive_encoding(sys.stdout, sys.stderr)
     try:
         with contextlib.redirect_stdout(_Stdout(sys.stdout)):
             code = _guarded(list(argv))
+            # Buffered text may fail only here; at exit Python would report it with a traceback.
             sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader left (`| head`)
@@ -122,6 +125,7 @@ def _guarded(argv: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 0
     except _StdoutError:
         raise
+    # An InternalError is a bug like any other exception, although it has our type.
     except InternalError as error:
         return _report(_from_bug(error), argv)
     except NpuscopeError as error:
@@ -138,10 +142,12 @@ def _guarded(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         raise _unknown_verb(verb)
     parser, module = build_parser(verb)
+    # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
         raise wrong_words(verb or "", unknown)
@@ -151,6 +157,7 @@ def _run(argv: list[str]) -> int:
     _start_logging(args)
     from npuscope.whole_file import together
 
+    # All files of one call appear together, or none of them.
     with together():
         code: int = module.run(args)
     return code
@@ -167,6 +174,7 @@ def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
     commands = parser.add_subparsers(metavar="VERB", dest="verb")
     module = None
     for name, line in VERBS.items():
+        # Abbreviations would change their meaning whenever an option is added.
         chosen = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
         if name == verb:
             module = import_module(f"npuscope.cli.{name}")
@@ -196,12 +204,13 @@ def _start_logging(args: argparse.Namespace) -> None:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SafeFormatter("npuscope: %(message)s"))
+    # `force`: a program that calls main() twice gets the level of the second call.
     logging.basicConfig(handlers=[handler], force=True)
     logging.getLogger("npuscope").setLevel(level)
 
 
 def _say(text: str) -> None:
-    """On stderr, as long as anybody listens there."""
+    """On stderr, if it is open."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr)
@@ -221,7 +230,7 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
 
 
 def _print_json(error: dict[str, dict[str, str]]) -> None:
-    """The sentence was said already: a stdout that fails as well changes nothing."""
+    """The sentence is on stderr already, so a stdout that fails as well is ignored."""
     try:
         print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
     except _StdoutError:
@@ -242,6 +251,7 @@ def _asked(argv: Sequence[str], *names: str) -> bool:
 
 
 def _from_os(error: OSError) -> NpuscopeError:
+    # The same exception type stands for reading and writing; only the number says which it was.
     if error.errno in _FULL:
         where = str(error.filename or "the output")
         return OutputError(f"cannot be written: {error.strerror}", where=where)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.cli.options import add_options, parse_overrides, parse_shapes
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.options.verbs import VERBS
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     return compile_network(args) if args.action == "compile" else run_program(args)
 
 
-# `npuscope manycore compile`: a network to programqpc.bin for a many-core device.
+# --- `npuscope manycore compile` ---
 
 
 def compile_network(args: argparse.Namespace) -> int:
@@ -82,14 +83,10 @@ def _lines(
 def _answer(program: CoreProgram, path: Path) -> str:
     layout = program.layout
     ops = sum(len(part.all_ops()) for part in program.devices)
-    where = _count(layout.cores, "core")
+    where = counted(layout.cores, "core")
     if len(program.devices) > 1:
-        where = f"{_count(len(program.devices), 'device')} of {where}"
-    return f"{layout.network}: {_count(ops, 'op')} on {where} in {safe_terminal(str(path))}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+        where = f"{counted(len(program.devices), 'device')} of {where}"
+    return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
 
 
 def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
@@ -129,7 +126,7 @@ def _as_json(program: CoreProgram, machine: CoreMachine, path: Path) -> dict[str
     }
 
 
-# `npuscope manycore run`: run a compiled program and save what it and its host recorded.
+# --- `npuscope manycore run` ---
 
 
 def run_program(args: argparse.Namespace) -> int:

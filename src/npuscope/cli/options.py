@@ -18,6 +18,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from npuscope.building import Options, ReadOptions
 
+# 18 digits fit 64 bits; int() itself would also take signs, spaces and underscores.
 _SIZE = re.compile(r"[0-9]{1,18}")
 _NOT_NEEDED = "not needed"
 _BOOLEANS = {"true": True, "false": False}
@@ -49,6 +50,7 @@ def _add_group(parser: argparse.ArgumentParser, group: Group) -> None:
         where = parser.add_argument_group(group.title, group.about or None)
     one = where.add_mutually_exclusive_group(required=group.needs_one) if group.exclusive else None
     for option in group.options:
+        # Some options exist in Python only, such as a record of all options at once.
         if option.shell:
             _add(one if option.name in group.exclusive else where, option)
 
@@ -63,7 +65,7 @@ def _add(where: Any, option: Option) -> None:
 def _add_switch(where: Any, option: Option) -> None:
     own, theirs = option.spellings[0], option.spellings[1:]
     where.add_argument(own, action=argparse.BooleanOptionalAction, help=_help(option.means))
-    help = f"the vendor's name of {own}"
+    help = f"the vendor's name for {own}"
     for spelling in theirs:
         where.add_argument(spelling, dest=option.name, action="store_const", const=True, help=help)
 
@@ -89,6 +91,7 @@ def _how(option: Option) -> dict[str, Any]:
 
 
 def _help(text: str) -> str:
+    # argparse formats help texts with %.
     return text.replace("%", "%%")
 
 

@@ -47,28 +47,30 @@ def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> N
 
 
 def print_text(args: argparse.Namespace, text: str) -> None:
-    """Nobody is told of files that are not there yet."""
+    """The answer never names files that do not exist yet."""
     appear()
     print(safe_lines(text.partition("\n")[0] if args.quiet else text.rstrip("\n")))
 
 
 class SafeFormatter(logging.Formatter):
-    """Log lines that move no cursor, whoever wrote the names in them."""
+    """Log lines without control characters: names in them come from files."""
 
     def format(self, record: logging.LogRecord) -> str:
         return safe_lines(super().format(record))
 
 
 def dump(result: Mapping[str, Any]) -> str:
+    # NaN and Infinity are not JSON: a figure that is not finite is a bug, not an output.
     return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
-    """`--json model.tflite` must not cost anyone a model."""
+    """`--json model.tflite` must not overwrite the model."""
     for option in _FILES:
         path = getattr(args, option, None)
         if source is None or path in (None, "-"):
             continue
+        # A file that does not exist yet is not the source.
         with contextlib.suppress(OSError):
             if os.path.samefile(path, source):
                 raise UsageError(
@@ -83,7 +85,8 @@ def write_file(path: str | Path, text: str) -> None:
 
 @contextlib.contextmanager
 def working(args: argparse.Namespace, what: str) -> Iterator[None]:
-    """A sign of life on stderr while something long runs; only people see it."""
+    """A spinner on stderr while something long runs, on terminals only."""
+    # Logs of build servers keep every frame of an animation, so only terminals get one.
     if args.quiet or args.json == "-" or not sys.stderr.isatty():
         yield
         return
@@ -93,12 +96,12 @@ def working(args: argparse.Namespace, what: str) -> Iterator[None]:
         yield
 
 
-# The log of the verbs that follow the vendor's scripts.
+# --- The log of verbs that follow the vendor's scripts ---
 
 
 @contextlib.contextmanager
 def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
-    """The inner log into a file, whatever happens, and to stderr on request."""
+    """The inner log into a file, also when the verb fails, and to stderr on request."""
     stream = io.StringIO()
     logger = logging.getLogger("npuscope")
     handler = logging.StreamHandler(stream)
@@ -114,5 +117,6 @@ def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
     finally:
         logger.removeHandler(handler)
         if args.log is not None:
+            # Not together with the results: after a failure the log is what explains it.
             with apart():
                 write_file(args.log, stream.getvalue())

@@ -10,6 +10,7 @@ from npuscope.cli.options import add_options, without_effect
 from npuscope.cli.output import deliver, logged, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.loadable.codes import PackageOptions
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _parsed(source: Path, options: PackageOptions) -> tuple[list[str], dict[str,
 
     network, plan = parse(source, options)
     answer = (
-        f"{safe_terminal(network.name)} can be packaged: {len(plan.pools)} pools, "
+        f"{safe_terminal(network.name)} can be packaged: {counted(len(plan.pools), 'pool')}, "
         f"{len(plan.parameters):,} bytes of parameters"
     )
     pools = [
@@ -119,6 +120,7 @@ def _lines(
     told = [f"note     {safe_terminal(note)}" for note in notes]
     if made.obstacle:
         told.insert(0, f"no XIP   {made.obstacle}")
+    # Indentation and words follow the output of the vendor's packager.
     indented = [f"   {line}".rstrip() for line in (*body, "", "Generating files...", *written)]
     return [answer, "", *indented, *([""] if told else []), *told]
 

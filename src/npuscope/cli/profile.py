@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     batch = args.batch or 1
     with working(args, "running"):
+        # Findings and the build are needed for these outputs only; without them the run is faster.
         if args.json is None and not (args.html or args.trace or args.chrome):
             profile = api.profile(source, batch=batch, **api_options(args))
             text = profile_text(profile, full=args.full, epochs=epochs)
@@ -58,7 +59,7 @@ def _is_saved(args: argparse.Namespace, source: str) -> bool:
     if not is_saved_profile(source):
         return False
     if args.batch or _by_block(args):
-        raise UsageError("a saved profile is not run again", hint="give the model or the build")
+        raise UsageError("a saved profile cannot be run again", hint="give the model or the build")
     return True
 
 
@@ -100,7 +101,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
 
 
 def _run_saved(args: argparse.Namespace, source: str, epochs: frozenset[int] | None) -> int:
-    """Nothing runs: the report of a run that was kept."""
+    """The report of a saved run; nothing is run."""
     from npuscope.profiling.saved import read_profile
     from npuscope.report.json_report import profile_json
     from npuscope.report.profile import profile_text

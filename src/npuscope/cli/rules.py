@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
+from npuscope.shown import counted
 
 if TYPE_CHECKING:
     from npuscope.rulebook.registry import Rule
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 def _table(rules: list[Rule]) -> str:
     kinds = {info.kind: sum(i.kind is info.kind for i in rules) for info in rules}
     counts = ", ".join(f"{number} {kind.value}" for kind, number in kinds.items())
-    lines = [f"{len(rules)} rules: {counts}"]
+    lines = [f"{counted(len(rules), 'rule')}: {counts}"]
     lines += [f"{info.id:<27} {info.severity.value:<8} {info.title}" for info in rules]
     return "\n".join(lines)
 

@@ -55,6 +55,7 @@ def _emulated(args: argparse.Namespace, source: Path, modes: set[str]) -> int:
         )
         lines = _steps(source, found.placed)
         told = run_lines(found, args.verbosity)
+        # Inside `logged`, so that the log file holds the report as the vendor's script writes it.
         log.write("\n".join([*lines, *told]) + "\n")
     text = [told[0], *_between(args, lines, modes), *told[1:]]
     deliver(args, "\n".join(text), run_json(found))
@@ -99,6 +100,7 @@ def _explain_kit(
         files.append(parameters_beside(source))
     if "no-flash" not in modes:
         commands += [_write(*pair) for pair in zip(files, addresses, strict=False)]
+    # The commands before this one flash the files, so the script must not do it again.
     words = [word for word in MODES if word in modes | {"no-flash"}]
     places = ",".join(f"{address:#x}" for address in addresses)
     options = f"--address {places} --mode {','.join(words)}"
@@ -121,5 +123,5 @@ def _write(file: Path, address: int) -> str:
 
 
 def _word(path: Path) -> str:
-    """A path as one word of a command."""
+    """A path, quoted as one word of a command."""
     return shlex.quote(safe_terminal(str(path)))

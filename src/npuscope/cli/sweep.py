@@ -59,12 +59,13 @@ def _check_report(args: argparse.Namespace) -> None:
     for name in _OF_RUNS:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
-            raise UsageError("this is for runs, a report does none", where=option)
+            raise UsageError("this option is for runs; a report runs nothing", where=option)
 
 
-# The runs of `npuscope sweep`, with a sign of life while they go on.
+# --- `npuscope sweep SPEC.toml`, with progress ---
 
 log = logging.getLogger(__name__)
+# Often enough to see that a sweep is alive, rare enough for the log of a build server.
 _LINE_EVERY_S = 5.0
 
 
@@ -76,6 +77,7 @@ def run_all(args: argparse.Namespace, spec: str) -> int:
     store = Path(args.output) if args.output else default_store(Path(spec))
     for source in (spec, str(store)):
         refuse_overwrite(args, source)
+    # refuse_overwrite compares existing files; the store may be a name that does not exist yet.
     if store.resolve() == Path(spec).resolve():
         raise UsageError("this is the file to read", where=f"-o {args.output or store}")
     with _watch(args) as watch:
@@ -126,6 +128,7 @@ def _bar() -> Iterator[Watch]:
         task = progress.add_task("starting", total=None)
 
         def watch(tally: Tally) -> None:
+            # rich reads [brackets] in a name as markup.
             said = escape(f"{tally.failed} failed  {_latest(tally)}")
             progress.update(
                 task, total=tally.total, completed=tally.total - tally.left, description=said
@@ -135,7 +138,7 @@ def _bar() -> Iterator[Watch]:
 
 
 def _latest(tally: Tally) -> str:
-    """So short that the bar keeps its room."""
+    """Short enough to leave room for the bar."""
     label = tally.latest["model"] if tally.latest else ""
     return shorten(safe_terminal(label.rpartition("/")[2]), 36)
 
@@ -155,7 +158,7 @@ def _lines() -> Watch:
     return watch
 
 
-# `npuscope sweep report STORE`: what a store holds, as text, page and tables.
+# --- `npuscope sweep report STORE` ---
 
 
 def report(args: argparse.Namespace, store: str) -> int:

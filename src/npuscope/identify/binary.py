@@ -11,6 +11,7 @@ from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.identify.sample import Found, Sample, plain
 from npuscope.ops.table import total_macs
+from npuscope.protobuf import BYTES, VARINT, BrokenMessage, read_varint
 
 _BLOB_MAGIC = 0xCA057A7A
 _CONTAINER_MAGIC = 0xECBF0000  # the low half is the container's version
@@ -38,31 +39,25 @@ def is_tflite(sample: Sample) -> bool:
 
 def is_onnx(sample: Sample) -> bool:
     """A protobuf message that begins with a version and comes to a graph."""
+    try:
+        return _comes_to_a_graph(sample.head)
+    except BrokenMessage:
+        return False
+
+
+def _comes_to_a_graph(data: bytes) -> bool:
     at, seen = 0, set()
-    data = sample.head
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = read_varint(data, at)
         number, wire = key >> 3, key & 7
-        if number == _ONNX_GRAPH and wire == 2:
+        if number == _ONNX_GRAPH and wire == BYTES:
             return 1 in seen
-        if not 1 <= number <= 8 or wire not in (0, 2):
+        if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
             return False
         seen.add(number)
-        length, at = _varint(data, at)
-        at += length if wire == 2 else 0
+        length, at = read_varint(data, at)
+        at += length if wire == BYTES else 0
     return False
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value, at
-        shift += 7
-    return 0, len(data)
 
 
 def inspect_model(sample: Sample) -> Found:

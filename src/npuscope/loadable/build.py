@@ -40,7 +40,7 @@ from npuscope.shown import Shown
 from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
 
-# An image as C arrays, for a debugger or a firmware that has no file to load from.
+# --- An image as C arrays, for a debugger or a firmware without files ---
 
 _BYTES_A_LINE = 16
 _ALIGNMENT = 32
@@ -95,7 +95,7 @@ _NOT_SECURE = ("-DNPU_BASE=0x480E0000u",)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Package(Shown):
-    """An image and everything told about it; `files` are the results by name.
+    """An image and everything known about it; `files` are the results by name.
 
     `obstacle` says why the code cannot be executed in place, and is empty where it can.
     `intermediate` are the files between source and image, for those who want to look.
@@ -117,6 +117,7 @@ class Package(Shown):
 def parse(source: Path, options: PackageOptions) -> tuple[Network, PoolPlan]:
     """What would be packaged: the network and its pools, without compiling anything."""
     network = read_network(source, options.name)
+    # Before anything is compiled: such an image would load and then wait forever.
     _refuse_unknown_registers(network)
     return network, plan_pools(network.program, network.images, secure=options.secure)
 
@@ -142,6 +143,7 @@ def package(source: Path, options: PackageOptions) -> Package:
     network, plan = parse(source, options)
     toolchain = find_toolchain(options)
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
+    # Inside the private cache: no other user can change a source between check and compilation.
     with work_folder(toolchain.cache) as work:
         elf = _built(network, plan, toolchain, options, work)
         kept = {file.name: read_bytes(file, OWN) for file in sorted(work.iterdir())}
@@ -156,6 +158,7 @@ def package(source: Path, options: PackageOptions) -> Package:
     )
     return Package(
         name=network.name,
+        # Read back by the reader of foreign images, so that every check applies to our own as well.
         image=read_image(packed.image, packed.params),
         files=_files(network.name, packed, options),
         intermediate=kept,
@@ -168,7 +171,7 @@ def package(source: Path, options: PackageOptions) -> Package:
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
     if toolchain.code is codes.Toolchain.GCC:
         return ()
-    return ("the vendor's load-and-run takes images of clang in COPY mode only",)
+    return ("the vendor's load-and-run accepts images built with clang in COPY mode only",)
 
 
 def _built(
@@ -207,9 +210,11 @@ def _network_object(
     folder.mkdir()
     source = network.source.write(folder)
     plain = work / "network_plain.c"
+    # Warnings about a compiler's code do not help the user of the image.
     outcome = toolchain.preprocess(source, plain, [*flags, "-w"])
     if outcome.code:
         raise _rejected(network, outcome, work)
+    # From here on only the preprocessed text exists, so nothing unchecked can be included.
     shutil.rmtree(folder)
     check_preprocessed(read_text(plain, SOURCE, errors="replace"), network.source.name)
     result = work / "network.o"
@@ -220,7 +225,7 @@ def _network_object(
 
 
 def _rejected(network: Network, outcome: ToolResult, work: Path) -> FileError:
-    """The compiler's own words, without the folder that nobody knows."""
+    """The compiler's own message, without the temporary folder."""
     message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
     return FileError(
         f"the compiler refuses it: {message}",
@@ -255,7 +260,7 @@ def _files(name: str, packed: Packed, options: PackageOptions) -> dict[str, byte
     return files
 
 
-# A Program straight to an image, without a build folder of the user's.
+# --- A Program straight to an image, in a temporary build folder ---
 
 _NAME = "network"
 

@@ -16,7 +16,7 @@ from npuscope.program.serialize import JSON_NAME, load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal
 
-# C sources that every image is built from: in the wheel, or in the source tree beside src.
+# --- C sources of every image: in the wheel, or beside src in the source tree ---
 
 _INSTALLED = Path(__file__).resolve().parent.parent / "firmware"
 _IN_TREE = Path(__file__).resolve().parents[3] / "firmware"
@@ -25,7 +25,7 @@ _SCALAR_FLOATS = "_float.c"
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """A file of ours that belongs into images, and the flags that only it needs."""
+    """A source of npuscope that goes into images, and the flags that only it needs."""
 
     path: Path
     flags: tuple[str, ...]

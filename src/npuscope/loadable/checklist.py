@@ -73,7 +73,7 @@ class Checklist(Shown):
         return f"{self.network}: files to flash: {files}, memories: {memories}"
 
     def table(self) -> Rows:
-        """A row a file."""
+        """One row per file."""
         return [asdict(row) for row in self.initialisers]
 
 

@@ -13,7 +13,7 @@ from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.units import Ref, Streng
 
-# Who reads and who writes which bytes, epoch by epoch: the NPU or the CPU.
+# --- Who reads and writes which bytes, epoch by epoch: the NPU or the CPU ---
 
 
 class Agent(Enum):
@@ -67,7 +67,7 @@ class Traffic:
         return False
 
     def writer(self, span: Span, before: int) -> Agent | None:
-        """Who wrote the bytes last ahead of an epoch; None where nobody did."""
+        """Who wrote the bytes last before an epoch; None if they were not written."""
         writes = [a for a in self.accesses if a.writes and a.position < before]
         return next((a.agent for a in reversed(writes) if a.span.touches(span)), None)
 

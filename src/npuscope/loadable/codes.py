@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from npuscope.errors import UsageError
 
-# The numbers an image uses for segments, processors, tool-chains and pools, by name.
+# --- Numbers in an image: segments, processors, tool-chains, pools ---
 
 WORD_BYTES = 4
 ALIGN_BYTES = 8
@@ -99,7 +99,7 @@ def name_of(names: type[IntEnum], value: int) -> str:
     return names(value).name if value in names.__members__.values() else f"{value:#x}"
 
 
-# What a user may choose about an image.
+# --- What a user may choose about an image ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from npuscope.bounded_file import FIRMWARE_MAP, parse_json, parse_toml, read_text
 from npuscope.errors import FileError
 from npuscope.loadable.codes import Cpu
-from npuscope.machine.foreign_json import Node
+from npuscope.machine.foreign_json import VendorNode
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
 from npuscope.text import safe_terminal
 
@@ -41,7 +41,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareMap:
-    """None stands for what the file does not tell; it is then not checked."""
+    """None stands for what the file does not state; it is not checked."""
 
     name: str
     cpu: int | None = None
@@ -68,7 +68,7 @@ def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
     """A packaged map by name, or a file in TOML or JSON."""
     packaged = _FOLDER / f"{name_or_file}.toml"
     path = packaged if str(name_or_file) in known_maps() else Path(name_or_file)
-    return _firmware(Node(_table(path), str(path)))
+    return _firmware(VendorNode(_table(path), file=str(path)))
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _table(path: Path) -> dict[str, Any]:
         raise FileError(f"is neither TOML nor JSON: {reason}", where=str(path), hint=hint) from None
 
 
-def _firmware(node: Node) -> FirmwareMap:
+def _firmware(node: VendorNode) -> FirmwareMap:
     _refuse_unknown(node, _KEYS)
     name = node.find("name")
     cpu = node.find("cpu")
@@ -99,7 +99,7 @@ def _firmware(node: Node) -> FirmwareMap:
     )
 
 
-def _refuse_unknown(node: Node, known: Iterable[str]) -> None:
+def _refuse_unknown(node: VendorNode, known: Iterable[str]) -> None:
     if not isinstance(node.value, dict):
         raise node.error("expected a table")
     strange = [key for key in node.value if key not in known]
@@ -107,7 +107,7 @@ def _refuse_unknown(node: Node, known: Iterable[str]) -> None:
         raise node.error(f"unknown key '{safe_terminal(strange[0])}'; known: {', '.join(known)}")
 
 
-def _cpu(node: Node) -> int:
+def _cpu(node: VendorNode) -> int:
     """A core by name, or its part number."""
     if isinstance(node.value, str):
         name = node.value.upper().replace("-", "_").replace("+", "_PLUS")
@@ -118,7 +118,7 @@ def _cpu(node: Node) -> int:
     return node.whole()
 
 
-def _runtime(node: Node) -> tuple[int, int, int] | None:
+def _runtime(node: VendorNode) -> tuple[int, int, int] | None:
     """Three numbers, as text or by the dialect that a runtime speaks."""
     told, dialect = node.find("runtime"), node.find("dialect")
     version = _version(told) if told else None
@@ -132,7 +132,7 @@ def _runtime(node: Node) -> tuple[int, int, int] | None:
     return spoken
 
 
-def _version(node: Node) -> tuple[int, int, int]:
+def _version(node: VendorNode) -> tuple[int, int, int]:
     parts = node.text().split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
         raise node.error("expected three numbers such as 1.1.1")
@@ -140,19 +140,19 @@ def _version(node: Node) -> tuple[int, int, int]:
     return major, minor, micro
 
 
-def _flag(node: Node, key: str) -> Any:
+def _flag(node: VendorNode, key: str) -> Any:
     found = node.find(key)
     if found is not None and not isinstance(found.value, bool):
         raise found.error("expected true or false")
     return found.value if found else None
 
 
-def _whole(node: Node, key: str) -> Any:
+def _whole(node: VendorNode, key: str) -> Any:
     found = node.find(key)
     return found.whole() if found else None
 
 
-def _exec_ram(node: Node) -> tuple[Region, ...]:
+def _exec_ram(node: VendorNode) -> tuple[Region, ...]:
     """One table, or several to choose from."""
     found = node.find("exec_ram")
     if found is not None and isinstance(found.value, dict):
@@ -160,23 +160,23 @@ def _exec_ram(node: Node) -> tuple[Region, ...]:
     return tuple(_region(row, "exec_ram") for row in _rows(node, "exec_ram"))
 
 
-def _rows(node: Node, key: str) -> tuple[Node, ...]:
+def _rows(node: VendorNode, key: str) -> tuple[VendorNode, ...]:
     found = node.find(key)
-    return found.items() if found else ()
+    return tuple(found.items()) if found else ()
 
 
-def _pool_name(node: Node) -> str:
+def _pool_name(node: VendorNode) -> str:
     return node.get("name").text()
 
 
-def _optional_region(node: Node, key: str) -> Any:
+def _optional_region(node: VendorNode, key: str) -> Any:
     found = node.find(key)
     return _region(found, key) if found else None
 
 
-def _region(node: Node, name: str) -> Region:
+def _region(node: VendorNode, name: str) -> Region:
     _refuse_unknown(node, ("name", "address", "size"))
     address, size = node.get("address").whole(), node.get("size").whole()
     if address < 0 or size < 1 or address + size > _ADDRESS_END:
-        raise node.error(f"{size} bytes at {address:#x} are no range of 32-bit addresses")
+        raise node.error(f"{size} bytes at {address:#x} are not a range of 32-bit addresses")
     return Region(name, address, size)

@@ -12,7 +12,7 @@ from npuscope.loadable.image_model import version_text
 
 # The NPU's cache lies in front of external memories only.
 EXTERNAL_FROM = 0x60000000
-_NOT_TOLD = "not told"
+_NOT_STATED = "not stated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,14 @@ def fit(image: Image, firmware: FirmwareMap) -> Fitting:
 
 
 def _passed(checks: tuple[Check, ...]) -> bool:
+    # What the map does not state cannot refuse an image; the answer says that it was not checked.
     return all(check.passed is not False for check in checks)
 
 
 def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
     flags, context = image.flags, image.context
     yield _same("CPU", cpu_name(flags.cpu), firmware.cpu and cpu_name(firmware.cpu))
+    # An image without FPU code also runs on a firmware that has the FPU.
     if flags.fpu:
         yield _same("FPU", "yes", _yes(firmware.fpu))
     yield _same("secure", _yes(flags.secure), _yes(firmware.secure))
@@ -82,7 +84,7 @@ def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
 
 def _same(name: str, asked: object, offered: object) -> Check:
     if offered is None:
-        return Check(name, str(asked), _NOT_TOLD, None)
+        return Check(name, str(asked), _NOT_STATED, None)
     return Check(name, str(asked), str(offered), asked == offered)
 
 
@@ -97,6 +99,7 @@ def _whole(image: Image) -> Iterator[Check]:
 
 def _places(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
     """The file, its parameters, and the external RAM that the loader gives a base."""
+    # One file may reach over the border of the two regions if nothing lies between them.
     room = _joined(firmware.flash, None if image.split else firmware.params)
     yield _room("image in flash", image.size_bytes, room)
     if image.split:
@@ -106,6 +109,7 @@ def _places(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
     bases = (_params_base(image, firmware), _base(firmware.ext_ram))
     for identifier, base in enumerate(bases):
         for pool in image.relocated(identifier):
+            # The NPU cache serves external memory only, so a cached pool must not move on chip.
             if pool.flags.cached:
                 yield _external(pool, base)
 
@@ -130,7 +134,7 @@ def _joined(first: Region | None, second: Region | None) -> Region | None:
 def _room(name: str, size: int, region: Region | None, needed: bool = False) -> Check:
     asked = f"{size:,} bytes"
     if region is None:
-        return Check(name, asked, "none" if needed else _NOT_TOLD, False if needed else None)
+        return Check(name, asked, "none" if needed else _NOT_STATED, False if needed else None)
     return Check(name, asked, _shown(region), size <= region.size_bytes)
 
 
@@ -138,7 +142,7 @@ def _external(pool: ImagePool, base: int | None) -> Check:
     """Streams keep their cache attributes when a pool moves."""
     asked = f"above {EXTERNAL_FROM:#x}: its streams are cached"
     if base is None:
-        return Check(f"place of {pool.name}", asked, _NOT_TOLD, None)
+        return Check(f"place of {pool.name}", asked, _NOT_STATED, None)
     return Check(f"place of {pool.name}", asked, f"{base:#010x}", base > EXTERNAL_FROM)
 
 
@@ -147,7 +151,7 @@ def _fixed(pool: ImagePool, firmware: FirmwareMap) -> Check:
     start, size = pool.descriptor.dst, pool.descriptor.size
     asked = f"{start:#010x} + {size:,} bytes"
     if not firmware.pools:
-        return Check(f"pool {pool.name}", asked, _NOT_TOLD, None)
+        return Check(f"pool {pool.name}", asked, _NOT_STATED, None)
     spans = _spans(firmware.pools)
     near = [r for r in firmware.pools if r.address < start + max(size, 1) and r.end > start]
     offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "nothing there"
@@ -174,7 +178,7 @@ def _exec_ram(image: Image, firmware: FirmwareMap, size: int) -> Check:
     """RAM for code and data, apart from the pools at fixed addresses."""
     asked = f"{size:,} bytes"
     if not firmware.exec_ram:
-        return Check("exec RAM", asked, _NOT_TOLD, None)
+        return Check("exec RAM", asked, _NOT_STATED, None)
     fitting = [region for region in firmware.exec_ram if region.size_bytes >= size]
     free = [region for region in fitting if not _taken(region.address, size, image)]
     if free:

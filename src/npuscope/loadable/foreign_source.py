@@ -15,12 +15,12 @@ from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
-# C text as a compiler's first steps see it: lines joined, comments gone, strings known.
+# --- C text after a compiler's first steps: lines joined, comments removed, strings known ---
 
 _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _RAW_STRING = re.compile(r'(?<![A-Za-z0-9_])(?:u8|[uUL])?R"')
 _SPLICE = re.compile(r"\\[ \t\v\f]*\n")
-# A comment, a string, a character: whatever starts first decides what the rest is.
+# A comment, a string, a character: the one that starts first decides how the rest is read.
 _TOKEN = re.compile(
     r"""(?P<comment>/\*.*?\*/|//[^\n]*)
     |(?P<open>/\*)
@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _STRING = re.compile(r""""(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?""")
-_HINT = "write it in plain C, one statement a line"
+_HINT = "write it in plain C, one statement per line"
 
 
 def code_lines(data: bytes, where: str) -> Iterator[tuple[int, str]]:
@@ -37,12 +37,13 @@ def code_lines(data: bytes, where: str) -> Iterator[tuple[int, str]]:
     What compilers read differently from one another is refused, so that no compiler can see
     other code than the one that is checked.
     """
+    # First, because the steps below use NUL and \x01 as marks.
     _refuse_ambiguous(data, where)
     text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")
     joined = _SPLICE.sub(lambda found: "\x00" * found[0].count("\n"), text)
     number = 1
     for line in _uncommented(joined, where).split("\n"):
-        # NUL marks a line that was joined: it keeps the count, and joins words as it should.
+        # NUL marks a line that was joined: it keeps the line count right and still joins the words.
         yield number, line.replace("\x00", "").replace("\x01", " ")
         number += 1 + line.count("\x00") + line.count("\x01")
 
@@ -209,7 +210,7 @@ def _check_directive(word: str, rest: str, where: str) -> None:
 
 
 def _check_names(text: str, where: str) -> None:
-    """In the whole text: an attribute may go on over lines."""
+    """Searches the whole text: an attribute may span lines."""
     for arguments in _NAMING.findall(text):
         if '"' in arguments and not _PLAIN_STRING.fullmatch(arguments):
             raise _refused("a name of a section or symbol is not a plain one", where)

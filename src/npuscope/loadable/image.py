@@ -40,10 +40,12 @@ from npuscope.loadable.layout import (
 )
 from npuscope.text import safe_terminal
 
-# The context and the pool descriptors of an image, with the texts they point to.
+# --- The context and the pool descriptors, with the texts they point to ---
 
+# Names and versions are short; a missing end of text must not make the rest of the file a name.
 _LONGEST_TEXT = 255
 _ADDRESS_END = 1 << 32
+# Read-only parameters and external RAM: a loader has one base address for each.
 _RELOC_IDS = (0, 1)
 
 
@@ -66,6 +68,7 @@ def read_pools(data: bytes, header: Header) -> tuple[ImagePool, ...]:
     pools: list[ImagePool] = []
     first = _in_data(header, "params_start", PoolDescriptor.BYTES)
     end = offset_of(header.data_data) + stored_bytes(header)
+    # One more than may be there: the closing entry.
     for index in range(MOST_POOLS + 1):
         at = first + index * PoolDescriptor.BYTES
         if at + PoolDescriptor.BYTES > end:
@@ -128,6 +131,7 @@ def _in_data(header: Header, name: str, size: int) -> int:
 def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
     flags, row = pool.flags, pool.descriptor
     flags_at = at + PoolDescriptor.offset("flags")
+    # Type 0 marks an unused entry.
     if not row.flags:
         return
     if not _known(flags):
@@ -235,7 +239,7 @@ def _end(header: Header, context: Context, size_bytes: int) -> int:
 
 
 def _seal(data: bytes, end: int) -> Seal:
-    """Our trailer at `end`. What starts like one and is none is a wrong one."""
+    """Our trailer at `end`. Bytes that start like a trailer but are not valid count as damaged."""
     rest = data[end : end + Trailer.BYTES]
     if not rest or not _TRAILER_START.startswith(rest[: len(_TRAILER_START)]):
         return Seal.ABSENT
@@ -252,6 +256,7 @@ def _parameters(
     """What lies from the first parameter on, and the seal of the file of its own."""
     if header.params_offset:
         sealed_end = header.params_offset + context.params_bin_sz
+        # Without a trailer (vendor files) blobs may lie before the parameters: all bytes count.
         end = len(data) if trailer is Seal.ABSENT else sealed_end
         return data[header.params_offset : end], Seal.ABSENT
     if params is None:
@@ -333,5 +338,6 @@ def _params_seal(params: bytes | None, context: Context) -> Seal:
     size = context.params_bin_sz
     if params is None or not size:
         return Seal.ABSENT
+    # So the parameters are either the first or the last bytes of what the file holds.
     sums = (zlib.crc32(params[:size]), zlib.crc32(params[len(params) - size :]))
     return Seal.OK if context.params_bin_crc32 in sums else Seal.WRONG

@@ -61,7 +61,7 @@ def _check_segment(header: Header, name: str, segment: Segment) -> None:
         found = name_of(Segment, segment_of(value))
         raise fault(
             Header.offset(name),
-            f"{name} is {value:#010x}, in segment {found} instead of {segment.name}",
+            f"{name} is {value:#010x}, in segment {found}, expected {segment.name}",
         )
 
 
@@ -133,7 +133,7 @@ def _check_whole(header: Header, *names: str) -> None:
     for name in names:
         if getattr(header, name) % WORD_BYTES:
             raise fault(
-                Header.offset(name), f"{name} is {getattr(header, name):#010x}, no whole word"
+                Header.offset(name), f"{name} is {getattr(header, name):#010x}, not a multiple of 4"
             )
 
 
@@ -152,7 +152,7 @@ def _check_entry(header: Header, name: str) -> None:
         )
 
 
-# Words of an image that a loader rebases: the GOT, and the places that the REL list names.
+# --- Words that a loader rebases: the GOT, and the places in the REL list ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Reach:
         limit = self.limits.get(segment_of(word))
         if limit is None:
             found = name_of(Segment, segment_of(word))
-            raise fault(at, f"{what} holds {word:#010x}: no such place, segment {found}")
+            raise fault(at, f"{what} holds {word:#010x}: there is no such place, segment {found}")
         if offset_of(word) > limit:
             raise fault(
                 at,

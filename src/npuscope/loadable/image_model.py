@@ -30,10 +30,11 @@ from npuscope.loadable.layout import (
 from npuscope.program.ec_blob.binary import CONTAINERS, EcBinary, read_binary
 from npuscope.program.ec_blob.instructions import HEADER_WORDS, MAGIC, Label
 
-# Epoch-controller blobs inside the bytes of an image.
+# --- Epoch-controller blobs inside the bytes of an image ---
 
 _MAGICS = re.compile(b"|".join(re.escape(struct.pack("<I", m)) for m in (MAGIC, *CONTAINERS)))
-# A loader linked into the image holds the numbers too; more than a few such are somebody's joke.
+# A loader linked into the image holds the magic numbers too, so a few false matches are normal;
+# more than that is a hostile file.
 _MOST_FALSE = 64
 _MOST_BYTES = 4 << 20  # the largest blob seen has 0.2 MB
 
@@ -80,7 +81,7 @@ def _size(data: bytes, at: int) -> int:
     """Bytes up to the end of the code; 0 where no code is announced."""
     if _word(data, at) == MAGIC:
         return (HEADER_WORDS + _word(data, at + WORD_BYTES)) * WORD_BYTES
-    # The blob's offset is the last word of a container's header, whose length its kind tells.
+    # The blob's offset is the last word of a container's header, whose length depends on its kind.
     words = 3 if _word(data, at) == min(CONTAINERS) else 4
     blob = _word(data, at + words * WORD_BYTES)
     if _word(data, at + blob) != MAGIC:

@@ -173,7 +173,7 @@ class Flags:
 class Context(_Record):
     """The 17 words of the runtime context. `state` to `callbacks` are the loader's to fill.
 
-    `c_name` and `rt_version_desc` point to texts in FLASH or RAM. `struct_sizes` tells which
+    `c_name` and `rt_version_desc` point to texts in FLASH or RAM. `struct_sizes` says which
     structures of the runtime the code was compiled with.
     """
 

@@ -132,9 +132,10 @@ def link(
     output: Path,
     source: str,
 ) -> None:
-    """Link what the entry points reach; `source` tells which epochs call what is missing."""
+    """Link what the entry points reach; errors name the epochs that call a missing function."""
     entries = entry_functions(suffix)
     wanted = [word for function in entries.values() for word in ("-u", function)]
+    # lld stops after 20 errors; the message should name every missing function.
     own = ["--error-limit=0"] if toolchain.name == "zig" else []
     outcome = toolchain.run(
         [
@@ -142,7 +143,9 @@ def link(
             *own,
             "-T",
             str(script),
+            # The packer has to see every relocation, also those that the linker has resolved.
             "--emit-relocs",
+            # Only kernels that the network calls get into the image.
             "--gc-sections",
             *wanted,
             "-e",
@@ -165,6 +168,7 @@ def _link_error(outcome: ToolResult, suffix: str, source: str) -> NpuscopeError:
     if not missing:
         return TargetError(f"the network cannot be linked: {outcome.first_error}")
     entries = set(entry_functions(suffix).values())
+    # Without its entry points it is not a network: other missing names would only confuse.
     if entries & set(missing):
         names = ", ".join(sorted(entries & set(missing)))
         return TargetError(f"the source does not define {names}", hint="is it a network.c?")

@@ -15,10 +15,11 @@ from npuscope.loadable.link import CONTEXT, GOT_END, GOT_START, POOLS, entry_fun
 from npuscope.loadable.toolchain import INSTALL_HINT, Toolchain
 from npuscope.text import safe_terminal
 
-# A linked ELF file as the packer needs it: two segments, symbols, and what was relocated.
+# --- The linked ELF file: two segments, symbols, relocations ---
 
 FLASH, DATA, BSS = ".flash", ".data", ".bss"
 _PLACED = (FLASH, DATA, BSS, ".params_0", ".params_1")
+# SHF_ALLOC: the section takes memory on the target.
 _ALLOCATED = 2
 _ARM = "EM_ARM"
 
@@ -56,7 +57,9 @@ class Linked:
 
     def holder(self, address: int) -> str:
         """The symbol whose bytes a place lies in, or before."""
+        # Bit 0 of a function marks Thumb code; it is not part of the address.
         known = sorted((value & ~1, name) for name, value in self.symbols.items())
+        # Sorts behind every symbol name at the same address.
         index = bisect_right(known, (address, "\x7f")) - 1
         return known[index][1] if index >= 0 else ""
 
@@ -70,6 +73,7 @@ def read_elf(data: bytes) -> Linked:
     if elf["e_machine"] != _ARM:
         raise InternalError(f"the linker made an image for {elf['e_machine']}")
     sections = {section.name: section for section in elf.iter_sections()}
+    # A loader moves code and data only; anything else would stay behind without a warning.
     _refuse_stray(sections)
     table = sections[".symtab"]
     return Linked(
@@ -113,6 +117,7 @@ def _symbols(table: Any) -> dict[str, int]:
     return {
         symbol.name: int(symbol["st_value"])
         for symbol in table.iter_symbols()
+        # $t, $d and the like mark code and data for disassemblers.
         if symbol.name and not symbol.name.startswith("$")
     }
 
@@ -124,6 +129,7 @@ def _relocations(elf: Any, table: Any) -> list[Relocation]:
     for section in elf.iter_sections():
         if section["sh_type"] != "SHT_REL":
             continue
+        # Debug sections have relocations too; they are not loaded.
         if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
             continue
         for entry in section.iter_relocations():
@@ -133,8 +139,9 @@ def _relocations(elf: Any, table: Any) -> list[Relocation]:
     return found
 
 
-# Which relocations an image can live with, and the words that a loader has to rebase.
+# --- Which relocations an image can keep, and which words a loader has to rebase ---
 
+# Words that hold an address: the loader adds the base of its segment.
 _ABSOLUTE = frozenset({"R_ARM_ABS32", "R_ARM_TARGET1"})
 # Filled for good by the linker, as long as both ends move together.
 _FROM_CODE = frozenset(
@@ -151,6 +158,7 @@ _FROM_CODE = frozenset(
         "R_ARM_REL32",
     }
 )
+# Offsets from R9, which every entry point is called with: the base of the data in RAM.
 _FROM_RAM_BASE = frozenset(
     {"R_ARM_THM_MOVW_BREL_NC", "R_ARM_THM_MOVW_BREL", "R_ARM_THM_MOVT_BREL", "R_ARM_SBREL32"}
 )
@@ -200,7 +208,7 @@ def check_got(linked: Linked, start: int, end: int) -> None:
 def _needs_rebase(linked: Linked, relocation: Relocation) -> bool:
     word = linked.word(relocation.place)
     if word == 0:
-        return False  # a weak symbol that nobody defines
+        return False  # an undefined weak symbol
     if segment_of(word) in _SEGMENTS and not relocation.place % 4:
         return True
     raise TargetError(
@@ -214,6 +222,7 @@ def _check(relocation: Relocation) -> None:
     kind, segment = relocation.kind, segment_of(relocation.target)
     if kind in _NOTHING or kind in _THROUGH_GOT:
         return
+    # A distance is fixed only inside one segment: code and data are moved separately.
     if kind in _FROM_CODE and segment == segment_of(relocation.place):
         return
     if kind in _FROM_RAM_BASE and segment == Segment.RAM:
@@ -234,7 +243,9 @@ def _shown(relocation: Relocation) -> str:
     return f"'{safe_terminal(relocation.symbol)}'" if relocation.symbol else "a constant"
 
 
+# Words of the header before the ten functions; the context follows them.
 _FUNCTIONS_FROM = 13
+# The loader puts data right behind the code, rounded up to this.
 LOADER_ALIGNMENT = 8
 
 # Parameters start where the NPU can read whole bursts, as in the pool that they were placed in.
@@ -285,10 +296,12 @@ def pack_image(
         **_functions(linked, suffix),
         context=linked.symbol(CONTEXT),
     )
+    # 0xff is what erased flash holds.
     code = (header.pack() + linked.flash[Header.BYTES :]).ljust(data_at, b"\xff")
     data = linked.data.ljust(rel_at - data_at, b"\0")
     image = (code + data + places.listed).ljust(params_at, b"\0")
     notes = _notes(linked)
+    # Each file gets its own trailer, because each can be damaged on its own.
     if split:
         return Packed(_sealed(image), _sealed(parameters), places, notes)
     return Packed(_sealed(image + parameters), None, places, notes)
@@ -338,6 +351,6 @@ def _notes(linked: Linked) -> tuple[str, ...]:
     if linked.data_alignment <= LOADER_ALIGNMENT:
         return ()
     return (
-        f"data asks for an alignment of {linked.data_alignment} bytes: give the loader RAM that "
-        "is aligned so, it keeps 8 by itself",
+        f"data needs an alignment of {linked.data_alignment} bytes: give the loader RAM with that "
+        f"alignment, it guarantees only {LOADER_ALIGNMENT}",
     )

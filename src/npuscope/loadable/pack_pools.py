@@ -13,6 +13,7 @@ from npuscope.text import safe_terminal
 
 # Where external memories begin; below lie those of the chip, whose addresses stay fixed.
 EXTERNAL = 0x60000000
+# Secure aliases of the internal memories; the non-secure ones lie 0x10000000 below.
 _SECURE = range(0x30000000, 0x40000000)
 RELOCATABLE_HINT = "npuscope compile MODEL --relocatable -o DIR"
 
@@ -86,6 +87,7 @@ def plan_pools(program: Program, images: Mapping[str, bytes], *, secure: bool = 
     used = [
         planned
         for pool in sorted(program.pools, key=lambda pool: pool.address, reverse=True)
+        # A virtual pool is a window over real ones, which hold its buffers.
         if not pool.virtual and (planned := _planned(pool, spans)) is not None
     ]
     for planned in used:
@@ -118,6 +120,7 @@ def _planned(pool: Pool, spans: list[Span]) -> PlannedPool | None:
     if not own:
         return None
     params = [span for span in own if span.is_param]
+    # Holes between parameters count: the initialiser covers them.
     extent = max(s.end for s in params) - min(s.start for s in params) if params else 0
     only_params = len(params) == len(own)
     flags = _flags(pool, bool(params), only_params)
@@ -187,4 +190,5 @@ def _initialiser(planned: PlannedPool, images: Mapping[str, bytes]) -> bytes:
             where=safe_terminal(planned.pool.name),
             hint="keep the .raw files of the compiler in the same folder as network.c",
         )
+    # The initialiser covers the whole pool, also buffers behind the last parameter.
     return raw.ljust(aligned(max(len(raw), planned.size_bytes)), b"\0")

@@ -27,7 +27,7 @@ from npuscope.loadable.codes import TOOLCHAINS, CpuTarget, PackageOptions
 from npuscope.text import safe_terminal
 from npuscope.whole_file import work_folder
 
-# A private folder for what compilers leave behind: nobody else can plant an object there.
+# --- The cache of compiled objects: a private folder, so that no other user can plant an object ---
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGITS = 16
@@ -69,7 +69,7 @@ def _refuse_shared(folder: Path) -> None:
 
 
 def digest(*parts: bytes | str) -> str:
-    """One name for all of the parts; their borders count."""
+    """One name for all parts; where one ends and the next begins matters too."""
     total = sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -97,7 +97,9 @@ def _named(key: str, made: Path, ending: str) -> str:
 
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
+# Compilations take seconds; a damaged source must not hang a build server.
 TIMEOUT_S = 300.0
+# CFLAGS, CPATH and the like would change what is compiled without a trace in the image.
 _KEPT_VARIABLES = ("PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR")
 # Code and constants count from the program counter, data from R9.
 _ZIG_POSITION = ("-fropi", "-frwpi")
@@ -125,7 +127,7 @@ _COMMON = (
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """How a tool ended, and what it had to say."""
+    """Exit code and output of a tool."""
 
     code: int
     text: str
@@ -156,7 +158,7 @@ class Toolchain:
         return self.run([*self.compiler, *flags, "-E", str(source), "-o", str(output)])
 
     def run(self, command: Sequence[str]) -> ToolResult:
-        """Never a shell, never the user's compiler variables, never without an end."""
+        """No shell, none of the user's compiler variables, and a time limit."""
         environment = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
         environment |= {
             "LC_ALL": "C",
@@ -283,7 +285,7 @@ def _compile_to(
         raise InternalError(f"{source.path.name} does not compile: {outcome.first_error}")
 
 
-# The compiler's own helpers (64-bit division, doubles in software), position independent.
+# --- The compiler's helper library (64-bit division, doubles in software) ---
 
 # Each function in a section of its own, so that only what is called gets into an image; and
 # position independent, as a literal with an absolute address would forbid to run in place.
@@ -305,7 +307,7 @@ def runtime_library(toolchain: Toolchain) -> Path:
 
 
 def _of_zig(toolchain: Toolchain) -> Path:
-    """Built once from zig's sources; `zig ld.lld` brings none by itself."""
+    """Built once from zig's sources; `zig ld.lld` does not bring one."""
     key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
     name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
     return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))

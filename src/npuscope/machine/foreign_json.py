@@ -4,14 +4,20 @@ the JSON path."""
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from npuscope.bounded_file import VENDOR_JSON, Kind, parse_json, read_text
 from npuscope.errors import FileError
+from npuscope.plain_data import Node
+from npuscope.records import FOREIGN, decode
+
+log = logging.getLogger(__name__)
+Record = TypeVar("Record")
 
 # JSON as found in the wild: vendor description files that people edited by hand.
 #
@@ -49,6 +55,18 @@ def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
             raise FileError(f"is not valid JSON: {error}", where=str(path)) from None
 
 
+def read_record(path: str | Path, kind: type[Record]) -> Record:
+    """The file as a record of `kind`; what was repaired is logged."""
+    source = read_json(path)
+    try:
+        record: Record = decode(source.value, kind, style=FOREIGN)
+    except FileError as error:
+        raise FileError(f"{error.where}: {error.message}", where=str(path)) from None
+    for note in source.notes:
+        log.warning(note)
+    return record
+
+
 def _mend(text: str, pos: int) -> tuple[str, str] | None:
     """The text without the slip at `pos` and a word on it, or None."""
     comment = _COMMENT.match(text, pos)
@@ -80,47 +98,22 @@ def _broken(path: str | Path, error: json.JSONDecodeError) -> FileError:
     )
 
 
-# Looking things up in foreign JSON: every miss names the file and the JSON path.
+# The spellings of foreign JSON.
 
 _MOST_BITS = 70  # the compiler writes 64-bit sizes
 _MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A value in a foreign file with the way to it."""
-
-    value: Any
-    file: str
-    path: str = "$"
-
-    def get(self, *names: str) -> Node:
-        """The first of the spellings `names` that is there."""
-        node = self.find(*names)
-        if node is None:
-            raise self.error(f"'{names[0]}' is missing")
-        return node
-
-    def find(self, *names: str) -> Node | None:
-        table = self._checked(dict, "an object")
-        for name in names:
-            if name in table:
-                return Node(table[name], self.file, f"{self.path}.{name}")
-        return None
-
-    def items(self) -> tuple[Node, ...]:
-        rows = self._checked(list, "a list")
-        return tuple(Node(row, self.file, f"{self.path}[{i}]") for i, row in enumerate(rows))
-
-    def text(self) -> str:
-        return str(self._checked(str, "text"))
+class VendorNode(Node):
+    """A value in a vendor's file: numbers may be texts, sizes have units, switches have names."""
 
     def number(self) -> float:
         """A finite number; some files write it as text."""
         try:
             value = float(self.value)
         except (TypeError, ValueError, OverflowError):
-            raise self.error(f"expected a number, found {self._shown()}") from None
+            raise self.error(f"expected a number, found {self.shown()}") from None
         if not math.isfinite(value):
             raise self.error(f"{value} is not a finite number")
         return value
@@ -131,11 +124,11 @@ class Node:
         try:
             whole = int(value, 0) if isinstance(value, str) else int(value)
         except (TypeError, ValueError, OverflowError):
-            raise self.error(f"expected a whole number, found {self._shown()}") from None
+            raise self.error(f"expected a whole number, found {self.shown()}") from None
         if whole.bit_length() > _MOST_BITS:
             raise self.error("the number is too long")
         if whole != value and not isinstance(value, str):
-            raise self.error(f"expected a whole number, found {self._shown()}")
+            raise self.error(f"expected a whole number, found {self.shown()}")
         return whole
 
     def sized(self) -> int:
@@ -147,19 +140,7 @@ class Node:
             raise self.error(f"unknown magnitude '{name}'; known: {known}")
         return self.get("value").whole() * _MAGNITUDES[name]
 
-    def flag(self) -> bool:
+    def is_on(self) -> bool:
         """true, "true" or an enumerator that ends in _ON."""
         text = str(self.value).lower()
         return text == "true" or text.endswith("_on")
-
-    def error(self, message: str) -> FileError:
-        return FileError(f"{self.path}: {message}", where=self.file)
-
-    def _checked(self, kind: type, name: str) -> Any:
-        if not isinstance(self.value, kind):
-            raise self.error(f"expected {name}, found {self._shown()}")
-        return self.value
-
-    def _shown(self) -> str:
-        text = repr(self.value)
-        return text if len(text) <= 40 else text[:37] + "..."

@@ -13,8 +13,9 @@ import orjson
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.machine.schema import SchemaError, build, find_fault
+from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
+from npuscope.records import decode
 
 DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
@@ -156,10 +157,14 @@ def _build(table: dict[str, Any], path: Path) -> Machine:
     rows = {key: value for key, value in table.items() if key not in apart}
     rows["generation"] = {"name": table["generation_name"], **table["generation"]}
     rows["pools"] = [_sized(pool) for pool in table["pools"]]
+    return _checked(rows, path)
+
+
+def _checked(rows: object, path: Path) -> Machine:
     try:
-        machine = build(Machine, rows)
-    except SchemaError as error:
-        raise _bad_toml(path, error.path, error.message) from None
+        machine: Machine = decode(rows, Machine, "", UNRANGED)
+    except FileError as error:
+        raise _bad_toml(path, error.where, error.message, error.hint) from None
     fault = find_fault(machine)
     if fault is not None:
         raise _bad_toml(path, fault.path, fault.message)
@@ -188,8 +193,8 @@ def _expect_table(value: object, place: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def _bad_toml(path: Path, place: str, message: str) -> FileError:
-    return FileError(f"{place}: {message}", where=str(path))
+def _bad_toml(path: Path, place: str, message: str, hint: str = "") -> FileError:
+    return FileError(f"{place}: {message}", where=str(path), hint=hint)
 
 
 # A Machine as a file: the whole of it, as its TOML, a pool file and what-if values came to.
@@ -204,7 +209,8 @@ def machine_text(machine: Machine) -> str:
 
 
 def machine_from(text: str | bytes) -> Machine:
-    return build(Machine, parse_json(text))
+    machine: Machine = decode(parse_json(text), Machine, "", UNRANGED)
+    return machine
 
 
 def machine_to_json(machine: Machine) -> bytes:
@@ -218,14 +224,9 @@ def is_saved_machine(path: Path) -> bool:
 
 def read_machine(path: Path) -> Machine:
     """A saved machine; an error names the key."""
+    data = read_bytes(path, MACHINE)
     try:
-        record = parse_json(read_bytes(path, MACHINE))
-        machine = build(Machine, record["machine"])
-    except SchemaError as error:
-        raise FileError(str(error), where=str(path)) from None
+        record = parse_json(data)["machine"]
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"is not a saved machine: {error}", where=str(path)) from None
-    fault = find_fault(machine)
-    if fault is not None:
-        raise FileError(f"{fault}", where=str(path))
-    return machine
+    return _checked(record, path)

@@ -3,9 +3,10 @@ have, and what changing it asks for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, TypeVar
+
+from npuscope.plain_data import Range
 
 T = TypeVar("T")
 
@@ -19,33 +20,6 @@ class KeyEffect(Enum):
 
 Timed = Annotated[T, KeyEffect.TIMING]
 Mapped = Annotated[T, KeyEffect.MAPPING]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Values from `low` to `high`. The high ends are far beyond any hardware, and low enough that
-    nothing computed from several of them overflows or takes for ever."""
-
-    low: float
-    high: float
-
-    def fault(self, value: float) -> str:
-        """What is wrong with a value; "" where nothing is."""
-        if self.low <= value <= self.high:
-            return ""
-        if value <= 0 < self.low:
-            return f"must be above 0, found {_shown(value)}"
-        if value < 0 == self.low:
-            return f"must not be negative, found {_shown(value)}"
-        word, limit = ("least", self.low) if value < self.low else ("most", self.high)
-        return f"must be at {word} {_shown(limit)}, found {_shown(value)}"
-
-
-def _shown(value: float) -> str:
-    try:
-        return f"{value:,}" if isinstance(value, int) and abs(value) < 1 << 64 else f"{value:g}"
-    except OverflowError:
-        return "a number of more than 300 digits"
 
 
 Count = Annotated[int, Range(0, 1 << 16)]

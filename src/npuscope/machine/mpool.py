@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.machine.foreign_json import Node, read_json
+from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Cache, Machine, MemoryPool, Placement
 from npuscope.machine.schema import find_fault
@@ -46,19 +46,31 @@ def apply_mpool(machine: Machine, path: str | Path) -> Machine:
     mpool = read_mpool_file(path, machine)
     for note in mpool.notes:
         log.warning(note)
-    cache = _resized(machine.cache, mpool.cache_bytes)
-    placement = _placement(machine, mpool.pools)
-    changed = replace(machine.with_pools(mpool.pools), cache=cache, placement=placement)
+    changed = with_these_pools(machine, mpool.pools, mpool.cache_bytes)
     fault = find_fault(changed)
     if fault is not None:
         raise FileError(f"{fault.path}: {fault.message}", where=str(path))
     return changed
 
 
+def with_these_pools(
+    machine: Machine, pools: tuple[MemoryPool, ...], cache_bytes: int | None = None
+) -> Machine:
+    """The machine with other pools, in its own order of banks."""
+    cache = _resized(machine.cache, cache_bytes)
+    return replace(machine.with_pools(pools), cache=cache, placement=_placement(machine, pools))
+
+
+def as_reached(pool: MemoryPool, machine: Machine) -> MemoryPool:
+    """The pool with the path that leads to its address, and the rank of its class."""
+    reached = replace(pool, path=_road(pool.address, machine) or machine.cache.path)
+    return replace(reached, score=_score(reached, machine))
+
+
 def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
     """Everything of the file that matters here, with notes on what was odd."""
     source = read_json(path)
-    memory = Node(source.value, str(path)).get("memory")
+    memory = VendorNode(source.value, file=str(path)).get("memory")
     entries = memory.get("mempools").items()
     real = [entry for entry in entries if entry.get("size").sized() < _ADDRESS_SPACE]
     if not real:
@@ -68,7 +80,7 @@ def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
     return Mpool(pools, _cache_bytes(memory), (*source.notes, *(note for note in odd if note)))
 
 
-def _pool(entry: Node, machine: Machine) -> MemoryPool:
+def _pool(entry: VendorNode, machine: Machine) -> MemoryPool:
     prop = entry.get("prop")
     address = entry.get("offset").sized()
     pool = MemoryPool(
@@ -78,7 +90,7 @@ def _pool(entry: Node, machine: Machine) -> MemoryPool:
         size_bytes=entry.get("size").sized(),
         byte_width=prop.get("byteWidth", "byte_width").whole(),
         freq_ratio=prop.get("freqRatio", "freq_ratio").number(),
-        path=_road(address, machine) or machine.cache.path,
+        path="",
         score=0,
         read_power_mw=_power(prop, "read_power", "readPower"),
         write_power_mw=_power(prop, "write_power", "writePower"),
@@ -87,22 +99,22 @@ def _pool(entry: Node, machine: Machine) -> MemoryPool:
         constants_preferred=_flag(prop, "constants_preferred", "constantsPreferred"),
         relative=_relative(entry),
     )
-    return replace(pool, score=_score(pool, machine))
+    return as_reached(pool, machine)
 
 
-def _relative(entry: Node) -> bool:
+def _relative(entry: VendorNode) -> bool:
     mode = entry.find("mode")
     return mode is not None and mode.text() == RELATIVE
 
 
-def _power(prop: Node, *names: str) -> float:
+def _power(prop: VendorNode, *names: str) -> float:
     node = prop.find(*names)
     return node.number() if node else 0.0
 
 
-def _flag(prop: Node, *names: str) -> bool:
+def _flag(prop: VendorNode, *names: str) -> bool:
     node = prop.find(*names)
-    return node.flag() if node else False
+    return node.is_on() if node else False
 
 
 def _road(address: int, machine: Machine) -> str | None:
@@ -144,11 +156,11 @@ def _score(pool: MemoryPool, machine: Machine) -> int:
     return next((scores[0] for scores in ranked if scores), 0)
 
 
-def _cache_bytes(memory: Node) -> int | None:
+def _cache_bytes(memory: VendorNode) -> int | None:
     info = memory.find("cacheinfo", "cacheInfo")
-    if info is None or not info.items():
+    first = next(info.items(), None) if info else None
+    if first is None:
         return None
-    first = info.items()[0]
     parts = [first.find("nlines"), first.find("linesize", "lineSize"), first.find("associativity")]
     size = 1
     for part in parts:

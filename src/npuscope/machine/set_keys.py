@@ -12,18 +12,12 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from npuscope.bounded_file import MACHINE, parse_toml, read_text
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, UsageError
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.machine.schema import (
-    SchemaError,
-    describe,
-    find_fault,
-    hints_of,
-    scalar,
-    show,
-    unwrapped,
-)
+from npuscope.machine.schema import UNRANGED, find_fault
+from npuscope.plain_data import WORDS, shown
+from npuscope.records import decode, hints_of, unwrapped
 
 # The keys of a machine: every settable value by its path in the TOML, what changing it asks for,
 # and what the TOML's comments say of it.
@@ -245,9 +239,14 @@ def _same_type(key: str, old: object, new: object) -> object:
     # A whole number in the TOML may stand for a float, so the record decides about fractions.
     if kind is int and isinstance(new, float):
         kind = float
+    return _converted(key, kind, new)
+
+
+def _converted(key: str, kind: type, new: object) -> object:
     try:
-        return scalar(kind, new, key)
-    except SchemaError as error:
+        found: object = decode(new, kind, key, UNRANGED)
+        return found
+    except FileError as error:
         raise UsageError(error.message, where=f"--set {key}") from None
 
 
@@ -256,7 +255,7 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
     if isinstance(new, list | tuple) and all(type(item) is kind for item in new):
         return list(new)
     raise UsageError(
-        f"expected a list, each {describe(kind)}, found {show(new)}", where=f"--set {key}"
+        f"expected a list, each {WORDS[kind]}, found {shown(new)}", where=f"--set {key}"
     )
 
 
@@ -315,7 +314,4 @@ def found_keys(machine: Machine, names: Iterable[str]) -> dict[str, Key]:
 def _key_type(key: str, kind: Any, new: object) -> object:
     if get_origin(kind) is tuple:
         return tuple(same_list(key, unwrapped(get_args(kind)[0])[0], new))
-    try:
-        return scalar(kind, new, key)
-    except SchemaError as error:
-        raise UsageError(error.message, where=f"--set {key}") from None
+    return _converted(key, kind, new)

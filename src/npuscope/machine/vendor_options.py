@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.foreign_json import Node, read_json
+from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import apply_mpool
 from npuscope.machine.schema import find_fault
@@ -56,9 +56,9 @@ class MdescInfo:
 
 def read_mdesc(path: str | Path) -> MdescInfo:
     source = read_json(path)
-    root = Node(source.value, str(path))
+    root = VendorNode(source.value, file=str(path))
     machine = root.get("machine")
-    entries = machine.get("accelerators").items()
+    entries = tuple(machine.get("accelerators").items())
     externals = root.find("externals")
     return MdescInfo(
         name=machine.get("name").text(),
@@ -85,7 +85,7 @@ def apply_mdesc(machine: Machine, path: str | Path) -> Machine:
     return replace(machine, units=counts, stream=stream)
 
 
-def _units(entries: tuple[Node, ...]) -> tuple[UnitInfo, ...]:
+def _units(entries: tuple[VendorNode, ...]) -> tuple[UnitInfo, ...]:
     """One record a type; the file may list a type in several rows."""
     found: dict[str, UnitInfo] = {}
     for entry in entries:
@@ -96,7 +96,7 @@ def _units(entries: tuple[Node, ...]) -> tuple[UnitInfo, ...]:
     return tuple(found.values())
 
 
-def _unit(entry: Node) -> UnitInfo:
+def _unit(entry: VendorNode) -> UnitInfo:
     count = entry.get("num").whole()
     if count < 0:
         raise entry.error(f"'num' must not be negative, found {count}")
@@ -110,12 +110,12 @@ def _unit(entry: Node) -> UnitInfo:
     )
 
 
-def _ports(entry: Node, name: str) -> tuple[int, ...]:
+def _ports(entry: VendorNode, name: str) -> tuple[int, ...]:
     ports = entry.find(name)
     return tuple(port.whole() for port in ports.items()) if ports else ()
 
 
-def _engines_by_port(entries: tuple[Node, ...]) -> tuple[int, ...]:
+def _engines_by_port(entries: tuple[VendorNode, ...]) -> tuple[int, ...]:
     counts: dict[int, int] = {}
     for entry in entries:
         port = _memory_port(entry)
@@ -124,7 +124,7 @@ def _engines_by_port(entries: tuple[Node, ...]) -> tuple[int, ...]:
     return tuple(counts[port] for port in sorted(counts))
 
 
-def _memory_port(entry: Node) -> int | None:
+def _memory_port(entry: VendorNode) -> int | None:
     params = entry.find("params")
     for param in params.items() if params else ():
         if param.get("name").text() == "MEM_PORT":
@@ -132,12 +132,12 @@ def _memory_port(entry: Node) -> int | None:
     return None
 
 
-def _text(node: Node, name: str) -> str:
+def _text(node: VendorNode, name: str) -> str:
     found = node.find(name)
     return found.text() if found else ""
 
 
-def _number(node: Node, name: str) -> float | None:
+def _number(node: VendorNode, name: str) -> float | None:
     found = node.find(name)
     return found.number() if found else None
 
@@ -277,7 +277,7 @@ def read_art_profile(text: str) -> ArtProfile:
     """NAME@FILE, or a FILE that holds a single profile."""
     name, at, file = text.rpartition("@")
     source = read_json(file)
-    profiles = Node(source.value, file).get("Profiles")
+    profiles = VendorNode(source.value, file=file).get("Profiles")
     names = [str(key) for key in profiles.value] if isinstance(profiles.value, dict) else []
     if not at and len(names) == 1:
         name = names[0]
@@ -293,7 +293,7 @@ def read_art_profile(text: str) -> ArtProfile:
     return replace(found, notes=(*source.notes, *found.notes))
 
 
-def _profile(name: str, entry: Node) -> ArtProfile:
+def _profile(name: str, entry: VendorNode) -> ArtProfile:
     place = f"{entry.file}: profile {name}"
     options = entry.find("options")
     parsed = parse_options(options.text() if options else "", place)
@@ -308,7 +308,7 @@ def _profile(name: str, entry: Node) -> ArtProfile:
     )
 
 
-def _path(entry: Node, key: str) -> Path | None:
+def _path(entry: VendorNode, key: str) -> Path | None:
     found = entry.find(key)
     return Path(entry.file).parent / found.text() if found else None
 

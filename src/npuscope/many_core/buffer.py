@@ -75,8 +75,9 @@ def _header(stats: Stats, sections: int) -> Header:
 
 
 def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = False) -> Stats:
-    """The records that are whole and make sense; `notes` tell what was left out and why."""
+    """The records that are whole and make sense; `notes` say what was left out and why."""
     header = read_header(data)
+    # First: with a wrong layout every later check would blame the records.
     notes = _agreement(header, layout, ignore_uuid)
     found = read_sections(data, header)
     notes += found.notes
@@ -108,7 +109,7 @@ def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
             raise fault(
                 f"was written by the program {ids}",
                 16,
-                "give the programqpc.bin that was run; --ignore-uuid decodes all the same",
+                "give the programqpc.bin that was run, or decode anyway with --ignore-uuid",
             )
         notes.append(f"decoded with the layout of another program: the buffer is of {ids}")
     if header.specialization >= len(layout.specializations):
@@ -128,7 +129,8 @@ def _odd_sizes(header: Header, layout: Layout) -> list[str]:
             f"the program has {layout.cores} of {len(layout.threads)}"
         )
     if header.level not in LEVELS:
-        notes.append(f"the buffer's level {header.level} is none of {', '.join(map(str, LEVELS))}")
+        known = ", ".join(map(str, LEVELS))
+        notes.append(f"the buffer's level {header.level} is not one of {known}")
     if header.level < layout.stats_level:
         notes.append(
             f"collected at level {header.level}, the program is compiled for {layout.stats_level}"
@@ -150,7 +152,7 @@ def read_sections(data: bytes, header: Header) -> Found:
     for row in read_rows(data, header):
         key = _KNOWN.get(int(row["id"]))
         if key is None:
-            found.notes.append(f"section {row['id']} is of an unknown kind and was skipped")
+            found.notes.append(f"section {row['id']} is not a known kind and was skipped")
         elif key in found.sections:
             found.notes.append(f"a second section {key.name} was skipped")
         else:
@@ -170,6 +172,7 @@ def _take(found: Found, key: SectionId, data: bytes, row: np.void) -> None:
         found.notes.append(f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}")
     elif start + stride * count > len(data):
         found.notes.append(f"{key.name}: the file ends inside its {count:,} records")
+    # Each section has its own CRC, so that a damaged one does not cost the others.
     elif zlib.crc32(memoryview(data)[start : start + stride * count]) != int(row["crc32"]):
         found.notes.append(f"{key.name}: its {count:,} records are damaged (wrong CRC)")
     else:
@@ -181,12 +184,13 @@ def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) 
     if not count:
         return np.zeros(0, dtype)
     if stride == dtype.itemsize:
+        # A view: large buffers are not copied.
         return np.frombuffer(data, dtype, count, start)
     raw = np.frombuffer(data, np.uint8, stride * count, start).reshape(count, stride)
     return np.ascontiguousarray(raw[:, : dtype.itemsize]).view(dtype).reshape(count)
 
 
-# Sums of a buffer's op records by core, thread and kind of op.
+# --- Sums of op records by core, thread and kind of op ---
 
 _SMALL_TABLE = 1 << 16
 

@@ -1,4 +1,4 @@
-"""Records against the layout: what cannot be right is dropped, and told by reason and number.
+"""Records against the layout: what cannot be right is dropped, and reported by reason and number.
 
 Records are taken in pieces that stay in the processor's cache, since every test reads all of them.
 """
@@ -13,13 +13,14 @@ import numpy as np
 from npuscope.many_core.buffer_format import OpIndex, Records
 from npuscope.many_core.records import PMU_COUNTERS, SectionId
 
+# Records in a piece: less than a megabyte of op records, which have 56 bytes each.
 CHUNK = 1 << 14
-# Ticks, cycles and bytes above this are no measurements (15 years of the timer), and sums of
+# Ticks, cycles and bytes above this are not measurements (15 years of the timer), and sums of
 # smaller ones stay exact in double precision.
 MOST = 1 << 53
 _WRAPPED = np.uint64(0xFFFFFFFF_00000000)
 
-Bad = np.ndarray | None  # one flag a record; None where all are right
+Bad = np.ndarray | None  # one flag per record; None where all are right
 Test = Callable[[Records, OpIndex], Bad]
 
 

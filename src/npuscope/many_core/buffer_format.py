@@ -14,7 +14,7 @@ from npuscope.errors import FileError
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.many_core.records import SECTIONS, Needs, SectionId
 
-# One stats buffer, decoded: who wrote it, and its records as columns.
+# --- A decoded stats buffer ---
 
 Records = np.ndarray  # structured, with the dtype of its section
 
@@ -109,10 +109,10 @@ def read_header(data: bytes) -> Header:
         raise fault(f"ends inside the header of {HEADER.size} bytes", len(data))
     _, major, minor, probe, uuid, *rest = HEADER.unpack_from(data)
     if probe != ENDIAN_PROBE:
-        raise fault(f"has {probe:#010x} as its probe of byte order, not {ENDIAN_PROBE:#010x}", 12)
+        raise fault(f"has {probe:#010x} as its byte-order mark, expected {ENDIAN_PROBE:#010x}", 12)
     if major != MAJOR:
         raise fault(
-            f"is of version {major}.{minor}, known are {MAJOR}.x",
+            f"has version {major}.{minor}, expected {MAJOR}.x",
             8,
             "read it with a newer npuscope, or write it with this one",
         )
@@ -182,7 +182,7 @@ def _vendor_hint() -> str:
     )
 
 
-# Which ops a program has, for looking up many records at once.
+# --- Index of a program's ops, for looking up many records at once ---
 
 # A table by (core, oc) may be this much larger than the number of ops; numbers that lie wider
 # apart are searched for.
@@ -200,7 +200,7 @@ class OpIndex:
     threads: np.ndarray  # number of a thread -> its position in the layout, -1 where none
     kinds: tuple[str, ...]
     kind_of: np.ndarray  # position -> index in kinds
-    width: int  # numbers a core; 0 where they are searched for
+    width: int  # numbers per core; 0 where they are searched for
     _table: np.ndarray  # position by core * width + oc, or sorted (core << 32 | oc)
     _order: np.ndarray
 

@@ -54,12 +54,13 @@ from npuscope.many_core.qpc import (
 )
 from npuscope.many_core.records import SECTIONS, SectionId
 
-# The public descriptor of a CoreProgram: inputs and outputs, buffers, threads, the table of ops.
-#
+# --- The public descriptor of a CoreProgram ---
 # The stats buffer is an output like the others, under the name that runtimes know to leave out.
 # Of a program for several devices it describes the first; `osb.layout` has them all.
 
+# Levels from which on ops are timed, and counted one by one.
 _OP_STATS_LEVEL, _EXTENDED_PMU_LEVEL = 70, 100
+# Field widths of the public schema; larger sizes are cut to fit.
 _I31, _U32 = 0x7FFFFFFF, 0xFFFFFFFF
 
 
@@ -147,6 +148,7 @@ def stats_bytes(layout: Layout) -> int:
     counts = _counts(layout)
     kept = collected(layout.stats_level, layout)
     total = HEADER.size + ROW.itemsize * len(kept)
+    # At most one alignment of padding per section.
     total += sum(ALIGNMENT + counts[key] * SECTIONS[key].dtype.itemsize for key in kept)
     return min(total, _U32)
 
@@ -174,7 +176,7 @@ def _moves(op: CoreOpInfo) -> bool:
 
 
 def _op_threads(layout: Layout, wanted: Callable[[CoreOpInfo], bool] = lambda op: True) -> int:
-    """Ops of the device that has most, counted once a thread."""
+    """Ops of the device that has most, counted once per thread."""
     return max(
         sum(
             sum(map(wanted, ops)) * len(layout.groups[group].threads)
@@ -203,6 +205,7 @@ _EDGE = np.dtype(
 def write_program(program: CoreProgram) -> bytes:
     """The container's bytes. Its id is that of the content, whatever the layout carries."""
     segments = _segments(program)
+    # The id is a digest of all segments, taken with zeros in its place.
     layout = segments[LAYOUT].replace(_NO_ID.encode(), _digest(segments).encode(), 1)
     return write_qpc({**segments, LAYOUT: layout})
 
@@ -245,7 +248,7 @@ def _segments(program: CoreProgram) -> dict[str, bytes]:
 
 
 def _check(program: CoreProgram) -> None:
-    """The layout and the devices tell of the same ops; what is stored once must be the same."""
+    """The layout and the devices describe the same ops; what is stored once must be the same."""
     parts, devices = program.layout.specializations, program.devices
     infos = [
         tuple(tuple(tuple(op.info for op in group) for group in core) for core in device.ops)
@@ -276,7 +279,7 @@ def _edges(layout: Layout) -> np.ndarray:
 def _read_edges(data: bytes) -> list[Edge]:
     if len(data) % _EDGE.itemsize:
         raise FileError(
-            f"has {len(data):,} bytes, no multiple of {_EDGE.itemsize}", where=DEPENDENCIES
+            f"has {len(data):,} bytes, not a multiple of {_EDGE.itemsize}", where=DEPENDENCIES
         )
     return [
         (index, Dependency((source_core, source), (target_core, target), bool(true)))

@@ -16,8 +16,8 @@ import numpy as np
 import orjson
 
 from npuscope.errors import FileError
-from npuscope.many_core.container_json import U64, Node, parse, valid_text
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
+from npuscope.many_core.layout_json import parse, valid_text
 from npuscope.many_core.program import (
     Binding,
     CoreOp,
@@ -27,8 +27,9 @@ from npuscope.many_core.program import (
     Space,
     Transfer,
 )
+from npuscope.plain_data import U64, Node
 
-# constants.bin and constantsdesc.bin: arrays one after the other, and how many bytes they take.
+# --- constants.bin and constantsdesc.bin ---
 
 ALIGNMENT = 64
 # static and dynamic bytes, error correction of each, padding
@@ -93,28 +94,25 @@ def unpack_constants(index: Node, data: bytes) -> dict[str, np.ndarray]:
 
 
 def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
-    fields = list(row.items())
-    if len(fields) != 4:
-        raise row.fault("is no [name, type, shape, place]")
-    name, kind, shape, start = fields
+    name, kind, shape, start = row.exactly(4)
     dtype, dims = _dtype(kind), _dims(shape)
     count = math.prod(dims)
-    if count * dtype.itemsize > len(data) - start.number(len(data)):
-        raise row.fault("leaves constants.bin")
-    flat = np.frombuffer(data, dtype, count, start.number()) if count else np.zeros(0, dtype)
+    if count * dtype.itemsize > len(data) - start.integer(len(data)):
+        raise row.error("leaves constants.bin")
+    flat = np.frombuffer(data, dtype, count, start.integer()) if count else np.zeros(0, dtype)
     try:
         return name.text(), flat.reshape(dims)
     except ValueError:  # dimensions that NumPy cannot multiply, one of them 0
-        raise shape.fault("is not a shape of an array") from None
+        raise shape.error("is not a shape of an array") from None
 
 
 def _dims(node: Node) -> tuple[int, ...]:
-    return tuple(entry.number() for entry in node.items(_MOST_DIMENSIONS))
+    return tuple(entry.integer() for entry in node.items(_MOST_DIMENSIONS))
 
 
 def _dtype(node: Node) -> np.dtype:
     if not _DTYPE.fullmatch(node.text()):
-        raise node.fault(f"is {node.shown()}, expected a type of numbers such as <f4")
+        raise node.error(f"expected a type of numbers such as <f4, found {node.shown()}")
     return np.dtype(node.text())
 
 
@@ -171,31 +169,31 @@ def _binding_json(binding: Binding) -> dict[str, Any]:
 def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     """The program, its ops joined with those of the layout."""
     root = parse(data, FORMAT)
-    version = root.key("version").numbers()
-    if root.key("format").text() != FORMAT or version[:1] != VERSION[:1]:
-        raise root.fault(f"is of an unknown version, known is {VERSION[0]}.x")
-    devices = list(root.key("devices").items())
+    version = root.get("version").integers()
+    if root.get("format").text() != FORMAT or version[:1] != VERSION[:1]:
+        raise root.error(f"is of an unknown version, known is {VERSION[0]}.x")
+    devices = list(root.get("devices").items())
     if len(devices) != len(layout.specializations):
-        raise root.fault("has another number of devices than the layout")
+        raise root.error("has another number of devices than the layout")
     parts = zip(devices, layout.specializations, strict=True)
     return CoreProgram(
         layout=layout,
         devices=tuple(_device(node, part) for node, part in parts),
-        inputs=tuple(_binding(node) for node in root.key("inputs").items()),
-        outputs=tuple(_binding(node) for node in root.key("outputs").items()),
-        constants=unpack_constants(root.key("constants"), constants),
-        constant_bytes=root.key("constant_bytes").number(),
-        macs=root.key("macs").number(),
-        warnings=root.key("warnings").texts(),
+        inputs=tuple(_binding(node) for node in root.get("inputs").items()),
+        outputs=tuple(_binding(node) for node in root.get("outputs").items()),
+        constants=unpack_constants(root.get("constants"), constants),
+        constant_bytes=root.get("constant_bytes").integer(),
+        macs=root.get("macs").integer(),
+        warnings=root.get("warnings").texts(),
     )
 
 
 def _device(node: Node, part: Specialization) -> DevicePart:
     known = {(core, op.oc) for core, ops in enumerate(part.ops) for row in ops for op in row}
-    table = node.key("ops")
+    table = node.get("ops")
     rows = table.value
     if [list(map(len, core)) for core in part.ops] != _lengths(rows):
-        raise table.fault("does not have the ops of the layout")
+        raise table.error("does not have the ops of the layout")
     ops = tuple(
         tuple(
             tuple(
@@ -206,12 +204,12 @@ def _device(node: Node, part: Specialization) -> DevicePart:
         )
         for core, groups in enumerate(part.ops)
     )
-    multicast = tuple(_multicast(entry) for entry in node.key("multicast").items(0xFFFF))
-    return DevicePart(node.key("name").text(), ops, multicast, node.key("vtcm_bytes").numbers())
+    multicast = tuple(_multicast(entry) for entry in node.get("multicast").items(0xFFFF))
+    return DevicePart(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
 
 
 def _lengths(rows: Any) -> list[list[int]] | None:
-    """How many ops each core and group has; None for what is no table of lists."""
+    """How many ops each core and group has; None for what is not a table of lists."""
     if not _lists(rows) or not all(_lists(core) for core in rows):
         return None
     return [list(map(len, core)) for core in rows]
@@ -222,13 +220,13 @@ def _lists(value: Any) -> bool:
 
 
 def _op(node: Node, info: CoreOpInfo, core: int, group: int, known: set[tuple[int, int]]) -> CoreOp:
-    oc, waits, transfer, semaphore, port, offset = _fields(node, 6)
-    if oc.number() != info.oc:
-        raise oc.fault(f"is {oc.shown()}, the layout has {info.oc} there")
-    numbers = waits.numbers(_U32)
+    oc, waits, transfer, semaphore, port, offset = node.exactly(6)
+    if oc.integer() != info.oc:
+        raise oc.error(f"expected {info.oc} as in the layout, found {oc.shown()}")
+    numbers = waits.integers(_U32)
     pairs = tuple(zip(numbers[::2], numbers[1::2], strict=False))
     if len(numbers) % 2 or not known.issuperset(pairs):
-        raise waits.fault("names an op that does not exist")
+        raise waits.error("names an op that does not exist")
     return CoreOp(
         info=info,
         core=core,
@@ -242,12 +240,12 @@ def _op(node: Node, info: CoreOpInfo, core: int, group: int, known: set[tuple[in
 
 
 def _transfer(node: Node) -> Transfer:
-    size, source, target, receivers, multicast, port, peer = _fields(node, 7)
+    size, source, target, receivers, multicast, port, peer = node.exactly(7)
     return Transfer(
-        bytes=size.number(),
-        source=Space(source.number(max(Space))),
-        target=Space(target.number(max(Space))),
-        receivers=receivers.number(U64),
+        bytes=size.integer(),
+        source=Space(source.integer(max(Space))),
+        target=Space(target.integer(max(Space))),
+        receivers=receivers.integer(U64),
         multicast=multicast.optional(0xFFFF),
         port=port.optional(0xFFFF),
         peer=peer.optional(0xFFFF),
@@ -255,18 +253,11 @@ def _transfer(node: Node) -> Transfer:
 
 
 def _multicast(node: Node) -> MulticastEntry:
-    receivers, size = _fields(node, 2)
-    return MulticastEntry(receivers.number(U64), size.number())
+    receivers, size = node.exactly(2)
+    return MulticastEntry(receivers.integer(U64), size.integer())
 
 
 def _binding(node: Node) -> Binding:
-    shape = node.key("shape").numbers()
-    texts = node.key("name").text(), node.key("dtype").text()
-    return Binding(texts[0], shape, texts[1], node.key("bytes").number())
-
-
-def _fields(node: Node, count: int) -> list[Node]:
-    found = list(node.items(count))
-    if len(found) != count:
-        raise FileError(f"has {len(found)} entries, expected {count}", where=node.path)
-    return found
+    shape = node.get("shape").integers()
+    texts = node.get("name").text(), node.get("dtype").text()
+    return Binding(texts[0], shape, texts[1], node.get("bytes").integer())

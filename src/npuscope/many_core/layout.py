@@ -73,7 +73,7 @@ class CoreOpInfo:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Between ops (core, oc); `data` tells true dependencies from those of the schedule."""
+    """Between ops (core, oc); `data` separates true dependencies from those of the schedule."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -97,7 +97,7 @@ class Specialization:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One device's program; a multi-device program has one specialization a device."""
+    """One device's program; a multi-device program has one specialization per device."""
 
     program_uuid: str  # 32 hexadecimal digits
     network: str

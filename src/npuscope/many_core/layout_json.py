@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 
 from npuscope.errors import FileError
-from npuscope.many_core.container_json import I63, Node, parse, valid_text
 from npuscope.many_core.layout import (
     CoreOpInfo,
     Dependency,
@@ -25,9 +24,10 @@ from npuscope.many_core.layout import (
     ThreadGroup,
 )
 from npuscope.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
+from npuscope.plain_data import I63, Node
 from npuscope.text import safe_terminal
 
-# Reading `osb.layout`: types, ranges and the agreement of its parts.
+# --- Reading `osb.layout`: types, ranges, and whether its parts agree ---
 
 SEGMENT = "osb.layout"
 _U16, _U32 = 0xFFFF, 0xFFFFFFFF
@@ -57,110 +57,128 @@ _WANTED = tuple(_OP_TYPES.values())
 _op_values = itemgetter(*_OP_TYPES)
 
 
+def parse(data: bytes, segment: str) -> Node:
+    """A segment's JSON."""
+    try:
+        return Node(orjson.loads(data), segment)
+    except orjson.JSONDecodeError as error:
+        raise FileError(
+            f"is not valid JSON: {error.msg}", where=f"{segment}, byte {error.pos}"
+        ) from None
+
+
+def valid_text(text: str) -> str:
+    """The text as UTF-8 can hold it: names of models may have half characters in them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def layout_of(data: bytes, format_name: str, major: int) -> Layout:
     """A layout of this format and major version."""
     root = parse(data, SEGMENT)
     _check_version(root, format_name, major)
     groups = tuple(
-        ThreadGroup(node.key("name").text(), node.key("threads").numbers(_U16))
-        for node in root.key("groups").items(_U16)
+        ThreadGroup(node.get("name").text(), node.get("threads").integers(_U16))
+        for node in root.get("groups").items(_U16)
     )
-    cores = root.key("cores").number(_MOST_CORES, 1)
+    cores = root.get("cores").integer(_MOST_CORES, 1)
     layout = Layout(
-        program_uuid=_uuid(root.key("program_uuid")),
-        network=root.key("network").text(),
-        stats_level=root.key("stats_level").number(_U16),
-        stats_batch=root.key("stats_batch").number(_U32, 1),
-        ddr_stats=root.key("ddr_stats").flag(),
-        core_hz=_core_hz(root.key("clocks")),
+        program_uuid=_uuid(root.get("program_uuid")),
+        network=root.get("network").text(),
+        stats_level=root.get("stats_level").integer(_U16),
+        stats_batch=root.get("stats_batch").integer(_U32, 1),
+        ddr_stats=root.get("ddr_stats").flag(),
+        core_hz=_core_hz(root.get("clocks")),
         cores=cores,
-        threads=_threads(root.key("threads"), groups),
+        threads=_threads(root.get("threads"), groups),
         groups=groups,
-        ports=tuple(_port(node) for node in root.key("ports").items(_U16)),
-        pmu=_pmu(root.key("pmu")),
-        specializations=_specializations(root.key("specializations"), cores, len(groups)),
-        notes=root.key("notes").texts(),
+        ports=tuple(_port(node) for node in root.get("ports").items(_U16)),
+        pmu=_pmu(root.get("pmu")),
+        specializations=_specializations(root.get("specializations"), cores, len(groups)),
+        notes=root.get("notes").texts(),
     )
-    return with_edges(layout, _edges(root.key("deps")))
+    return with_edges(layout, _edges(root.get("deps")))
 
 
 def _check_version(root: Node, format_name: str, major: int) -> None:
-    if root.key("format").text() != format_name:
-        raise root.key("format").fault(f"is {root.key('format').shown()}, expected {format_name}")
-    version = root.key("version").numbers(_U16)
+    if root.get("format").text() != format_name:
+        found = root.get("format")
+        raise found.error(f"expected '{format_name}', found {found.shown()}")
+    version = root.get("version").integers(_U16)
     if not version or version[0] != major:
-        raise root.key("version").fault(f"is {root.key('version').shown()}, known is {major}.x")
+        raise root.get("version").error(
+            f"expected {major}.x, found {'.'.join(map(str, version)) or 'none'}"
+        )
 
 
 def _uuid(node: Node) -> str:
     if not _UUID.fullmatch(node.text()):
-        raise node.fault(f"is {node.shown()}, expected 32 hexadecimal digits")
+        raise node.error(f"expected 32 hexadecimal digits, found {node.shown()}")
     return node.text()
 
 
 def _core_hz(node: Node) -> int:
     for clock in node.items(_U16):
-        if clock.key("name").text() == "core":
-            return clock.key("hz").number(least=1)
-    raise node.fault("has no clock 'core'")
+        if clock.get("name").text() == "core":
+            return clock.get("hz").integer(least=1)
+    raise node.error("has no clock 'core'")
 
 
 def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
     threads = tuple(
         Thread(
-            entry.key("id").number(_U16),
-            _choice(entry.key("engine"), _ENGINES),
-            entry.key("group").number(len(groups) - 1),
+            entry.get("id").integer(_U16),
+            _choice(entry.get("engine"), _ENGINES),
+            entry.get("group").integer(len(groups) - 1),
         )
         for entry in node.items(_MOST_THREADS)
     )
     ids = [thread.id for thread in threads]
     named = [thread for group in groups for thread in group.threads]
     if not ids or len(set(ids)) != len(ids) or sorted(named) != sorted(ids):
-        raise node.fault("and the groups do not name each thread once")
+        raise node.error("and the groups do not name each thread once")
     return threads
 
 
 def _choice(node: Node, known: Mapping[str, Any]) -> Any:
     found = known.get(node.text())
     if found is None:
-        raise node.fault(f"is {node.shown()}, known are {', '.join(known)}")
+        raise node.error(f"expected one of {', '.join(known)}, found {node.shown()}")
     return found
 
 
 def _port(node: Node) -> Port:
-    incoming = _choice(node.key("dir"), {"in": (True,), "out": (False,)})[0]
-    peer = node.key("peer").optional(_U16)
-    number = node.key("id").number(_U16)
-    return Port(number, incoming, node.key("type").text(), node.key("name").text(), peer)
+    incoming = _choice(node.get("dir"), {"in": (True,), "out": (False,)})[0]
+    peer = node.get("peer").optional(_U16)
+    number = node.get("id").integer(_U16)
+    return Port(number, incoming, node.get("type").text(), node.get("name").text(), peer)
 
 
 def _pmu(node: Node) -> Pmu:
-    events = tuple(event.number(_U32) for event in node.key("events").items(PMU_COUNTERS))
-    return Pmu(node.key("recipe").text(), events)
+    events = tuple(event.integer(_U32) for event in node.get("events").items(PMU_COUNTERS))
+    return Pmu(node.get("recipe").text(), events)
 
 
 def _specializations(node: Node, cores: int, groups: int) -> tuple[Specialization, ...]:
     parts = tuple(_specialization(entry, cores, groups) for entry in node.items(_U16))
     if not parts:
-        raise node.fault("is empty")
+        raise node.error("is empty")
     return parts
 
 
 def _specialization(node: Node, cores: int, groups: int) -> Specialization:
-    table = [_core_ops(entry, groups) for entry in node.key("ops").items(cores)]
+    table = [_core_ops(entry, groups) for entry in node.get("ops").items(cores)]
     if len(table) != cores:
-        raise node.key("ops").fault(f"has {len(table)} cores, the layout {cores}")
-    return Specialization(node.key("name").text(), tuple(table))
+        raise node.get("ops").error(f"has {len(table)} cores, the layout {cores}")
+    return Specialization(node.get("name").text(), tuple(table))
 
 
 def _core_ops(node: Node, groups: int) -> tuple[tuple[CoreOpInfo, ...], ...]:
     found = tuple(tuple(map(_op, group.items())) for group in node.items(groups))
     if len(found) != groups:
-        raise node.fault(f"has {len(found)} thread groups, the layout {groups}")
+        raise node.error(f"has {len(found)} thread groups, the layout {groups}")
     numbers = [op.oc for group in found for op in group]
     if len(set(numbers)) != len(numbers):
-        raise node.fault("has two ops of the same number")
+        raise node.error("has two ops of the same number")
     return found
 
 
@@ -175,12 +193,12 @@ def _op(node: Node) -> CoreOpInfo:
     dims = _all(node, shape, int)
     sizes = (out, macs, rd, wr, *dims)
     if oc > _U32 or min(oc, *sizes) < 0 or max(sizes) > I63:
-        raise node.fault("has a number out of range")
+        raise node.error("has a number out of range")
     return CoreOpInfo(
         oc=oc,
         name=name,
         kind=kind,
-        memory=_MEMORIES.get(memory) or _choice(node.key("memory"), _MEMORIES),
+        memory=_MEMORIES.get(memory) or _choice(node.get("memory"), _MEMORIES),
         dtypes=_all(node, dtypes, str),
         shape=dims,
         out_bytes=out,
@@ -196,17 +214,17 @@ def _op(node: Node) -> CoreOpInfo:
 
 def _all(node: Node, values: list[Any], kind: type) -> tuple[Any, ...]:
     if set(map(type, values)) - {kind}:
-        raise node.fault(f"has a list with an entry that is not a {kind.__name__}")
+        raise node.error(f"has a list with an entry that is not a {kind.__name__}")
     return tuple(values)
 
 
 def _odd_op(node: Node) -> FileError:
     """Names the first key that is missing or of another type."""
     for key, kind in _OP_TYPES.items():
-        entry = node.key(key)
+        entry = node.get(key)
         if type(entry.value) is not kind:
-            return entry.fault(f"is {entry.shown()}, expected {kind.__name__}")
-    return node.fault("is not an op")
+            return entry.error(f"expected {kind.__name__}, found {entry.shown()}")
+    return node.error("is not an op")
 
 
 Edge = tuple[int, Dependency]  # index of the specialization, and the edge
@@ -217,12 +235,12 @@ def _edges(node: Node) -> list[Edge]:
 
 
 def _edge(node: Node) -> Edge:
-    ends = [node.key(name).numbers(_U32) for name in ("src", "dst")]
+    ends = [node.get(name).integers(_U32) for name in ("src", "dst")]
     if any(len(end) != 2 for end in ends):
-        raise node.fault("does not lead from [core, oc] to [core, oc]")
+        raise node.error("does not lead from [core, oc] to [core, oc]")
     source, target = ((end[0], end[1]) for end in ends)
-    number = node.key("specialization").number(_U16)
-    return number, Dependency(source, target, node.key("true").flag())
+    number = node.get("specialization").integer(_U16)
+    return number, Dependency(source, target, node.get("true").flag())
 
 
 def with_edges(layout: Layout, edges: Iterable[Edge]) -> Layout:
@@ -344,7 +362,7 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _index(section: Section) -> str:
-    """The fields that tell one record from another."""
+    """The fields that distinguish one record from another."""
     keys = ("core", "thread", "oc", "sample", "port", "seq", "src_dev", "dst_dev", "txn")
     own = {field[0] for field in section.fields}
     return ",".join(key for key in keys if key in own)

@@ -17,16 +17,17 @@ from npuscope.machine.marks import (
     Elements,
     Mhz,
     Micros,
-    Range,
     Rate,
     Room,
     Some,
 )
-from npuscope.machine.schema import SchemaError, build, range_faults
+from npuscope.machine.schema import UNRANGED, range_faults
 from npuscope.machine.set_keys import apply_overrides
 from npuscope.many_core.layout import Engine, Thread, ThreadGroup
+from npuscope.plain_data import Range
+from npuscope.records import decode
 
-# Parts of a CoreMachine, as its TOML lists them; there stand the sources of all numbers.
+# --- Parts of a CoreMachine, as in its TOML, which states the sources of all numbers ---
 
 ThreadNumber = Annotated[int, Range(0, 63)]
 Ticks = Annotated[int, Range(0, 1 << 32)]
@@ -230,18 +231,18 @@ def _packaged(name: str) -> Path:
 
 def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> CoreMachine:
     try:
-        machine = build(CoreMachine, table)
-    except SchemaError as error:
-        raise _fault(path, error.path, error.message, by_user) from None
+        machine: CoreMachine = decode(table, CoreMachine, "", UNRANGED)
+    except FileError as error:
+        raise _fault(path, error.where, error.message, by_user, error.hint) from None
     for place, message in _faults(machine):
         raise _fault(path, place, message, by_user)
     return machine
 
 
-def _fault(path: Path, place: str, message: str, by_user: bool) -> NpuscopeError:
+def _fault(path: Path, place: str, message: str, by_user: bool, hint: str = "") -> NpuscopeError:
     if by_user:
-        return UsageError(message, where=f"--set {place}")
-    return FileError(f"{place}: {message}", where=str(path))
+        return UsageError(message, where=f"--set {place}", hint=hint)
+    return FileError(f"{place}: {message}", where=str(path), hint=hint)
 
 
 def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
@@ -249,7 +250,7 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
     yield from range_faults(machine)
     threads = [thread for group in machine.groups() for thread in group.threads]
     if len(set(threads)) != len(threads) or not machine.cores.hvx_threads or min(threads) < 0:
-        yield "cores.hvx_threads", "threads must be there, different and not negative"
+        yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
     if "default" not in machine.pcycles_per_kb:
         yield "pcycles_per_kb.default", "this key is missing"
     if not machine.clocks.dvfs_mhz:

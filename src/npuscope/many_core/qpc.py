@@ -15,6 +15,7 @@ from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
+# Layout, magic and version are those of the open runtime, so that its reader takes our files.
 MAGIC = 0x00A1CD7C
 MAJOR, MINOR = 0, 1
 FASTPATH, SLOWPATH = 0, 1
@@ -78,7 +79,8 @@ def read_qpc(data: bytes) -> Qpc:
     if magic != MAGIC:
         raise _fault(f"starts with {magic:#010x}, a program container with {MAGIC:#010x}", 0)
     if major != MAJOR:
-        raise _fault(f"is of version {major}.{minor}, known are {MAJOR}.x", 4)
+        raise _fault(f"has version {major}.{minor}, expected {MAJOR}.x", 4)
+    # The other form is a dump of the runtime's memory, without the bytes it points to.
     if compression != SLOWPATH:
         raise _fault("holds addresses of a running process instead of its segments (FASTPATH)", 6)
     if size > len(data):
@@ -97,6 +99,7 @@ class _Reader:
 
     def segments(self, table: int, count: int) -> tuple[Segment, ...]:
         start = self.place(table, 32)
+        # Checked before anything is read: the count is 64 bits of a foreign file.
         room = (len(self.data) - start) // SEGMENT.size
         if count > min(room, _MOST_SEGMENTS):
             raise _fault(f"says {count:,} segments, more than the file may have", 24)
@@ -112,9 +115,9 @@ class _Reader:
         size, offset, name, address = SEGMENT.unpack_from(self.data, at)
         start = self.place(address, at + 24)
         if size > len(self.data) - start:
-            raise _fault(f"a segment of {size:,} bytes leaves the file", at)
+            raise _fault(f"a segment of {size:,} bytes goes past the end of the file", at)
         if offset > size:
-            raise _fault(f"a segment of {size:,} bytes is parted at {offset:,}", at + 8)
+            raise _fault(f"a segment of {size:,} bytes is split at byte {offset:,}", at + 8)
         text = self.name(self.place(name, at + 16))
         return Segment(text, self.data[start : start + size], offset, start)
 
@@ -129,7 +132,7 @@ class _Reader:
         """The position that an address means; `at` is where the address stands."""
         start = address - self.base
         if not 0 <= start <= len(self.data):
-            raise _fault(f"an address of {address:#x} (base {self.base:#x}) leaves the file", at)
+            raise _fault(f"address {address:#x} (base {self.base:#x}) lies outside the file", at)
         return start
 
 

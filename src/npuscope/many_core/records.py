@@ -10,10 +10,10 @@ from enum import IntEnum
 
 import numpy as np
 
-UTIMER_HZ = 19_200_000
-LEVELS = (40, 50, 70, 100)
+UTIMER_HZ = 19_200_000  # the common timer of all cores, as in the open runtime
+LEVELS = (40, 50, 70, 100)  # the documented ones; each adds records to those of the one before
 DEFAULT_LEVEL = 40
-PMU_COUNTERS = 8
+PMU_COUNTERS = 8  # of 32 bits each
 
 
 class SectionId(IntEnum):

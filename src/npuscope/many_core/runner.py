@@ -64,7 +64,7 @@ class RunReport(Shown):
         return f"{self.network}: {times}, {self.inferences_per_s:.1f} per s"
 
     def table(self) -> Rows:
-        """A row a metric."""
+        """One row per metric."""
         return [asdict(metric) for metric in self.metrics]
 
 

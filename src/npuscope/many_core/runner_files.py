@@ -16,7 +16,7 @@ from npuscope.many_core.records import SectionId
 from npuscope.many_core.sim.conditions import Iteration, RunResult, to_us
 from npuscope.text import safe_terminal
 
-# Which level or flag of the compiler a view of the records needs.
+# --- Views, with the compiler option they need ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def check_views(layout: Layout, wanted: Sequence[str]) -> None:
 
 
 def absent_notes(layout: Layout) -> tuple[str, ...]:
-    """One sentence a view that the buffers will not have."""
+    """One sentence for each view that the buffers will not have."""
     return tuple(
         f"not collected: {view.meaning}: needs {options_for(view.section)}"
         for view in missing(layout)
@@ -77,7 +77,7 @@ def absent_notes(layout: Layout) -> tuple[str, ...]:
 
 HOST_SCHEMA = "npuscope/host-trace/1"
 PREFIX = "aic-profiling-program-0-activation-0"
-_HOST_PID = 18
+_HOST_PID = 18  # as in published traces
 # Threads of the host's process; 0 would be taken for the process itself.
 _LANES = {1: "Enqueue", 2: "InputDMA", 3: "Device", 4: "OutputDMA", 5: "Completion"}
 _UNSAFE = '<>:"/\\|?*'

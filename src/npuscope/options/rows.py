@@ -103,7 +103,7 @@ SOURCE_HELP = (
 RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:FILE of a board"
 SOURCE = Argument("source", "SOURCE", SOURCE_HELP)
 SINGLE = flag("ec_single_epoch",
-    "one blob an epoch: what the epoch controller adds shows up by epoch", **MAPPED)
+    "one blob per epoch: shows what the epoch controller adds to each", **MAPPED)
 COMPILED_FROM = file("model", "the model that a compiled program was made from", "M")
 
 # The vendor compiler's options on `compile`. Those that change nothing, with their values' number.
@@ -150,7 +150,7 @@ VENDOR = Group(
         file("output_info_file", "name of c_info.json", "F"),
         replace(SINGLE, means="a blob for every epoch, not one for many"),
         whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **MAPPED),
-        flag("enable_virtual_mem_pools", "accepted: always so",
+        flag("enable_virtual_mem_pools", "accepted: always on",
             python=False, effect=VendorEffect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
@@ -172,10 +172,10 @@ ESTIMATE = (
     ),
 )
 PROFILE = (
-    whole("batch", "samples of every counter, whose means are told (default 1; log: all)"),
+    whole("batch", "samples of every counter; means are reported (default 1; log: all)"),
     flag("full", "every field of every epoch instead of one line", python=False),
     text("epochs", "only these, e.g. 3,7-12", "LIST", python=False),
-    file("csv", "write a table with a row an epoch"),
+    file("csv", "write a table with one row per epoch"),
     HTML,
     file("trace", "write a timeline for ui.perfetto.dev"),
     file("chrome", "write it as Chrome trace events (JSON)"),
@@ -195,7 +195,7 @@ DEVICE = (
     file("log", "keep every counter of every inference, for --connect log:FILE"),
 )
 FIX = (
-    list_("only", "rules or fixes, applied whatever they cost", "NAME,..."),
+    list_("only", "rules or fixes, applied even if they cost time", "NAME,..."),
     flag("cut",
         "end the network where the NPU's work ends; what the application does then is listed"),
     flag("drop_softmax", "end it before a last Softmax"),
@@ -225,6 +225,8 @@ COMPARE = (
             "KEY=VALUE", flags=(f"--{side}",))
         for side in ("a", "b")
     ),
+    flag("as_built", "compile the model B with the options and pools of the vendor's build A, "
+        "and list epoch by epoch where the two compilers differ"),
     text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
         "SHARE"),
 )
@@ -244,7 +246,7 @@ PACKAGE = (
     ),
     text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
         default="zig", choices=TOOLCHAINS),
-    flag("split", "parameters in a file of their own"),
+    flag("split", "parameters in a separate file"),
     flag("no_secure", "for the non-secure world: internal pools lie at 0x24000000 and above"),
     flag("gen_c_file", "the image as a C array too: NAME_img_rel.c and .h"),
     flag("parse_only", "read and check, build nothing", python=False),
@@ -267,7 +269,7 @@ RUN = (
         default=DEFAULT_ADDRESS),
     text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
         "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
-    text("generation", "whose control times count (by the image)", default=""),
+    text("generation", "generation whose control times are used (that of the image)", default=""),
     real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
     whole("batch", "inferences; times are their mean (1)", default=1),
@@ -295,7 +297,7 @@ SWEEP_CLUSTER = (
 )
 SWEEP_REPORT = (
     file("html", "tables and plots as one offline HTML file"),
-    file("csv", "one line a run"),
+    file("csv", "one line per run"),
     file("parquet", "the same with types (needs pyarrow)"),
 )
 SWEEP_USAGE = "npuscope sweep [options] SPEC.toml\n       npuscope sweep report [options] STORE"

@@ -90,7 +90,7 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "board": Verb(
-        "serve a virtual board to anybody's client",
+        "serve a virtual board to any client",
         (
             Argument(
                 "action", "ACTION", "serve: answer the vendor's protocol", "", ("serve",), False
@@ -151,7 +151,7 @@ VERBS: dict[str, Verb] = {
                 (
                     flag("strict", "exit code 1 when there are errors or warnings", python=False),
                     rows.COMPILED_FROM,
-                    option("batch", Kind.WHOLE, "run it so often", default=0, shell=False),
+                    option("batch", Kind.WHOLE, "inferences to run", default=0, shell=False),
                 ),
             ),
             rows.TARGET,
@@ -313,7 +313,7 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "sweep": Verb(
-        "many models, machines and options: one row a run, resumable",
+        "many models, machines and options: one row per run, resumable",
         (
             Argument(
                 "words",
@@ -363,7 +363,7 @@ VERBS: dict[str, Verb] = {
         (Argument("rule", "ID", "one rule, with cause and fixes", "?"),),
         (rows.OUTPUT,),
     ),
-    "doctor": Verb("what is installed, and what each missing part would give", (), (rows.OUTPUT,)),
+    "doctor": Verb("what is installed, and what each missing part would add", (), (rows.OUTPUT,)),
 }
 
 # What only Python has, as functions of their own.

@@ -11,7 +11,7 @@ import numpy as np
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.program.model import Buffer, Program
 
-# Seeded values for inputs that nobody gave: over the whole range of their type.
+# --- Seeded inputs over the whole range of their type ---
 
 
 def noise(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:
@@ -79,7 +79,7 @@ class Tally:
         )
 
 
-# How values travel between a network and a program: inputs, outputs, reference tensors.
+# --- Values between a network and a program: inputs, outputs, reference tensors ---
 
 Values = Mapping[str, Array]
 

@@ -1,6 +1,6 @@
-"""Do the pools that a compiler reckoned with fit the clocks of the board?
+"""Do the pools that a compiler assumed fit the clocks of the board?
 
-`freqRatio` is NPU clock by memory clock, `byteWidth` is bytes a memory clock. The compiler's
+`freqRatio` is NPU clock by memory clock, `byteWidth` is bytes per memory clock. The compiler's
 max_cycles are made of both, so a pool file for other clocks makes every comparison with it skewed.
 """
 
@@ -18,7 +18,7 @@ from npuscope.text import safe_terminal
 # Pool files round to two decimals: 1.11 stands for 1000 / 900.
 _TOLERANCE = 0.01
 _CLOCK_NAMES = {"nic_mhz": "NIC", "noc_mhz": "NOC"}
-# Bit 28 of an address tells the secure alias of a memory from the other one.
+# Bit 28 of an address separates the secure alias of a memory from the non-secure one.
 _SECURE = 1 << 28
 
 
@@ -38,13 +38,13 @@ class Misfit:
 
     @property
     def stated_by_right(self) -> float:
-        """Cycles a byte as stated, by those the clocks give."""
+        """Cycles per byte as stated, relative to those the clocks give."""
         pool = self.pools[0]
         return pool.freq_ratio / pool.byte_width / (self.freq_ratio / self.byte_width)
 
 
 def clock_warnings(program: Program, board: Machine | Clocks | BoardClocks) -> tuple[str, ...]:
-    """One sentence a road whose pools state another speed than the clocks give it.
+    """One sentence per road whose pools state another speed than the clocks give it.
 
     A program without max_cycles has no estimate to be wrong.
     """
@@ -59,6 +59,7 @@ def clock_misfits(program: Program, board: Machine | Clocks | BoardClocks) -> tu
     for pool in _used(program):
         road = _road(pool, machine)
         if road is not None and _stated(pool) and _known(road, machine):
+            # Banks of one road with the same figures are one sentence, not four.
             groups.setdefault((road, pool.freq_ratio, pool.byte_width), []).append(pool)
     found = (_misfit(tuple(pools), road, machine) for (road, _, _), pools in groups.items())
     return tuple(row for row in found if abs(row.stated_by_right - 1) > _TOLERANCE)
@@ -92,7 +93,7 @@ def _used(program: Program) -> Iterator[Pool]:
 
 def _road(pool: Pool, machine: Machine) -> str | None:
     """The machine's road to an on-chip pool. None outside: there the ratio of a pool file also
-    stands for latency and commands, so that clocks alone do not tell the right one."""
+    stands for latency and commands, so clocks alone do not give the right one."""
     same = next((own for own in machine.pools if own.name == pool.name), None)
     near = same or _bank_at(pool.address, machine)
     if pool.cacheable or (near is not None and near.cacheable):
@@ -139,7 +140,7 @@ def _sentence(misfit: Misfit, program: Program) -> str:
     clock = _CLOCK_NAMES.get(misfit.clock, misfit.clock)
     way = "high" if off > 0 else "low"
     return (
-        f"{names}: the compiler reckoned with freqRatio {pool.freq_ratio:g} and byteWidth "
+        f"{names}: the compiler assumed freqRatio {pool.freq_ratio:g} and byteWidth "
         f"{pool.byte_width}, the clocks give {misfit.freq_ratio:.3g} and {misfit.byte_width:g} "
         f"(NPU {misfit.npu_mhz:g} MHz by {clock} {misfit.clock_mhz:g} MHz): memory terms of "
         f"max_cycles are {abs(off):.1%} too {way}, and they decide it in "

@@ -39,8 +39,9 @@ from npuscope.sim.counters import (
     PoolTraffic,
 )
 
-# What a program says of the epochs that one measured block covers.
+# --- What the program states about the epochs of a measured block ---
 
+# Only for a device without its program: engines 0 to 4 are on bus interface 0, 5 to 9 on 1.
 ENGINES_PER_BUSIF = 5
 
 
@@ -123,7 +124,7 @@ def collect(
     machine: Machine | None = None,
     graph: Graph | None = None,
 ) -> Profile:
-    """Counters of `batch` inferences a pass; with the program, what it says of each epoch."""
+    """Counters of `batch` inferences per pass; with the program, what it says of each epoch."""
     info = device.info()
     described = _described(info, network)
     measured = run_passes(device, network, plan, inputs, batch)
@@ -138,8 +139,9 @@ def collect(
 
 
 def provenance(device: Device, info: DeviceInfo) -> Provenance:
-    """A virtual board is known by the word it sends, whatever it is reached through."""
+    """A virtual board is known by the word it sends, over any kind of link."""
     texts = (info.description, info.protocol, *(net.runtime for net in info.networks))
+    # The link proves nothing: a simulated board answers over serial lines and TCP too.
     if any(SIMULATED in text for text in texts):
         return Provenance.SIMULATION
     if any(_EMULATED in text for text in texts):
@@ -170,13 +172,14 @@ def _clocks(info: DeviceInfo) -> RunClocks:
     return RunClocks(mcu, npu, noc, nic)
 
 
-# One epoch.
+# --- One epoch ---
 
 
 def _said(one: Measured, known: Profile | None) -> Said:
     if known is None:
         return Said()
     first, last = one.node.number, one.node.last
+    # A device counts blocks, and a blob is one block of several epochs.
     return Said(tuple(e for e in known.epochs if first <= e.first and e.last <= last))
 
 
@@ -200,6 +203,7 @@ def _epoch(
         ms=_ms(one.cycles, clocks),
         provenance=source,
         spread=Spread(min(times), median(times), max(times), len(times)),
+        # A simulation beside itself would look like a perfect prediction.
         predicted_ms=_predicted_ms(said) if source is not Provenance.SIMULATION else None,
     )
 
@@ -241,7 +245,7 @@ def _bus(one: Measured) -> tuple[BusTraffic, ...]:
     )
 
 
-# The whole.
+# --- The whole profile ---
 
 
 def _bare(
@@ -254,7 +258,7 @@ def _bare(
     batch: int,
     programmed_ms: float,
 ) -> Profile:
-    """What the device alone tells."""
+    """What is known from the device alone."""
     total_ms = sum(epoch.ms for epoch in epochs)
     blobs = sum(bool(one.node.flags & BlockFlag.BLOB) for one in measured)
     kinds = {kind.value: sum(e.kind is kind for e in epochs) for kind in EpochKind}
@@ -278,6 +282,7 @@ def _bare(
 def _with_program(found: Profile, known: Profile, epochs: tuple[EpochProfile, ...]) -> Profile:
     """What was compiled: the model, where it lies, and a prediction's error if it is one."""
     predicted = found.runs[0].source is Provenance.SIMULATION and known.total_ms > 0
+    # The device may run at other clocks than the machine; the relative error stays the same.
     scale = found.total_ms / known.total_ms if predicted else 0.0
     return replace(
         found,
@@ -290,6 +295,7 @@ def _with_program(found: Profile, known: Profile, epochs: tuple[EpochProfile, ..
         model_error=known.model_error if predicted else "",
         memory=known.memory,
         fit=known.fit,
+        # The program knows the epochs inside blobs, which the device counts as one.
         counts=known.counts,
         unknown_ops=known.unknown_ops if predicted else (),
         notes=(*known.notes, *_strange(epochs, known)),

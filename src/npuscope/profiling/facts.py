@@ -18,7 +18,7 @@ from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorI
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 
-# Memory of a program: use by pool, totals, the lower bound, and where the network fits.
+# --- Memory: use by pool, totals, lower bound, and whether the network fits ---
 
 
 def memory_use(program: Program, machine: Machine) -> MemoryUse:
@@ -51,6 +51,7 @@ def _places(program: Program) -> list[tuple[Buffer, int]]:
 
 def _pool_use(pool: Pool, places: list[tuple[Buffer, int]]) -> PoolUse:
     """What of the buffers lies in one physical pool."""
+    # By address, not by pool name: a buffer of a virtual pool may span several real ones.
     parts = [(b, start - pool.address, start - pool.address + b.size_bytes) for b, start in places]
     inside = [
         (buffer, max(0, low), min(pool.size_bytes, high))
@@ -72,6 +73,7 @@ def _peak(spans: Iterable[tuple[int, int, int]]) -> int:
     events: dict[int, int] = {}
     for first, last, size in spans:
         events[first] = events.get(first, 0) + size
+        # A buffer is alive up to and including its last epoch.
         events[last + 1] = events.get(last + 1, 0) - size
     alive = peak = 0
     for epoch in sorted(events):
@@ -86,9 +88,11 @@ def fit(program: Program, machine: Machine) -> Fit:
     The program was placed with all of it; only what it did not need has to be tried without.
     """
     chip = [m for m in machine.pools if not m.cacheable]
+    # Cheap tests first: placing all buffers again takes longest.
     on_chip = not _too_large(program, chip) and (
         _weights_fit_beside(program, chip) or _fits(program, machine, chip)
     )
+    # The NPU cache serves external memories only; the writable one of them is RAM.
     outside = {m.name for m in machine.pools if m.cacheable and m.writable}
     spills = any(buffer.pool in outside for buffer in program.buffers)
     inner = [m for m in machine.pools if m.name not in outside]
@@ -115,6 +119,7 @@ def _weights_fit_beside(program: Program, chip: list[MemoryPool]) -> bool:
     marks = {pool.name: pool.used_bytes for pool in program.pools}
     # A build keeps its own pools, which the machine need not know by name.
     free = [memory.size_bytes - marks.get(memory.name, 0) for memory in chip]
+    # Largest first: small weights fill the gaps that large ones leave.
     sizes = sorted((b.size_bytes for b in program.buffers if b.is_param), reverse=True)
     for size in sizes:
         # One place of 16 bytes is lost to alignment, one byte to the margin at the end.

@@ -87,9 +87,12 @@ def foreign_bridge(program: Program, graph: Graph, sample: Values) -> ForeignBri
             found = _pair(memory.read(name), buffer, by_size) if _is_byte(buffer) else None
             if found is not None:
                 bridge.pairs[name] = found
+                # The next epoch starts from the reference again, so that rounding does not add up
+                # and hide a match.
                 memory.write(name, found.values(buffer, expected[found.tensor]))
 
     execute(program, bridge.inputs(sample), observe=learn)
+    # Outputs are matched in a run of its own, without the reference's values inside.
     free = execute(program, bridge.inputs(sample)).outputs
     bridge.results = _results(program, graph, free, expected)
     return bridge
@@ -111,6 +114,7 @@ def _pair(value: Array, buffer: Buffer, by_size: dict[int, list[tuple[str, Array
     """The tensor of the same size that is nearest, in logical or in stored order."""
     candidates = by_size.get(value.size, [])
     orders = {False: value.reshape(-1), True: to_stored(buffer, value)}
+    # A fixed seed, so that the same files always give the same pairs.
     places = np.random.default_rng(0).integers(0, max(1, value.size), min(value.size, _PROBE))
     best: tuple[float, Pair] | None = None
     for stored, flat in orders.items():
@@ -146,6 +150,7 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
             ),
         )
         found[name] = near
+        # Two outputs of the network never share one of the program.
         left.remove(near)
     return found
 

@@ -26,7 +26,7 @@ from npuscope.profiling.measure import random_inputs
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 
-# What `run` is given: an image with its parameters beside it, or a build to package; and how.
+# --- What to run: an image with its parameters, or a build to package ---
 
 DEFAULT_IMAGE = "build/network_rel.bin"
 MODES = ("copy", "xip", "no-flash", "no-run", "max-speed")
@@ -97,7 +97,7 @@ def _bytes(path: Path) -> bytes:
 
 @contextmanager
 def named(source: Path) -> Iterator[None]:
-    """What is wrong in a file is told with the file's name."""
+    """Errors in a file carry the file's name."""
     try:
         yield
     except FileError as error:
@@ -142,7 +142,7 @@ def dialect_of(image: Image) -> int:
 
 
 def generation_of(image: Image) -> str:
-    """The runtime tells the generation roughly: 3.0 and 4.0 share one."""
+    """The runtime version gives the generation roughly: 3.0 and 4.0 share one."""
     return "2.2" if dialect_of(image) == 2 else "4.0"
 
 

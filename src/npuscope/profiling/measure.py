@@ -143,7 +143,7 @@ def measure(
     batch: int | None = None,
     vendor_plan: bool = False,
 ) -> Measurement:
-    """Counters of `batch` samples a pass (a log: as many as it holds)."""
+    """Counters of `batch` samples per pass (a log: as many as it holds)."""
     recorder = _Recorder(device)
     described = _chosen(device.info(), network)
     notes = list(_link_notes(device)) + list(_clock_notes(device.info(), subject))
@@ -184,7 +184,7 @@ def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
     return CounterPlan(tuple(Pass(o, "as recorded") for o in samples)), min(samples.values())
 
 
-# Inputs and outputs.
+# --- Inputs and outputs ---
 
 
 def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:

@@ -80,7 +80,7 @@ class TimeShares:
 
     @property
     def by_work(self) -> tuple[tuple[str, float], ...]:
-        """(kind of work, milliseconds) in the order in which reports tell them."""
+        """(kind of work, milliseconds) in the order of the reports."""
         return (
             ("NPU core", self.npu_core_ms),
             ("control", self.control_ms),
@@ -147,7 +147,7 @@ class Fit:
     reason: str
 
 
-# A device tells what it counted, not how the network was placed.
+# A device reports what it counted, not how the network was placed.
 UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
 UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
 
@@ -187,7 +187,7 @@ class Profile(Shown):
         return f"{name}: {least}{self.total_ms:.3f} ms ({source}), {kinds}"
 
     def table(self) -> Rows:
-        """A row an epoch."""
+        """One row per epoch."""
         return [
             {
                 "epoch": epoch.name,

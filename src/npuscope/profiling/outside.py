@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 def outside_outputs(
     model: Path | None, graph: Graph, samples: Sequence[Arrays], any_kernels: bool = False
 ) -> tuple[str, list[list[np.ndarray]]] | None:
-    """(runtime's name, outputs in graph order a sample), or None where there is none.
+    """(runtime's name, outputs in graph order per sample), or None where there is none.
 
     `any_kernels` lets LiteRT use its optimised ones where it has no reference kernel.
     """

@@ -16,7 +16,7 @@ from npuscope.program.model import EpochKind, Program
 from npuscope.sim.counters import CacheCounts
 from npuscope.sim.debug_unit import COUNTERS
 
-# Which counters in which inference: 16 counters, so some measures exclude each other.
+# --- Which counters in which inference: with 16 counters, some exclude each other ---
 
 
 class Metric(Enum):
@@ -137,12 +137,14 @@ def run_passes(
 ) -> tuple[Measured, ...]:
     if batch < 1:
         raise UsageError(f"a batch of {batch} samples", where="--batch", hint="1 or more")
+    # The vendor's profiler runs one inference first and drops its numbers.
     if plan.warm_up:
         device.run(Request(network, inputs, per_layer=False, options=NOTHING))
     runs = [
         [_nodes(device, Request(network, inputs, True, one.options)) for _ in range(batch)]
         for one in plan.passes
     ]
+    # Before the passes are zipped: a mismatch would pair counters of different epochs.
     _check_names(runs)
     clocks = device.info().clocks
     ratio = clocks.npu_hz / clocks.mcu_hz
@@ -202,7 +204,7 @@ def _check_names(runs: Sequence[Sequence[Nodes]]) -> None:
 
 def _measured(passes: Sequence[Sequence[NodeCounters]], ratio: float) -> Measured:
     """`passes` are the samples of one block, pass by pass."""
-    # Several passes may tell the cycles and the cache: all of them are samples.
+    # Several passes may count the cycles and the cache: all of them are samples.
     timed = [node for nodes in passes for node in nodes if node.npu_cycles] or passes[0]
     cached = [node for nodes in passes for node in nodes if node.cache_read]
     return Measured(
@@ -216,6 +218,7 @@ def _measured(passes: Sequence[Sequence[NodeCounters]], ratio: float) -> Measure
 
 def _cycles(node: NodeCounters, ratio: float) -> tuple[float, float, float]:
     pre, core, post = node.mcu_cycles
+    # A pass without NPU time stamps has MCU cycles only; the ratio of the clocks converts them.
     return pre, node.npu_cycles[1] if node.npu_cycles else core * ratio, post
 
 

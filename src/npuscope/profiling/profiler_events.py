@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from npuscope.program.generate_report.lines import Draft, LineRule, number, whole
 
-# The lines of a profiler log: one rule a kind of line.
+# --- Lines of a profiler log: one rule for each kind of line ---
 
 _EVENT = re.compile(r"\s*s:([a-z_]{1,20}):([A-Za-z0-9_]{1,40}):(\S*)\s*$")
 _TITLE = re.compile(

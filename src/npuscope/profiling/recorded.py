@@ -99,7 +99,7 @@ def _options(nodes: tuple[NodeRun, ...], asked: Option | None) -> Option:
 
 
 def _groups(log: ProfilerLog) -> Iterator[tuple[NodeRun, ...]]:
-    """Nodes of each finished inference: the tool prints a line a node, then one for all."""
+    """Nodes of each finished inference: the tool prints one line per node, then one for all."""
     at, size = 0, 0
     for line in log.inferences:
         if line.type:
@@ -188,7 +188,7 @@ def _quad(values: tuple[int, ...], place: str) -> Quad | None:
     return (values[0], values[1], values[2], values[3]) if values else None
 
 
-# A recorded profiler log as a device: it hands out again what a board once answered.
+# --- A recorded log as a device: it returns what a board once answered ---
 
 _TENSOR = re.compile(
     r"([IO])\[\d{1,4}/\d{1,4}\] '(.{1,200})' *: +(\w{1,20})\[([\d,]{1,100})\], \d{1,18} Bytes"

@@ -22,8 +22,7 @@ from npuscope.sim.counters import Bound, EpochCounters
 from npuscope.sim.epochs import count_epochs, count_work
 from npuscope.sim.program_work import ProgramWork, program_work
 
-# How far a prediction may be off: an interval from what the network is made of.
-#
+# --- The error interval of a prediction, from what the network is made of ---
 # Fitted on published latencies (docs/accuracy.md): 91 % of those rows lie inside. With a family
 # left out when the coefficients were chosen, 83 % did: that is what to expect of a new network.
 
@@ -122,6 +121,7 @@ def _epoch(
         counters=counted,
         ms=ms,
         provenance=source,
+        # The simulation gives the same cycles in every inference.
         spread=Spread(ms, ms, ms, batch),
     )
 
@@ -144,6 +144,7 @@ def time_shares(
 ) -> TimeShares:
     hardware = [epoch for epoch in epochs if epoch.kind is EpochKind.HW]
     core = sum(e.counters.core_cycles for e in hardware) / npu_mhz / 1000
+    # What the epoch controller adds to the core phase is control, not work.
     core = max(0.0, core - programmed_ms)
     return TimeShares(
         npu_core_ms=core,
@@ -168,7 +169,7 @@ def _clocks(machine: Machine) -> RunClocks:
     return RunClocks(clocks.mcu_mhz, clocks.npu_mhz, clocks.noc_mhz, clocks.nic_mhz)
 
 
-# One Program, many machines that differ in timing keys: prepare once, time often.
+# --- One Program on many machines that differ in timing keys: prepare once, time often ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,9 +156,10 @@ def _moved(graph: onnx.GraphProto, name: str, stem: str, target: int) -> str:
     return f"{stem}/flipped"
 
 
-# The process that runs an outside runtime: python -m npuscope.profiling.runtimes
-# RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz. Arrays are named sample_input and sample_output;
-# scale_input holds scale and zero point of integers that stand for the reals of a float input.
+# --- The process that runs an outside runtime ---
+# python -m npuscope.profiling.runtimes RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz
+# Arrays are named sample_input and sample_output; scale_input holds scale and zero point of
+# integers that stand for the reals of a float input.
 
 Arrays = list[np.ndarray]
 Runtime = Callable[[Arrays], Arrays]

@@ -13,7 +13,7 @@ import orjson
 from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.profiling.model import Profile, RunClocks
-from npuscope.program.records import decode_record, encode
+from npuscope.records import decode, encode
 from npuscope.sim.counters import EpochCounters
 from npuscope.text import safe_terminal
 
@@ -55,7 +55,7 @@ def profile_from_json(data: bytes) -> Profile:
     found = record.pop("schema", None) if isinstance(record, dict) else None
     if found != SCHEMA:
         raise FileError(f"expected the schema {SCHEMA}", where="$.schema")
-    profile: Profile = decode_record(record, Profile, "$")
+    profile: Profile = decode(record, Profile)
     for place, run in enumerate(profile.runs):
         _check_clocks(run.clocks, f"$.runs[{place}].clocks")
     for place, epoch in enumerate(profile.epochs):

@@ -65,7 +65,7 @@ class Validation(Shown):
         return f"{verdict}: outputs differ by at most {worst:g} LSB, {layers}"
 
     def table(self) -> Rows:
-        """A row a layer."""
+        """One row per layer."""
         return [asdict(layer) for layer in self.layers]
 
 
@@ -78,6 +78,7 @@ def validate(
     model: Path | None = None,
 ) -> Validation:
     """Run the same samples through both, and through an outside runtime where there is one."""
+    # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
     samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
     collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
@@ -88,7 +89,7 @@ def validate(
 
 
 def _bridge(program: Program, graph: Graph, sample: dict[str, Array]) -> Bridge:
-    """A program of ours knows the network's names, another's has to be matched with it."""
+    """Own programs keep the network's names; those of other compilers have to be matched."""
     if program.source == "npuscope":
         return OwnBridge(program, graph)
     return foreign_bridge(program, graph, sample)
@@ -125,6 +126,7 @@ class _Collected:
         self.runtime, results = outside
         for expected, row in zip(self.expected, results, strict=True):
             for name, found in zip(self.graph.outputs, row, strict=True):
+                # In steps of the output, so that float and integer outputs share one figure.
                 lsb = self.outputs[name].lsb
                 self.reference.add(found / lsb, expected[name] / lsb)
 
@@ -139,6 +141,8 @@ class _Collected:
             for name in written(epoch):
                 if name not in integers or done[name] != epoch.number:
                     continue
+                # Kernels on the CPU are the reference's own code; comparing them would only count
+                # zeros.
                 if epoch.call is None:
                     tally = self.layers.setdefault(epoch.number, Tally(1.0))
                     tally.add(memory.read(name), integers[name])
@@ -201,7 +205,7 @@ def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
 
 
 def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
-    """Samples along the first axis of the arrays, one array an input."""
+    """Samples along the first axis of the arrays, one array per input."""
     if len(inputs) != len(graph.inputs):
         raise UsageError(
             f"the network has {len(graph.inputs)} inputs, {len(inputs)} arrays were given",
@@ -211,7 +215,8 @@ def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
     counts = {len(stack) for stack in stacks}
     if len(counts) > 1 or 0 in counts:
         raise UsageError(
-            f"expected as many samples for every input, found {sorted(counts)}", where="--inputs"
+            f"expected the same number of samples for every input, found {sorted(counts)}",
+            where="--inputs",
         )
     for rows in zip(*stacks, strict=True):
         yield dict(zip(graph.inputs, rows, strict=True))
@@ -228,10 +233,10 @@ def _samples(tensor: Tensor, array: Array) -> Array:
     return array.reshape(-1, *shape)
 
 
-# The first op whose NPU arithmetic leaves the reference, from a validation layer by layer.
+# --- Bisect: the first op whose NPU arithmetic differs from the reference ---
 
 _BROKEN = f"less than {LAYER_LIMIT:.0%} of the elements are within 1 LSB"
-_INEXACT = "some elements differ, as the NPU's rounding may"
+_INEXACT = "none broken: elements differ only as the NPU's rounding allows"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

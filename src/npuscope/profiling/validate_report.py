@@ -22,7 +22,7 @@ from npuscope.program.generate_report.model import GenerateReport
 from npuscope.program.generate_report.reader import GENERATE_RULES, generate_part
 from npuscope.program.model import EpochKind
 
-# The lines that a validation adds to a report: one rule a kind of line.
+# --- Lines that a validation adds to a report: one rule for each kind of line ---
 
 _BLOCK = re.compile(r"EpochBlock_(\d{1,9})(?: -> (\d{1,9}))?(?: \((\d{1,9})\))?$", re.ASCII)
 _METRIC = re.compile(r"([a-z][a-z0-9]{1,7})=(\S{1,30})")
@@ -205,7 +205,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """MHz of the board as it told them; 0 where it did not."""
+    """MHz of the board as it reported them; 0 where it did not."""
 
     mcu_mhz: float = 0.0
     noc_mhz: float = 0.0

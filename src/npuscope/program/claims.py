@@ -1,9 +1,9 @@
 """The vendor compiler's own cycle estimate: `compute_cycles` and `max_cycles`.
 
-Law 1 (compute): every stream link moves one word a cycle; an epoch lasts as long as its longest
-link. Law 2 (max): no pool is faster than its width and clock ratio. Law 2 reproduces every epoch
-of the public builds; law 1 holds but for how often small feature frames are counted. The
-simulator's own timing is another matter: see sim/epochs.py.
+`compute_cycles`: every stream link moves one word a cycle, so that an epoch lasts as long as its
+longest link. `max_cycles`: no pool is faster than its width and clock ratio. The maximum comes out
+as stated for every epoch of the public builds; the computation does but for how often small feature
+frames are counted. The simulator's own timing is another matter: see sim/epochs.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def with_claims(program: Program, machine: Machine) -> Program:
 
 
 def max_cycles(compute: float, accesses: Iterable[Access], pools: Mapping[str, Pool]) -> float:
-    """Law 2: the slowest of the computation, any pool's bytes, any pool's accesses."""
+    """The slowest of the computation, any pool's bytes, any pool's accesses."""
     terms = [compute]
     for access in accesses:
         pool = pools[access.pool]
@@ -55,7 +55,7 @@ def _claimed(
 
 
 def compute_cycles(wiring: Wiring, machine: Machine) -> int:
-    """Law 1: words on the longest link. A group that only moves data computes nothing."""
+    """Words on the longest link. A group that only moves data computes nothing."""
     if not wiring.processors:
         return 0
     engines = (_engine_words(unit, wiring, machine) for unit in wiring.engines)

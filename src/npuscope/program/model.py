@@ -85,6 +85,9 @@ class Group:
     links: tuple[Link, ...]
 
 
+Argument = bool | int | float | str | tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A software kernel: its name, buffers, and scalar arguments."""
@@ -92,9 +95,9 @@ class Call:
     kernel: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    args: tuple[tuple[str, float | int | str | tuple[int, ...]], ...] = ()
+    args: tuple[tuple[str, Argument], ...] = ()
 
-    def arg(self, name: str) -> float | int | str | tuple[int, ...]:
+    def arg(self, name: str) -> Argument:
         return dict(self.args)[name]
 
 
@@ -175,6 +178,8 @@ class Program(Shown):
     model_md5: str = ""
     source: str = "npuscope"
     notes: tuple[str, ...] = ()
+    # What its compiler was called with, as a foreign file states it.
+    compiler_options: tuple[tuple[str, str], ...] = ()
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.program.c_info.layout import Count, encode, read_record
-from npuscope.program.c_info.records import Environment, Extra, OriginalTensor
+from npuscope.machine.foreign_json import read_record
+from npuscope.plain_data import step
+from npuscope.program.c_info.records import Count, Environment, Extra, OriginalTensor
+from npuscope.records import encode
 
 _PREFIX = "0x"
 
@@ -93,7 +95,7 @@ def read_quant_json(path: str | Path) -> QuantJson:
         scales, offsets = tensor.format.scales, tensor.format.offsets
         if len(scales) != len(offsets):
             counts = f"{len(scales)} scales and {len(offsets)} offsets"
-            raise FileError(f"$.tensors.{name!a}.format.params: has {counts}", where=str(path))
+            raise FileError(f"$.tensors{step(name)}.format.params: has {counts}", where=str(path))
     return quant
 
 

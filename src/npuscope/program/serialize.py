@@ -18,8 +18,8 @@ import orjson
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
 from npuscope.errors import FileError, InternalError
 from npuscope.program.model import Buffer, Program
-from npuscope.program.records import decode, decode_record, encode
 from npuscope.program.verify import verify
+from npuscope.records import decode, encode
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 
@@ -41,7 +41,7 @@ def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
     """Read a program; `images` holds the bytes of each pool that has constants."""
     record = _parse(data)
     sizes = _constant_sizes(record.pop("constants", {}))
-    program: Program = decode_record(record, Program, "$")
+    program: Program = decode(record, Program)
     buffers = program.buffer_map()
     constants = {name: _constant(buffers, name, size, images) for name, size in sizes.items()}
     return replace(program, constants=constants)

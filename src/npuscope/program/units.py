@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from npuscope.machine.marks import Range
+from npuscope.plain_data import Range
 from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 
 # A crop field that crops nothing: the register's reset value.

@@ -38,7 +38,7 @@ def write_build(
     profile: Profile,
     names: BuildNames | None = None,
 ) -> tuple[str, ...]:
-    """All files, or none; what could not be written is told."""
+    """All files, or none; returns notes on what could not be written."""
     names = names or BuildNames()
     notes, files = code_files(program, machine, c_identifier(names.network))
     files |= table_files(program, machine, graph, profile, names)

@@ -9,19 +9,23 @@ from typing import Any
 
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
+from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
+from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
 from npuscope.text import safe_terminal
 
-# A comparison as the JSON object that other programs rely on.
+# --- JSON ---
 
 COMPARE_SCHEMA = "npuscope/compare/1"
 
 
 def compare_json(found: Comparison) -> dict[str, Any]:
     """The object of `npuscope compare --json`."""
+    fidelity = {"fidelity": fidelity_json(found.fidelity)} if found.fidelity else {}
     return {
         "schema": COMPARE_SCHEMA,
+        **fidelity,
         "a": _side(found.a),
         "b": _side(found.b),
         "delta_ms": _ms(found.delta_ms),
@@ -45,9 +49,7 @@ def _side(side: Side) -> dict[str, Any]:
     profile = side.profile
     return {
         "source": side.name,
-        "model": {"file": profile.model.file, "md5": profile.model.md5},
-        "machine": asdict(profile.machine),
-        "provenance": source_of(profile).value,
+        **identity_json(profile),
         "total_ms": _ms(profile.total_ms),
         "time": {name: _ms(value) for name, value in asdict(profile.time).items()},
         "counts": dict(profile.counts),
@@ -84,19 +86,21 @@ def _ms(value: float) -> float:
     return round(value, 9)
 
 
-# A comparison as text: the answer, both sides, where the time went, then row by row.
+# --- Text: the answer, both sides, where the time went, then row by row ---
 
-_SHOWN = 15
-_MOVES = 8
-_FROM = 40
-_WHY = 96
+_SHOWN = 15  # rows; --verbose shows all
+_MOVES = 8  # ops that moved; --verbose shows all
+_FROM = 40  # characters of the source ops
+_WHY = 96  # characters of the cause
 _NOT_FOLLOWED = "not known: the sides have no op name in common"
 _LEAST_PART = 0.1  # of a row: smaller parts are in the JSON
 _LEAST_ROW = 0.005  # of all differences: smaller rows are left to --verbose
 
 
 def compare_text(found: Comparison, *, every: bool = False) -> str:
+    fidelity = [*fidelity_lines(found.fidelity, every), ""] if found.fidelity else []
     lines = [
+        *fidelity,
         answer(found),
         _side_line("A", found.a),
         _side_line("B", found.b),
@@ -114,7 +118,7 @@ def compare_text(found: Comparison, *, every: bool = False) -> str:
 
 
 def answer(found: Comparison) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     before, after = found.a.profile.total_ms, found.b.profile.total_ms
     if not found.changed:
         moved = f", though {len(found.moves)} ops moved" if found.moves else ""
@@ -123,7 +127,7 @@ def answer(found: Comparison) -> str:
     share = f" ({100 * found.delta_ms / before:+.1f}%)" if before else ""
     told = f"B is {ms(abs(found.delta_ms))} ms {way}: {ms(before)} -> {ms(after)} ms{share}"
     if abs(found.delta_ms) < LEAST_MS:
-        told = f"B takes as long as A, {ms(after)} ms, but spends it otherwise"
+        told = f"B takes as long as A, {ms(after)} ms, but spends the time differently"
     return f"{told}; {_explained(found)}"
 
 
@@ -166,7 +170,7 @@ def _change(before: int, after: int) -> str:
 
 
 def _memory_lines(found: Comparison) -> list[str]:
-    """Pools whose use changed; unknown memory of a measured run is no change."""
+    """Pools whose use changed; unknown memory of a measured run does not count as a change."""
     if not (found.a.profile.memory.pools and found.b.profile.memory.pools):
         return []
     changed = [pool for pool in found.pools if pool.a_bytes != pool.b_bytes]
@@ -210,11 +214,12 @@ def _row_lines(found: Comparison, every: bool) -> Iterator[str]:
     rest = rows[len(shown) :]
     if rest:
         left = sum(row.delta_ms for row in rest)
-        yield f"and {len(rest)} more rows, {_signed(left)} ms together (--verbose)"
+        rows_word = "row" if len(rest) == 1 else "rows"
+        yield f"and {len(rest)} more {rows_word}, {_signed(left)} ms together (--verbose)"
 
 
 def row_lines(row: Row, changed_ms: float) -> Iterator[str]:
-    """One line a row; its other large causes follow, indented."""
+    """One line per row; its other large causes follow, indented."""
     first, *others = row.causes or (Cause(CauseKind.UNEXPLAINED, "", row.delta_ms),)
     share = percent(abs(row.delta_ms), changed_ms)
     source = shorten(names(row.ops or row.operators), _FROM)

@@ -15,6 +15,7 @@ from npuscope.report.figures import (
     DASH,
     answer,
     bar,
+    epoch_counts,
     interval_line,
     machine_line,
     model_line,
@@ -27,9 +28,9 @@ from npuscope.report.figures import (
 from npuscope.report.profile import epoch_label, names
 from npuscope.text import safe_terminal
 
-# What a changed machine does to a network, in one line; and which key would help most.
+# --- What-if in one line, and the keys that would help most ---
 
-_SHOWN = 12
+_SHOWN = 12  # keys of the sensitivity table
 
 
 def what_if_line(found: WhatIf) -> str:
@@ -108,9 +109,9 @@ def sensitivity_json(rows: Iterable[Sensitivity]) -> dict[str, Any]:
     }
 
 
-# The estimate on one screen: the answer, the assumptions, time, memory, fit, slowest epochs.
+# --- The estimate on one screen ---
 
-_SLOWEST = 8
+_SLOWEST = 8  # epochs: with them the estimate still fits one screen
 
 
 def estimate_text(
@@ -182,10 +183,9 @@ def _fit_lines(fit: Fit) -> list[str]:
 
 
 def _slowest_lines(profile: Profile) -> list[str]:
-    counts = ", ".join(f"{number} {name}" for name, number in profile.counts.items())
     slowest = sorted(profile.epochs, key=lambda epoch: -epoch.ms)[:_SLOWEST]
     heading = f"{'epoch':<9} {'kind':<7} {'ms':>7} {'share':>6}  {'bound':<13}{'ops':<20} from"
-    lines = [f"Epochs  {counts}; the slowest:", f"  {heading}"]
+    lines = [f"Epochs  {epoch_counts(profile)}; the slowest:", f"  {heading}"]
     for epoch in slowest:
         lines.append(
             f"  {epoch_label(epoch):<9} {epoch.kind.value:<7} {ms(epoch.ms):>7} "
@@ -195,7 +195,7 @@ def _slowest_lines(profile: Profile) -> list[str]:
     return lines
 
 
-# The keys of a machine as a list: what --set takes, and what a new value asks for.
+# --- The keys of a machine: what --set takes ---
 
 _UNITS = {
     "_mhz": "MHz",
@@ -204,7 +204,7 @@ _UNITS = {
     "_kib": "KiB",
     "_mw": "mW",
     "_elements": "elements",
-    "_per_cycle": "bytes a cycle",
+    "_per_cycle": "bytes per cycle",
 }
 
 

@@ -15,7 +15,7 @@ from npuscope.ops.table import macs
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.text import safe_terminal
 
-# What each layer of the model file costs: times of epochs, shared among what they came from.
+# --- Costs: times of epochs, shared among the layers they came from ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ def _work(graph: Graph) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     for op in graph.ops:
         if op.origin:
+            # The first origin is the layer itself, the others were fused behind it.
             found[op.origin[0]] += macs(graph, op)
     return found
 
@@ -81,7 +82,7 @@ def _cost(origin: str, parts: list[Part]) -> LayerCost:
     )
 
 
-# Nodes of a model file as other viewers name them, with the origin that our ops carry.
+# --- Nodes of a model file, named as other viewers name them ---
 
 _TFLITE_MAGIC = b"TFL3"
 
@@ -142,10 +143,10 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
-# Node data for Google's Model Explorer: one JSON file a figure, a value for each node.
+# --- Google's Model Explorer: one JSON file per figure ---
 
 NodeData = dict[str, Any]
-# Cheap to dear; the viewer stretches them from the smallest value to the largest.
+# Cheap to expensive; the viewer spreads them from the smallest value to the largest.
 _GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"})
 _COLOURS = {"HW": "#d0ebff", "SW": "#ffd8a8", "HYBRID": "#fff3bf"}
 _MIXED = "#eebefa"
@@ -186,7 +187,7 @@ def data_paths(path: Path) -> dict[str, Path]:
     return {"ms": path, **beside}
 
 
-# ONNX files for Netron: a copy of the user's with our figures, or a drawing of a Graph.
+# --- Netron: a copy of the user's ONNX file, or a drawing of a Graph ---
 
 _PREFIX = "npuscope."
 
@@ -202,6 +203,7 @@ def annotated_onnx(proto: Any, costs: Mapping[str, LayerCost], folder: Path) -> 
         cost = costs.get(node.origin)
         if cost is not None:
             _annotate(copy.graph.node[node.index], cost)
+    # Last, because the weights are what makes the copy large.
     _take_weights_in(copy, folder)
     return _serialized(copy)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 DOMAIN = "npuscope"
-_OPSET = 17
+_OPSET = 17  # declared because ONNX demands one; the drawing uses no standard op
 _IR_VERSION = 8
 
 
@@ -142,12 +142,12 @@ def _quant(tensor: Tensor) -> str:
     return f"{word}{quant.scale:.6g} * (q - {quant.zero_point})"
 
 
-# What layers cost, as files for the viewers of others.
+# --- The result of `export` ---
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Export(Shown):
-    """A model file with what its layers cost, and the files that tell it."""
+    """A model file with what its layers cost, and the files that show it."""
 
     path: Path
     data: bytes
@@ -172,7 +172,7 @@ class Export(Shown):
         return f"{self.annotated} of {len(self.nodes)} nodes of {self.path.name} with times"
 
     def table(self) -> Rows:
-        """A row a layer."""
+        """One row per layer."""
         return [{"origin": origin, **asdict(cost)} for origin, cost in self.costs.items()]
 
 

@@ -15,10 +15,11 @@ from npuscope.profiling.model import (
     TensorInfo,
 )
 from npuscope.program.model import Claims, EpochKind
+from npuscope.shown import counted
 from npuscope.sim.counters import Bound
 from npuscope.text import safe_terminal
 
-# How numbers read in text reports. One place, so that every table agrees.
+# --- Numbers as text, in one place so that every table agrees ---
 
 DASH = "-"
 
@@ -59,7 +60,7 @@ def rate(bytes_moved: float, milliseconds: float) -> str:
 
 
 def per(amount: float, cycles: float) -> str:
-    """Operations a cycle."""
+    """Operations per cycle."""
     return f"{amount / cycles:.1f}" if cycles > 0 else DASH
 
 
@@ -80,7 +81,7 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-# What follows from counters: cycles of the other clock, milliseconds, totals over epochs.
+# --- Figures derived from counters: other clock, milliseconds, totals ---
 
 # Unit types under the names of the vendor's profiler, so that logs compare line by line.
 _UNIT_NAMES = {
@@ -226,7 +227,7 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
     return {_UNIT_NAMES.get(unit, unit): number for unit, number in epoch.units.items() if number}
 
 
-# The top of every text report: the answer, then each assumption once.
+# --- The top of every text report: the answer, then each assumption once ---
 
 
 def answer(profile: Profile) -> str:
@@ -263,11 +264,18 @@ def how_sure(profile: Profile) -> str:
     return label(source)
 
 
+def epoch_counts(profile: Profile) -> str:
+    """`14 HW, 1 SW, 0 HYBRID, 1 blob`; kinds of epochs have no plural."""
+    blobs = profile.counts.get("blobs")
+    kinds = [f"{number} {name}" for name, number in profile.counts.items() if name != "blobs"]
+    return ", ".join([*kinds, *([] if blobs is None else [counted(blobs, "blob")])])
+
+
 def model_line(profile: Profile) -> str:
     model = profile.model
     name = safe_terminal(model.file) or "model"
-    epochs = f"{count(len(profile.epochs))} epochs"
-    if profile.fit == UNKNOWN_FIT:  # a device does not tell the others, or in its own way
+    epochs = counted(len(profile.epochs), "epoch")
+    if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
     size = f"{millions(model.macs)} MACs, {millions(model.params)} parameters"
     return f"model    {name}: {size}, {epochs}"

@@ -11,13 +11,14 @@ from npuscope.report.figures import machine_line, model_line, ms, note_lines, pe
 from npuscope.report.json_report import estimate_json
 from npuscope.rulebook.finding import Finding, Fix, Severity, Value, finding_json, fix_json, gain
 from npuscope.rulebook.registry import Rule
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Change, Explanation
 
 
-# Findings, explanations and rules as JSON objects. Keys are added, never renamed.
+# --- JSON ---
 
 EXPLAIN_SCHEMA = "npuscope/explain/1"
 LINT_SCHEMA = "npuscope/lint/1"
@@ -81,12 +82,12 @@ def _rule(info: Rule) -> dict[str, Any]:
     }
 
 
-# Findings as text: one block a rule, one line a finding. Foreign names are made safe.
+# --- Findings as text: one block per rule, one line per finding ---
 
 _WIDTH = 100
 _INDENT = "    "
-_SHOWN = 4
-_NAMES = 48
+_SHOWN = 4  # findings of one rule; --verbose lists all
+_NAMES = 48  # characters of an op's name
 
 
 def finding_lines(findings: Iterable[Finding], *, every: bool = False) -> list[str]:
@@ -201,7 +202,7 @@ def _wrapped(label: str, text: str) -> list[str]:
     )
 
 
-# An explanation as text: the verdict, time by kind, the changes that pay most, all findings.
+# --- An explanation as text ---
 
 _KIND_NAMES = 40
 
@@ -272,6 +273,12 @@ def lint_text(
         return f"{name}: no rule found anything (generation {generation})\n"
     problems = sum(finding.is_problem for finding in findings)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    counts = f"{errors} errors, {problems - errors} warnings, {len(findings) - problems} notes"
+    counts = ", ".join(
+        [
+            counted(errors, "error"),
+            counted(problems - errors, "warning"),
+            counted(len(findings) - problems, "note"),
+        ]
+    )
     lines = [f"{name}: {counts} (generation {generation})", ""]
     return "\n".join([*lines, *finding_lines(findings, every=every)]) + "\n"

@@ -17,7 +17,7 @@ from npuscope.rulebook.registry import Kind, Rule, rules
 from npuscope.text import link_free, safe_terminal, xml_text
 from npuscope.version import __version__
 
-# What explain and lint looked at and found, as other programs' formats need it.
+# --- What was checked and found ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _foreign(finding: Finding) -> Rule:
     )
 
 
-# Findings as SARIF 2.1.0, which code hosts and editors show beside the files.
+# --- SARIF 2.1.0, which code hosts and editors show beside the files ---
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "npuscopeFinding/v1"
@@ -133,6 +133,7 @@ def _results(
     index = {info.id: number for number, info in enumerate(rules)}
     seen: Counter[tuple[str, ...]] = Counter()
     for finding in findings:
+        # Equal findings are numbered, so that each has a fingerprint of its own.
         key = (finding.rule, *finding.ops)
         yield {
             "ruleId": safe_terminal(finding.rule),
@@ -140,6 +141,7 @@ def _results(
             "level": _LEVELS[finding.severity],
             "message": {"text": link_free(f"{finding.title}: {finding_line(finding)}")},
             "locations": [_location(finding, uri)],
+            # Code hosts recognise a finding by this and do not report it again after every change.
             "partialFingerprints": {FINGERPRINT: _fingerprint(key, seen[key])},
             "properties": _properties(finding),
         }
@@ -167,7 +169,7 @@ def _properties(finding: Finding) -> dict[str, Any]:
     return {key: whole[key] for key in _KEPT}
 
 
-# Findings as a JUnit report: a test case for every rule that is kept and every finding.
+# --- JUnit: a test case for every rule without findings, and for every finding ---
 
 _INDENT = "    "
 

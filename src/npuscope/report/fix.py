@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npuscope.advice.fix.run import Fixed, Step
 
 
-# What `fix` did as a JSON object. Keys are added, never renamed.
+# --- JSON; keys are added, never renamed ---
 
 FIX_SCHEMA = "npuscope/fix/1"
 
@@ -81,7 +81,7 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
     }
 
 
-# What `fix` did, as text: the gain first, then each step with its price in numbers.
+# --- Text ---
 
 _NOTE = 160  # characters of a note
 
@@ -168,7 +168,7 @@ def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
 
 
 def _tells(step: Step) -> bool:
-    """A wish for the whole network that found nothing to do is no news."""
+    """A request for the whole network that found nothing to do is not reported."""
     return bool(step.candidate.rule or step.candidate.notes) or step.after is not None
 
 
@@ -187,7 +187,7 @@ def _misfits(step: Step, every: bool) -> list[str]:
 
 
 def _effect_lines(fixed: Fixed) -> list[str]:
-    """One line an output, where they are not all equal."""
+    """One line per output, where they are not all equal."""
     if not fixed.applied or all(effect.exact for effect in fixed.effects):
         return []
     lines = [f"outputs  against the original, {fixed.seeds} seeded inputs"]

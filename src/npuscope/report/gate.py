@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from npuscope.advice.compare.model import Row
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
-from npuscope.report.figures import machine_line, ms, size, source_of
+from npuscope.report.figures import machine_line, ms, size
+from npuscope.report.json_report import identity_json
+from npuscope.shown import counted
 from npuscope.text import html_text, safe_terminal
 
-# A gate as text: passed or failed, a line a check, and what made a failed one worse.
+# --- Text: passed or failed, one line per check, what got slower ---
 
-_WORST = 5
+_WORST = 5  # rows that got slower
 _SIGNS = {"max": "<=", "baseline": "<=", "min": ">="}
 
 
@@ -34,7 +35,7 @@ def gate_text(found: Gate) -> str:
 
 
 def answer(found: Gate) -> str:
-    """The line a reader may stop at."""
+    """The first line: the whole answer in one sentence."""
     number = len(found.checks)
     if not number:
         return "passed: there is nothing to check"
@@ -42,7 +43,8 @@ def answer(found: Gate) -> str:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
     first = found.failed[0]
     others = f" and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
-    return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({number} checks)"
+    checks = counted(number, "check")
+    return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({checks})"
 
 
 def verdict(check: Check) -> str:
@@ -100,7 +102,7 @@ def _worst_lines(found: Gate) -> Iterator[str]:
         yield from row_lines(row, found.comparison.changed_ms)
 
 
-# A gate as the JSON object that other programs rely on, and that serves as a baseline.
+# --- JSON, which also serves as a baseline ---
 
 
 def gate_json(found: Gate) -> dict[str, Any]:
@@ -112,9 +114,7 @@ def gate_json(found: Gate) -> dict[str, Any]:
         "checks": [_check(check) for check in found.checks],
         "source": found.side.name,
         "baseline": None if found.baseline is None else found.baseline.name,
-        "model": {"file": profile.model.file, "md5": profile.model.md5},
-        "machine": asdict(profile.machine),
-        "provenance": source_of(profile).value,
+        **identity_json(profile),
         "figures": {name: _number(value) for name, value in found.figures.items()},
         "worst": [row_json(row) for row in worst_rows(found)],
         "notes": list(found.notes),
@@ -138,7 +138,7 @@ def _number(value: float) -> float | int:
     return value if isinstance(value, int) else round(value, 6)
 
 
-# A gate for GitHub: a Markdown summary of the job, and annotations in its log.
+# --- GitHub: a Markdown summary of the job, and annotations in its log ---
 
 # Characters that Markdown would take for its own, as HTML entities.
 _SPECIAL = {char: f"&#{ord(char)};" for char in "|`*_[]~\\#@!$"}
@@ -151,7 +151,7 @@ def cell(text: str) -> str:
 
 
 def gate_markdown(found: Gate) -> str:
-    """A section with one row a check, and the worst rows of a comparison."""
+    """A section with one row per check, and the worst rows of a comparison."""
     mark = ":white_check_mark: passed" if found.passed else ":x: failed"
     lines = [
         f"### npuscope gate {mark}: {cell(found.side.name)}",
@@ -188,7 +188,7 @@ def _slower(row: Row) -> str:
 
 
 def error_commands(found: Gate) -> list[str]:
-    """Commands that GitHub reads from a job's log, one a failed check."""
+    """Commands that GitHub reads from a job's log, one per failed check."""
     title = _property(f"npuscope gate: {found.side.name}")
     return [
         f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}"

@@ -19,7 +19,7 @@ from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
 from npuscope.text import safe_terminal
 
-# Runtime-loadable images as text: sizes and the pool table as the vendor's tools print them.
+# --- Images: sizes and pool table as the vendor's tools print them ---
 
 _HEADINGS = ("name (addr)", "flags", "foff", "dst", "size")
 _SEALS = {
@@ -86,7 +86,7 @@ def fitting_text(source: str, fitting: Fitting) -> str:
     """Yes or no, by which way, then every check."""
     ways = [n for n, good in (("XIP", fitting.xip_loads), ("COPY", fitting.copy_loads)) if good]
     untold = sum(check.passed is None for check in fitting.common)
-    told = ", as far as the map tells" if untold and ways else ""
+    told = ", as far as the map states" if untold and ways else ""
     answer = f"yes, as {' or '.join(ways)}{told}" if ways else "no"
     target = f"{safe_terminal(source)} on {safe_terminal(fitting.firmware)}"
     checks = [
@@ -207,7 +207,7 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     return f"│{'│'.join(padded)}│"
 
 
-# A load-and-run as text and JSON: what was loaded where, then the epochs with their times.
+# --- Load-and-run: what was loaded where, then the epochs with their times ---
 
 SCHEMA = "npuscope/run/1"
 _MODEL_ERROR = (
@@ -310,7 +310,7 @@ def _epoch_row(node: NodeCounters, found: LoadAndRun) -> str:
     )
 
 
-# The checklist of a build as text: boxes to tick, the numbers beside them.
+# --- The checklist of a build ---
 
 _WHERE = " (where the CPU's data cache covers the memory)"
 

@@ -10,7 +10,7 @@ from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadR
 from npuscope.report.figures import ms, percent, shorten
 from npuscope.text import safe_terminal
 
-# What `opstats` prints: each buffer in a line, what was written, what was missing.
+# --- What `opstats` prints: one line per buffer, files written, what was missing ---
 
 _PSEUDO = ("sync ", "barrier ")
 
@@ -54,7 +54,7 @@ def _waits(details: str) -> bool:
     return details.startswith(_PSEUDO)
 
 
-# The summary of a stats buffer as text, in the order and shape of the vendor's tool.
+# --- The summary of a stats buffer, in the format of the vendor's tool ---
 
 _MISSING = "N/A"
 _HEADING = (

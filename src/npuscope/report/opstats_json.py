@@ -16,7 +16,7 @@ from npuscope.text import file_name
 from npuscope.trace_model import TraceModel
 from npuscope.whole_file import as_file_error, fresh
 
-# Tables of stats buffers as one JSON object.
+# --- JSON ---
 
 SCHEMA = "npuscope/opstats/1"
 
@@ -149,7 +149,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _all_ops(buffers: Iterable[Opstats]) -> list[dict[str, Any]]:
-    """Ops alike on all cores of all buffers, the longest first."""
+    """Equal ops on all cores of all buffers, the longest first."""
     rows: dict[str, list[OpRow]] = {}
     for made in buffers:
         for core in made.cores:
@@ -174,7 +174,7 @@ def _sum(details: str, rows: list[OpRow]) -> dict[str, Any]:
     }
 
 
-# Files that opstats leaves: whole under their name, or not there.
+# --- Files: complete, or absent ---
 
 TRACE_WRITERS: dict[str, Callable[[TraceModel, BinaryIO], None]] = {
     "trace.json": write_chrome,

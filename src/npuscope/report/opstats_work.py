@@ -36,7 +36,7 @@ from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
 
 # Nothing else writes buffers of this layout.
-_SIMULATED = "times are simulated, not measured: docs/manycore.md tells how far they hold"
+_SIMULATED = "times are simulated, not measured: docs/manycore.md states how accurate they are"
 _LOG = logging.getLogger(__name__)
 # Adapters of what lies beside a profile, not of a profile: only by name.
 _BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
@@ -102,12 +102,13 @@ def work(request: OpstatsRequest) -> Outcome:
         _own_buffers(request, own, outcome)
         outcome.note(_SIMULATED)
     foreign = [file.path for file in buffers if file not in own]
+    # Other profiles in a folder of buffers are by-products, such as our own traces.
     foreign += _foreign(request, files) if not buffers else []
     for path in foreign:
         _foreign_file(request, path, outcome)
     if not outcome.tables and not outcome.inventories:
         raise FileError(
-            "no stats buffer here",
+            "no stats buffer found here",
             where=safe_terminal(str(request.source)),
             hint=f"buffers are called {SCHEME}; `npuscope manycore run` writes them with "
             "--aic-profiling-type=raw_device_stats",
@@ -126,7 +127,7 @@ def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outc
     layout = _layout(request)
     mine, others = of_program(files, layout)
     for file in others:
-        outcome.note(f"{file.path.name}: left out, its network is not in the program")
+        outcome.note(f"{file.path.name}: left out, its network is not part of the program")
     if not mine:
         networks = ", ".join(part.name for part in layout.specializations)
         raise FileError(

@@ -1,4 +1,4 @@
-"""The profile as text: runtime part, one line an epoch or full blocks, the whole model."""
+"""The profile as text: runtime part, one line per epoch or full blocks, the whole model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from npuscope.report.figures import (
     bus_traffic,
     clocks_of,
     count,
+    epoch_counts,
     interval_line,
     is_bare,
     label,
@@ -32,10 +33,11 @@ from npuscope.report.figures import (
     total_phases,
     traffic,
 )
+from npuscope.shown import counted
 from npuscope.sim.counters import BusTraffic, EngineActivity
 from npuscope.text import safe_terminal
 
-# One line an epoch: what a long run looks like at a glance.
+# --- One line per epoch ---
 
 
 def epoch_label(epoch: EpochProfile) -> str:
@@ -86,7 +88,7 @@ def _against_max(epoch: EpochProfile) -> str:
     return f"{100 * (epoch.counters.core_cycles - limit) / limit:+.0f}%" if limit else DASH
 
 
-# The full block of one epoch: what the compiler said of it, what its target did.
+# --- The full block of one epoch: what the compiler stated, what was counted ---
 
 _RULER = "-" * 60
 
@@ -261,7 +263,7 @@ def _row(name: str, value: str) -> str:
     return f"  {name:<20} : {value}"
 
 
-# The profile as text: runtime part, one line an epoch (or full blocks), the whole model.
+# --- The whole report ---
 
 
 def profile_text(
@@ -290,11 +292,10 @@ def select(profile: Profile, numbers: frozenset[int] | None) -> tuple[EpochProfi
 
 
 def _runtime(profile: Profile) -> list[str]:
-    runs = "; ".join(f"{label(run.source)}, {run.n} inference(s)" for run in profile.runs)
+    runs = "; ".join(f"{label(run.source)}, {counted(run.n, 'inference')}" for run in profile.runs)
     clocks = clocks_of(profile)
     domains = [("noc", clocks.noc_mhz), ("nic", clocks.nic_mhz)]
     buses = ", ".join(f"{name.upper()} {mhz:g} MHz" for name, mhz in domains if mhz)
-    counts = ", ".join(f"{number} {name}" for name, number in profile.counts.items())
     return [
         answer(profile),
         model_line(profile),
@@ -302,7 +303,7 @@ def _runtime(profile: Profile) -> list[str]:
         machine_line(profile) + (f", {buses}" if buses else ""),
         *interval_line(profile),
         f"runs     {runs or 'none'}",
-        f"epochs   {counts}",
+        f"epochs   {epoch_counts(profile)}",
         *note_lines(profile),
     ]
 

@@ -1,4 +1,4 @@
-"""The profile as a table for spreadsheets: one row an epoch, a column for every figure.
+"""The profile as a table for spreadsheets: one row per epoch, one column per figure.
 
 Pools, buses and engines have columns only where an epoch of this profile uses them. An empty cell
 means not counted or not stated; 0 means none.

@@ -23,7 +23,7 @@ from npuscope.report.profile_trace_rows import (
 )
 from npuscope.trace_model import Times, TraceModel, floats, texts
 
-# Counters of a profile's timeline: bandwidth of buses and pools, memory in use.
+# --- Counters: bandwidth of buses and pools, memory in use ---
 
 Moved = list[dict[str, int]]  # an epoch's bytes by the name of the counter
 
@@ -58,8 +58,9 @@ def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
     length = spans[:, 1] - spans[:, 0]
     for name in dict.fromkeys(name for epoch in moved for name, size in epoch.items() if size):
         sizes = np.array([epoch.get(name, 0) for epoch in moved], np.float64)
-        rates = sizes * 1000 / np.maximum(length, 1)  # bytes a ns are thousands of MB/s
+        rates = sizes * 1000 / np.maximum(length, 1)  # 1 byte per ns is 1000 MB/s
         track = scene.builder.counter(scene.process, name, "MB/s")
+        # An epoch without core time has no rate; dividing by it would draw a spike.
         timed = length > 0
         _add_steps(scene, track, spans[timed], rates[timed])
 
@@ -83,6 +84,7 @@ def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
         if not spans:
             continue
         sizes = [_most(spans, epoch.first, epoch.last) for epoch in scene.epochs]
+        # A build may use a part of a memory only; the limit is the memory itself.
         size = limits.get(pool.name, pool.size_bytes)
         name = f"{pool.name} in use of {size:,} bytes"
         track = scene.builder.counter(scene.process, name, "bytes")
@@ -112,7 +114,7 @@ def _at(spans: list[tuple[int, int, int]], epoch: int) -> int:
     return sum(size for first, last, size in spans if first <= epoch <= last)
 
 
-# Arrows from the epoch that makes something to the epochs that read it.
+# --- Arrows from the epoch that writes a tensor to those that read it ---
 
 
 def add_flows(scene: Scene, program: Program, slices: NDArray[np.int64]) -> None:

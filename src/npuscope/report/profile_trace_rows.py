@@ -15,9 +15,9 @@ from npuscope.sim.counters import EngineActivity
 from npuscope.trace_builder import Args, TraceBuilder
 from npuscope.trace_model import Column, Times, floats, ints, texts
 
-# Where the epochs of a profile lie in time, and the trace that is being made of them.
+# --- Where epochs lie in time, and the trace under construction ---
 
-PID = 1
+PID = 1  # one process: the device
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ EngineKey = tuple[int, str]
 
 
 def add_epochs(scene: Scene) -> NDArray[np.int64]:
-    """A slice an epoch, its phases inside; gives the numbers of the epochs' slices."""
+    """One slice per epoch, its phases inside; gives the numbers of the epochs' slices."""
     row, borders = scene.row("epochs"), scene.borders
     made = scene.builder.add_slices(
         np.full(len(scene.epochs), row),
@@ -166,7 +166,7 @@ def add_software(scene: Scene) -> None:
 
 
 def add_units(scene: Scene) -> None:
-    """A row a kind of unit, busy while the core of an epoch that has some runs."""
+    """One row per kind of unit, busy while the core of an epoch that has some runs."""
     kinds = dict.fromkeys(kind for epoch in scene.epochs for kind in epoch.units)
     for kind in kinds:
         if kind == "STRENG":  # engines have rows of their own
@@ -187,7 +187,7 @@ def add_units(scene: Scene) -> None:
 
 
 def add_engines(scene: Scene) -> None:
-    """A row a stream engine and direction: how long it was active of each core.
+    """One row per stream engine and direction: how long it was active of each core.
 
     Devices count for how long, not when: the time is drawn from the start of the core.
     """

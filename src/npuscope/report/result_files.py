@@ -116,7 +116,7 @@ def _write(path: str | Path, text: str) -> None:
     write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
-# The reports of the demo, in a folder.
+# --- The reports of the demo ---
 
 NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
 

@@ -1,4 +1,4 @@
-"""A sweep as text and as a table (JSON, CSV, Parquet): one line a run, one column a figure."""
+"""A sweep as text and as a table (JSON, CSV, Parquet): one line per run, one column per figure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
 from npuscope.report.figures import DASH, ms, shorten, size
+from npuscope.shown import counted
 from npuscope.text import csv_cell, safe_terminal
 
-# The rows of a sweep as a table: JSON, CSV, Parquet. One line a run, one column a figure.
+# --- Tables: JSON, CSV, Parquet ---
 
 Row = dict[str, Any]
 SCHEMA = "npuscope/sweep/1"
@@ -76,6 +77,7 @@ def flat(row: Row) -> Row:
 
 def _columns(rows: Iterable[Row]) -> list[str]:
     """All columns that any run has, in the order of a row; errors come last."""
+    # Failed runs have fewer columns, and rows of other versions may have more.
     names = dict.fromkeys(key for row in rows for key in row)
     return sorted(names, key=lambda name: name.startswith("error_"))
 
@@ -115,7 +117,7 @@ def sweep_parquet(rows: Sequence[Row]) -> bytes:
 
 
 def need_pyarrow() -> None:
-    """Said before the work, not after it."""
+    """Checked before the work starts, not after it."""
     if find_spec("pyarrow") is None:
         raise UsageError(
             "Parquet needs the package pyarrow",
@@ -139,16 +141,16 @@ def _typed(name: str, values: list[Any]) -> Any:
 
 
 def _encodable(value: Any) -> Any:
-    """File names may hold bytes that are no text."""
+    """File names may hold bytes that are not text."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value
 
 
-# A sweep in text: what it came to, the best of every model, fronts, failures.
+# --- Text: counts, the best run of every model, fronts, failures ---
 
 TextRow = dict[str, Any]
-_MOST_FAILURES = 20
+_MOST_FAILURES = 20  # kinds of failures; the store holds all
 _MODEL_WIDTH = 48
 
 
@@ -156,14 +158,15 @@ def sweep_text(found: Sweep) -> str:
     """The answer of `npuscope sweep`: counts, and what failed."""
     before = found.runs - found.new
     lines = [
-        f"{_runs(found.runs)}: {found.done} done, {found.failed} failed; "
-        f"{found.new} of them now, in {found.seconds:.1f} s",
+        f"{counted(found.runs, 'run')}: {found.done} done, {found.failed} failed; "
+        f"{found.new} new, in {found.seconds:.1f} s",
         f"store    {safe_terminal(str(found.store))}",
     ]
     if before:
-        lines.append(f"before   {_runs(before)} found in the store and not repeated")
+        lines.append(f"before   {counted(before, 'run')} found in the store and not repeated")
     if found.same:
-        lines.append(f"same     {found.same} combinations come to a run that is there already")
+        same = counted(found.same, "combination")
+        lines.append(f"same     {same} left out, equal to another run")
     lines += failure_lines([row for row in found.rows if row["status"] != "ok"])
     return "\n".join([*lines, f"next     npuscope sweep report {safe_terminal(str(found.store))}"])
 
@@ -189,14 +192,10 @@ def report_text(summary: Summary, store: str) -> str:
 def answer(summary: Summary) -> str:
     models, choices = len(summary.models), len(summary.configurations)
     return (
-        f"{_runs(len(summary.rows))} of {models} model{'s' * (models != 1)} in {choices} "
-        f"configuration{'s' * (choices != 1)}: {len(summary.done)} done, "
+        f"{counted(len(summary.rows), 'run')} of {counted(models, 'model')} in "
+        f"{counted(choices, 'configuration')}: {len(summary.done)} done, "
         f"{len(summary.failures)} failed; {len(summary.front)} on the front of latency and RAM"
     )
-
-
-def _runs(number: int) -> str:
-    return f"{number:,} run{'s' * (number != 1)}"
 
 
 class Names:
@@ -284,7 +283,7 @@ def failure_lines(rows: Sequence[TextRow]) -> list[str]:
     if not groups:
         return []
     names = Names(rows)
-    lines = [f"failed   {_runs(sum(map(len, groups.values())))}"]
+    lines = [f"failed   {counted(sum(map(len, groups.values())), 'run')}"]
     for (model, message), found in list(groups.items())[:_MOST_FAILURES]:
         lines.append(f"  {names[model]}: {shorten(safe_terminal(message), 150)}")
         choices = "; ".join(configuration_name(row) for row in found)

@@ -132,10 +132,11 @@ def vendor_report(
         device = LogDevice(source, clocks=clocks)
         clocks, source = device.clocks, _of_network(device, network)
     if clocks is None:
-        raise UsageError("inferences alone do not tell the clocks", hint="give `clocks`")
+        raise UsageError("the clocks cannot be derived from inferences", hint="give `clocks`")
     folded = [_folded(inference.nodes) for inference in source if inference.nodes]
     if not folded:
         raise FileError("no inference with counters by epoch was recorded")
+    # Counters of different inferences are averaged by position, so the nodes must be the same.
     if len({_shape(run) for run in folded}) > 1:
         raise FileError("the inferences do not have the same nodes: more than one network?")
     return VendorReport(clocks, tuple(_epoch(rows, program) for rows in zip(*folded, strict=True)))

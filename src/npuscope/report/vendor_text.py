@@ -240,8 +240,7 @@ def _peak_and_average(reads: int, writes: int, report: VendorReport) -> str:
     return f"{_moved(reads, writes, clocks.npu_hz, core)} (peak), {average} (average)"
 
 
-# A device's answers as the log of the vendor's profiler, for `profile --log`.
-#
+# --- A device's answers as the log of the vendor's profiler, for `profile --log` ---
 # `--connect log:FILE` reads it again. The device's own words go with it, so that the counters of a
 # simulated board stay simulated ones.
 

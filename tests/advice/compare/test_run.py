@@ -217,7 +217,7 @@ def test_two_networks_without_a_common_op(latest: Side) -> None:
     found = compare(latest, other)
     assert {kind for kind, _, _ in found.by_cause} == {CauseKind.UNEXPLAINED}
     assert found.explained_share == pytest.approx(0.0)
-    assert found.notes[0] == "no source op is common to both: are they of one network?"
+    assert found.notes[0] == "the two sides have no source op in common: are they the same network?"
 
 
 def test_an_op_that_only_one_side_has(latest: Side) -> None:
@@ -251,7 +251,7 @@ def test_builds_of_one_model_without_a_common_name_are_matched_by_their_work(lat
     assert found.changed == ()
     assert len(found.rows) == len(latest.profile.epochs)
     assert found.notes == (
-        "the sides name ops differently: epochs of the same work are matched, in order",
+        "the sides name ops differently: epochs that do the same work are matched, in order",
     )
 
 

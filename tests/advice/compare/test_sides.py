@@ -65,7 +65,7 @@ def test_a_log_of_another_program_stays_without_ops(folder: Path) -> None:
     options: Options = {"epoch_controller": False}
     found = api.compare(folder / "board.log", folder / "net.tflite", b_options=options)
     assert (
-        "A: the log is of another program: its blocks are not the epochs of the other side"
+        "A: the log belongs to another program: its blocks are not the epochs of the other side"
         in found.notes
     )
     assert not any(epoch.origin for epoch in found.a.profile.epochs)
@@ -123,7 +123,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     ),
     "a time that is text": (
         lambda d: d["epochs"][2].update(ms="1"),
-        "expected a number, found a text",
+        "expected a number, found '1'",
         "$.epochs[2].ms",
     ),
     "a time that is not a number": (

@@ -202,7 +202,7 @@ def test_a_slow_run_is_a_row_and_its_process_is_replaced(
     client = PlayedClient(slowly, "w1", "w2")
     client.has_keepers = has_keepers
     rows = play(client, runs, timeout_s=0.0001)
-    assert rows[slow.key]["error"]["message"] == "not done after 0.0001 s"
+    assert rows[slow.key]["error"]["message"] == "not finished after 0.0001 s"
     assert [row["status"] for row in rows.values()].count("ok") == 3
     assert len(client.restarted) == has_keepers
 
@@ -223,7 +223,7 @@ def test_a_worker_of_another_version_ends_the_sweep_even_if_it_comes_late(
     assert str(caught.value) == (
         "worker old: this worker has npuscope 0.0.1 and python 3.9, the sweep npuscope "
         f"{ours['npuscope']} and python {ours['python']}\n"
-        "  hint: install the same versions everywhere and start the sweep again: it goes on"
+        "  hint: install the same versions everywhere and start the sweep again: it resumes"
     )
 
 
@@ -250,7 +250,7 @@ def test_a_scheduler_that_goes(runs: tuple[Run, ...], monkeypatch: pytest.Monkey
     monkeypatch.setattr(client, "nthreads", lambda: (_ for _ in ()).throw(OSError("gone")))
     with pytest.raises(DeviceError) as caught:
         play(client, runs)
-    assert str(caught.value) == ("the scheduler is gone\n  hint: start the sweep again: it goes on")
+    assert str(caught.value) == ("the scheduler is gone\n  hint: start the sweep again: it resumes")
 
 
 def test_a_model_that_is_gone_is_a_row(runs: tuple[Run, ...]) -> None:

@@ -104,9 +104,9 @@ def test_another_content_is_not_run(run: Run) -> None:
     assert row["status"] == "failed"
     assert row["error"] == {
         "kind": "file",
-        "message": "this is not the content that the sweep began with",
+        "message": "the model file changed after the sweep began",
         "where": "dense.tflite",
-        "hint": "start the sweep again: runs of the new content are runs of their own",
+        "hint": "start the sweep again: the changed model gets new runs",
     }
 
 

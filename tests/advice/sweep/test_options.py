@@ -15,11 +15,11 @@ WRONG = [
     (SweepOptions(timeout_s=float("nan")), "--timeout: expected seconds above 0, found nan"),
     (
         SweepOptions(jobs=2, local_cluster=2),
-        "--jobs and --local-cluster do not go together\n  hint: choose one",
+        "--jobs and --local-cluster cannot be combined\n  hint: choose one",
     ),
     (
         SweepOptions(dashboard=True),
-        "--dashboard: only a cluster of our own gets one\n"
+        "--dashboard: only a local cluster has a dashboard\n"
         "  hint: add --local-cluster N; a scheduler elsewhere has its own dashboard",
     ),
     (
@@ -32,7 +32,7 @@ WRONG = [
     ),
     (
         SweepOptions(scheduler="tcp://host:8786", tls=TLS),
-        "--tls-ca: certificates are for tls:// alone",
+        "--tls-ca: certificates are only for tls://",
     ),
 ]
 

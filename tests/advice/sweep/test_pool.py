@@ -110,7 +110,7 @@ def test_a_slow_run_is_a_row(fake: Any, tmp_path: Path) -> None:
     for name in ("slow1", "slow2"):
         assert rows[name]["error"] == {
             "kind": "target",
-            "message": "not done after 5 s",
+            "message": "not finished after 5 s",
             "where": name,
             "hint": "allow more with --timeout",
         }

@@ -73,7 +73,7 @@ def test_models_alone_are_enough(folder: Path) -> None:
 
 LONG = "x" * 300  # longer than a file name may be
 WRONG = {
-    'modles = ["a"]': ": unknown key 'modles'\n  hint: did you mean models?",
+    'modles = ["a"]': ": modles: unknown key\n  hint: did you mean models?",
     "": ': no models\n  hint: name them: models = ["a.tflite", "nets/*.onnx"]',
     "models = []": ': no models\n  hint: name them: models = ["a.tflite", "nets/*.onnx"]',
     'models = ["no.tflite"]': ": models[0]: no such file: 'no.tflite'\n"
@@ -86,22 +86,22 @@ WRONG = {
     "  hint: paths are relative to the sweep file",
     "models = [3]": ": models[0]: expected a table, found 3",
     "models = [{ shapes = {} }]": ": models[0].path: this key is missing",
-    'models = [{ path = "conv.tflite", shape = 1 }]': ": models[0]: unknown key 'shape'\n"
+    'models = [{ path = "conv.tflite", shape = 1 }]': ": models[0].shape: unknown key\n"
     "  hint: did you mean shapes?",
-    'models = [{ path = "conv.tflite", shapes = { x = [0] } }]': ": models[0].shapes.x: "
-    "expected sizes above 0, found [0]",
+    'models = [{ path = "conv.tflite", shapes = { x = [0] } }]': ": models[0].shapes.x[0]: "
+    "must be above 0, found 0",
     "generations = 4.0": ": generations: expected text, found 4.0",
     "generations = []": ": generations: the list is empty\n"
     "  hint: leave the key out for the default",
-    "epoch_controller = [1]": ": epoch_controller: expected true or false, found 1",
-    "optimization = [true]": ": optimization: expected a whole number, found true",
+    "epoch_controller = [1]": ": epoch_controller[0]: expected true or false, found 1",
+    "optimization = [true]": ": optimization[0]: expected a whole number, found true",
     "optimization = [4]": ": optimization: 4 is not known\n  hint: known: 0, 1, 2, 3",
     'input_data_type = ["int4"]': ": input_data_type: 'int4' is not known\n"
     "  hint: known: float32, int8, uint8",
-    "pools = 3": ": pools: expected tables [[pools]], found 3",
-    "[[pools]]\nsize = 1": ": pools[0]: unknown key 'size'\n  hint: known: name, mpool, set",
-    "[[pools]]\nset = 1": ": pools[0].set: expected a table of what-if values, found 1",
-    '[[clocks]]\nnpu_mhz = "fast"': ": clocks[0].npu_mhz: expected MHz, found 'fast'",
+    "pools = 3": ": pools: expected a list, found 3",
+    "[[pools]]\nsize = 1": ": pools[0].size: unknown key\n  hint: known: name, mpool, set",
+    "[[pools]]\nset = 1": ": pools[0].set: expected a table, found 1",
+    '[[clocks]]\nnpu_mhz = "fast"': ": clocks[0].npu_mhz: expected a number, found 'fast'",
     "[[sets]]\n[[sets]]": ": sets: two of them are called 'default'",
 }
 

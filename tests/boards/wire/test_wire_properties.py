@@ -18,8 +18,9 @@ from npuscope.boards.wire.framing import (
     receive_from_device,
     receive_from_host,
 )
-from npuscope.boards.wire.protobuf import Kind, decode, encode, read_varint, varint
+from npuscope.boards.wire.messages import decode, encode
 from npuscope.errors import DeviceError
+from npuscope.protobuf import Kind
 
 U32, U64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)
 VALUES: dict[Kind, st.SearchStrategy[Any]] = {
@@ -56,12 +57,6 @@ def values(row: Any) -> st.SearchStrategy[Any]:
 def message(cls: Any) -> st.SearchStrategy[Any]:
     assert all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(cls))
     return st.builds(cls, **{row.name: values(row) for row in cls.FIELDS})
-
-
-@given(U64, st.binary(max_size=4), st.binary(max_size=4))
-def test_a_number_is_read_where_it_was_written(value: int, before: bytes, behind: bytes) -> None:
-    data = varint(value)
-    assert read_varint(before + data + behind, len(before)) == (value, len(before) + len(data))
 
 
 @given(st.sampled_from(PLAIN).flatmap(message))

@@ -1,4 +1,4 @@
-"""A Program from c_info.json: what each key becomes, and the compiler's law on public files."""
+"""A Program from c_info.json: what each key becomes, and the compiler's claims on public files."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_public_programs_hold_together() -> None:
 
 
 def test_the_slowest_term_is_every_stated_maximum() -> None:
-    """Law 2, exact: files state whole cycles."""
+    """Computation or a pool, whichever takes longest; exact, as files state whole cycles."""
     checked = 0
     for name, program in public_programs():
         pools = program.pool_map()

@@ -14,8 +14,7 @@ from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
 from npuscope.machine.model import Generation, Machine
 from npuscope.program.model import Buffer
 
-# Habits of a compiler generation that join or split epochs, where two sides differ in one.
-#
+# --- Generation habits that join or split epochs ---
 # A habit is named only if the epochs show it: what one side runs in one epoch, the other does not.
 
 _POOLS = ("MaxPool", "AveragePool")
@@ -83,7 +82,7 @@ def _count(part: Half, looks: Callable[[tuple[str, ...]], bool]) -> int:
 # Of the time's change, what an amount has to account for.
 _LEAST_SHARE = 0.5
 _SHOWN = 2
-_PAIR = 2
+_PAIR = 2  # channels that a frame of depthwise pairs holds
 _DEPTHWISE = {"inflated": "dense groups of channels", "single": "one channel at a time"}
 
 
@@ -109,7 +108,7 @@ def core_causes(a: Half, b: Half) -> Iterator[Cause]:
     if abs(work) >= LEAST_MS:
         found = _supported(list(_settings(a, b)), work, _mhz(b))
         if found is None:
-            yield Cause(CauseKind.UNEXPLAINED, "the NPU's work, no setting accounts for it", work)
+            yield Cause(CauseKind.UNEXPLAINED, "the NPU's own work; no setting explains it", work)
         else:
             yield Cause(found.kind, found.text, work)
 
@@ -267,7 +266,7 @@ def _single_cycles(part: Half, amounts: Amounts, machine: Machine) -> float:
 
 
 def _vectors(x: Amounts, y: Amounts, machine: Machine) -> Iterator[_Difference]:
-    """Coefficients that come again for every line, and their turn at every frame."""
+    """Coefficients that are read again for every line, and their start at every frame."""
     if (x.vector_words, x.vector_frames) == (y.vector_words, y.vector_frames):
         return
     timing = machine.timing
@@ -298,11 +297,11 @@ def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
     named = [_DEPTHWISE.get(habit, habit) for habit in habits]
     single = y if named[-1:] == [_DEPTHWISE["single"]] else x
     by_habit = len(set(named)) == 2 and any(_is_single(tile) for tile in single.tiles)
-    return f"{text}: depthwise in {named[0]} -> {named[1]}" if by_habit else text
+    return f"{text}: depthwise, {named[0]} -> {named[1]}" if by_habit else text
 
 
 def _is_single(tile: Tile) -> bool:
-    """One channel a frame, or a pair of them."""
+    """One channel per frame, or a pair of them."""
     kernels, depth, _ = tile
     return kernels == depth <= _PAIR
 

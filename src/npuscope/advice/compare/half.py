@@ -15,7 +15,7 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
 
-# Milliseconds of a program's epochs by kind of work, on this machine or on another one.
+# --- Milliseconds of epochs by kind of work, on this machine or on another one ---
 
 _NO_WAIT_BYTES = 1e9  # a road so wide that nothing waits for it
 
@@ -47,7 +47,7 @@ def summed(times: Iterable[Times]) -> Times:
 
 
 def epoch_times(program: Program, machine: Machine) -> tuple[Times, ...]:
-    """One entry an executed epoch."""
+    """One entry per executed epoch."""
     real = estimate(program, machine).epochs
     ideal = estimate(program, without_waiting(machine)).epochs
     return tuple(_times(*pair, machine) for pair in zip(real, ideal, strict=True))
@@ -81,8 +81,7 @@ def _inside(pool: MemoryPool) -> MemoryPool:
     return replace(pool, cacheable=False)
 
 
-# What a row's NPU epochs stream and how their units are set, from the unit registers.
-#
+# --- What NPU epochs stream and how their units are set, from the unit registers ---
 # Amounts are words or cycles of the timing law's terms. They are not the time, which is that of the
 # longest; they tell which of them grew.
 

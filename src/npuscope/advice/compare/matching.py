@@ -13,8 +13,7 @@ from npuscope.advice.compare.sides import plain
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch, EpochKind, Refused
 
-# How two builds of one model are matched that share no names: by the work, in order.
-#
+# --- Matching builds of one model that share no names: by their work, in order ---
 # Some compilers number the ops of their own graph and forget the model's names. What they state of
 # an epoch's operations is the same for the same layers, so these epochs are anchors; what lies
 # between two anchors belongs together.
@@ -131,7 +130,7 @@ def _row(members: list[_Member]) -> Row:
     return Row(tuple(spelled.values()), tuple(operators), a, b)
 
 
-# Source ops that run elsewhere: on the NPU, through a library call, on the CPU.
+# --- Source ops that moved between NPU, library call and CPU ---
 
 # An op in several epochs counts as where the least of it is accelerated.
 _RANK = {EpochKind.HW: 0, EpochKind.HYBRID: 1, EpochKind.SW: 2, EpochKind.EMPTY: 0}

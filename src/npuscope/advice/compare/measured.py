@@ -13,8 +13,8 @@ from npuscope.machine.model import Clocks, Machine
 from npuscope.profiling.model import EpochProfile, Profile, RunClocks
 from npuscope.program.model import EpochKind
 
-# From one machine to another in steps, each with its cause: a program timed on all of them shows
-# what of a difference is the machine's and not the program's.
+# --- From one machine to another in steps, each with its cause ---
+# A program timed on all of them shows how much of a difference comes from the machine.
 
 _CLOCKS = {"MCU": "mcu_mhz", "NPU": "npu_mhz", "NoC": "noc_mhz", "NIC": "nic_mhz"}
 
@@ -43,7 +43,7 @@ def machine_steps(start: Machine, end: Machine) -> Iterator[MachineStep]:
 
 
 def clock_text(a: Clocks, b: Clocks) -> str:
-    """Clocks that differ; one that a saved result does not tell is 0 there."""
+    """Clocks that differ; one that a saved result does not state is 0 there."""
     pairs = [(name, getattr(a, field), getattr(b, field)) for name, field in _CLOCKS.items()]
     changed = [f"{name} {x:g} -> {y:g} MHz" for name, x, y in pairs if x and y and x != y]
     return ", ".join(changed) or f"external memory {a.xspi_mhz:g} -> {b.xspi_mhz:g} MHz"
@@ -128,7 +128,7 @@ def in_noise(row: Row) -> bool:
 
 
 def as_noise(row: Row) -> Row:
-    """A difference that the spread covers is no change."""
+    """A difference within the spread is not a change."""
     text = f"within the spread of the measured run, {row.noise_ms:.4f} ms"
     return replace(row, causes=(Cause(CauseKind.NOISE, text, row.delta_ms),))
 

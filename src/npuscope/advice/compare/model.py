@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import Rows, Shown, counted
+
+if TYPE_CHECKING:
+    from npuscope.advice.compare.fidelity import Fidelity
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -21,7 +25,7 @@ class CauseKind(StrEnum):
     ADDED = "added"  # only B has epochs for it
     REMOVED = "removed"  # only A has
     CLOCK = "clock"
-    START_COST = "start cost"  # what the generation's control costs an epoch
+    START_COST = "start cost"  # what the generation's control costs per epoch
     TIMING = "timing constants"  # other rates of the same machine, e.g. by --set
     CONTROL = "control"  # who starts epochs, how many blobs, how much there is to program
     KERNEL = "kernel"  # another software kernel, or other calls of it
@@ -102,7 +106,7 @@ class Row:
 
     @property
     def is_changed(self) -> bool:
-        """By more than a nanosecond an epoch: kept results are rounded to whole cycles."""
+        """By more than a nanosecond per epoch: kept results are rounded to whole cycles."""
         return abs(self.delta_ms) >= LEAST_MS * max(1, len(self.a) + len(self.b))
 
     @property
@@ -152,6 +156,7 @@ class Comparison(Shown):
     pools: tuple[PoolChange, ...]
     notes: tuple[str, ...] = ()
     has_common_names: bool = True  # else ops cannot be followed by name, only rows by their work
+    fidelity: Fidelity | None = None  # of our compiler to A's, where B was compiled as A was
 
     @property
     def delta_ms(self) -> float:
@@ -168,7 +173,7 @@ class Comparison(Shown):
 
     @property
     def unexplained_ms(self) -> float:
-        """Sum over rows of what has no cause, but of no row more than its difference."""
+        """Sum over rows of what has no cause, at most each row's own difference."""
         return sum(min(row.unexplained_ms, abs(row.delta_ms)) for row in self.rows)
 
     @property

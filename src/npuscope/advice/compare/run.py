@@ -40,7 +40,7 @@ from npuscope.advice.compare.model import (
 )
 from npuscope.program.model import EpochKind
 
-# The parts of a row's difference: each kind of work apart, each part with its cause.
+# --- The parts of a row's difference, each with its cause ---
 
 PLACES = {EpochKind.HW: "NPU", EpochKind.SW: "CPU", EpochKind.HYBRID: "library call"}
 
@@ -76,7 +76,7 @@ def _software_cause(a: Half, b: Half, moves: tuple[Move, ...], ms: float) -> Cau
     if (b.moved_bytes - a.moved_bytes) * ms > 0:
         text = f"the kernel touches {a.moved_bytes:,} -> {b.moved_bytes:,} bytes"
         return Cause(CauseKind.SHAPE, text, ms)
-    return Cause(CauseKind.UNEXPLAINED, "the same kernels took another time", ms)
+    return Cause(CauseKind.UNEXPLAINED, "the same kernels took a different time", ms)
 
 
 def _counted(kernels: dict[str, int]) -> str:
@@ -110,7 +110,7 @@ def _other_control(a: Half, b: Half, ms: float) -> Cause:
     if _way(a) == "the CPU" and (before[1] - before[0]) * ms > 0:
         text = f"{before[0]:,.0f} -> {before[1]:,.0f} MCU cycles to set up coefficients"
         return Cause(CauseKind.CONTROL, text, ms)
-    return Cause(CauseKind.UNEXPLAINED, "control of the same epochs took another time", ms)
+    return Cause(CauseKind.UNEXPLAINED, "control of the same epochs took a different time", ms)
 
 
 def _way(part: Half) -> str:
@@ -121,16 +121,17 @@ def _way(part: Half) -> str:
 
 
 def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
-    """One cause a kind, the largest first; what they leave over stays without a cause."""
+    """One cause per kind, the largest first; what they leave over stays without a cause."""
     found: dict[CauseKind, Cause] = {}
     for cause in causes:
         known = found.get(cause.kind)
+        # The text of the largest part stands for the kind.
         text = known.text if known and abs(known.ms) >= abs(cause.ms) else cause.text
         found[cause.kind] = Cause(cause.kind, text, cause.ms + (known.ms if known else 0.0))
     rest = delta_ms - sum(cause.ms for cause in found.values())
     if abs(rest) >= LEAST_MS:
         known = found.get(CauseKind.UNEXPLAINED)
-        text = known.text if known else "nothing that was compared accounts for it"
+        text = known.text if known else "nothing that was compared explains it"
         total = rest + (known.ms if known else 0.0)
         found[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
     told = (cause for cause in found.values() if abs(cause.ms) >= LEAST_MS)
@@ -140,9 +141,10 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
 _Explain = Callable[[Row, tuple[Move, ...]], Iterator[Cause]]
 
 
-def compare(a: Side, b: Side, noise_share: float = 0.0) -> Comparison:
+def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
     """What changed from A to B, by source op."""
-    matched = match(a.profile.epochs, b.profile.epochs, _is_same_model(a, b))
+    same_model = same_model or _is_same_model(a, b)
+    matched = match(a.profile.epochs, b.profile.epochs, same_model)
     banded = [replace(row, noise_ms=noise_ms(row, a, b, noise_share)) for row in matched]
     moves = moves_between(a, b)
     explain = _explainer(a, b, matched)
@@ -174,7 +176,7 @@ def _explainer(a: Side, b: Side, rows: tuple[Row, ...]) -> _Explain:
 
 def _strangers(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
     """That an op is new says something only where others are not."""
-    yield Cause(CauseKind.UNEXPLAINED, "no source op is common to both sides", row.delta_ms)
+    yield Cause(CauseKind.UNEXPLAINED, "the two sides have no source op in common", row.delta_ms)
 
 
 def _one_sided(row: Row) -> Cause:
@@ -194,6 +196,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     """Both programs are known: A's is timed on B's machine, step by step."""
     assert a.program and b.program and a.machine and b.machine  # is_timed
     first = epoch_times(a.program, a.machine)
+    # The machine first: what is left then is the difference of two programs on one machine.
     steps = machine_steps(a.machine, b.machine)
     stages = [_Stage(step, epoch_times(a.program, step.machine)) for step in steps]
     last = stages[-1].times if stages else first
@@ -251,9 +254,9 @@ def _is_same_model(a: Side, b: Side) -> bool:
 def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str]:
     x, y = a.profile.model, b.profile.model
     if not has_common_op(rows):
-        yield "no source op is common to both: are they of one network?"
+        yield "the two sides have no source op in common: are they the same network?"
     elif not named:
-        yield "the sides name ops differently: epochs of the same work are matched, in order"
+        yield "the sides name ops differently: epochs that do the same work are matched, in order"
     if x.md5 and y.md5 and x.md5 != y.md5:
         yield "the model files differ: ops are matched by their names alone"
     if is_same_program(a, b):
@@ -264,7 +267,7 @@ def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str
             kinds = ", ".join(dict.fromkeys(side.profile.unknown_ops))
             yield f"{name} is a lower bound: {kinds} of unknown cost on the CPU"
         if _lacks_registers(side):
-            yield f"{name} has no unit registers: its times are coarser than the other's"
+            yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):
             yield f"{name} was measured once: its noise is not known"
 

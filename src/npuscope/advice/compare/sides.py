@@ -22,12 +22,11 @@ from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, 
 from npuscope.profiling.run import estimate
 from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
-from npuscope.program.records import decode_record, encode
+from npuscope.records import decode, encode
 from npuscope.rulebook.registry import rule
 from npuscope.text import safe_terminal
 
-# Why a vendor's program leaves the NPU: the reasons that our own lowering of its model gives.
-#
+# --- Why a vendor's program leaves the NPU: reasons from lowering its model ---
 # Vendor files say that an epoch is software, not why. The model is lowered by the rules of the same
 # generation; what it says about a source op holds for the epoch that came from it.
 
@@ -91,8 +90,7 @@ def plain(name: str) -> str:
     return re.sub(r"\W", "_", rest or kind).strip("_").removesuffix("_quantized")
 
 
-# What `estimate --json` and `profile --json` wrote, read back as a Profile.
-#
+# --- Results of `estimate --json` and `profile --json`, read back as a Profile ---
 # Those objects are for readers: counters are rounded, engines and bursts are left out. Times,
 # kinds, source ops and memories are all there, which is what a comparison needs.
 
@@ -139,7 +137,7 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
     if not isinstance(epochs, list):
         raise FileError("expected a list", where="$.epochs")
     machine = data.get("machine")
-    profile: Profile = decode_record(
+    profile: Profile = decode(
         {
             "program_hash": "",
             **{name: data.get(name) for name in ("model", "total_ms", "interval_ms", "time")},
@@ -153,7 +151,6 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
             "notes": data.get("notes", []),
         },
         Profile,
-        "$",
     )
     _check_times(profile)
     return profile
@@ -207,7 +204,7 @@ _LOG = "log:"
 
 
 def open_sides(a: Source, b: Source, a_options: Options, b_options: Options) -> tuple[Side, Side]:
-    """A log tells epochs by number only; the other side's program says what they are."""
+    """A log knows epochs by number only; the other side's program says what they are."""
     if is_log(a) and not is_log(b):
         other = open_side(b, b_options)
         return open_log(a, a_options, other), other
@@ -232,7 +229,7 @@ def open_side(source: Source, options: Options) -> Side:
 def _predicted_side(source: Source, name: str, options: Options) -> Side:
     made = build(source, options)
     profile = estimate(made.program, made.machine, made.graph)
-    # Reasons come from the model; they are no part of what was timed.
+    # Reasons come from the model; they are not part of what was timed.
     program = with_model(made, source, None, options).program
     return Side(name, profile, program, made.machine)
 
@@ -252,7 +249,7 @@ def open_log(source: Source, options: Options, other: Side | None = None) -> Sid
     if other is None or other.program is None:
         return Side(name, bare)
     if not _fits(bare, other.program):
-        note = "the log is of another program: its blocks are not the epochs of the other side"
+        note = "the log belongs to another program: its blocks are not the epochs of the other side"
         return Side(name, replace(bare, notes=(*bare.notes, note)))
     return Side(name, _measured(path, other.program, other.machine), other.program, other.machine)
 
@@ -280,5 +277,5 @@ def _covered(block: EpochProfile, program: Program) -> list[Epoch]:
 
 
 def _started(epoch: Epoch) -> tuple[str, int]:
-    """What is started at once: a blob, or an epoch by itself."""
+    """What is started at once: a blob, or a single epoch."""
     return ("epoch", epoch.number) if epoch.blob is None else ("blob", epoch.blob)

@@ -49,7 +49,7 @@ class Choice:
         return self.everything or self._flagged(fix)
 
     def forces(self, rule: str, fix: Fix) -> bool:
-        """Asked for by name: applied whatever it costs."""
+        """Asked for by name: applied even if it costs time."""
         return self._named(rule, fix) or self._flagged(fix.id)
 
     def _flagged(self, fix: str) -> bool:
@@ -134,7 +134,7 @@ def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
     if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
         return
     end = frontier(look.build, look.profile)
-    title = "end the network with the NPU's last work; the rest in the application"
+    title = "end the network after the last NPU op; run the rest in the application"
     fix = Fix(CUT, title, {"tensors": [tensor.name for tensor in end.tensors]})
     places = (Place(end.removed, fix),) if end.tensors else ()
     yield Candidate("", fix, places, forced=True, notes=_told(end))

@@ -11,6 +11,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.queries import live_ops
+from npuscope.shown import counted
 
 # What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
 _CPU_SLOWDOWN = 20.0
@@ -86,6 +87,7 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
     units: dict[str, _Unit] = {}
     by_op: dict[str, _Unit] = {}
     for op in graph.ops:
+        # An op of the file is cut as a whole, although readers may make several ops of it.
         unit = units.setdefault(op.origin[-1] if op.origin else op.name, _Unit())
         unit.ops.append(op)
         by_op[op.name] = unit
@@ -123,7 +125,7 @@ def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
 
 
 def _charge(graph: Graph, profile: Profile, by_op: dict[str, _Unit]) -> None:
-    """Spread the epochs' times over the units; moves by the NPU are no work worth keeping."""
+    """Spread the epochs' times over the units; moves by the NPU are not worth keeping."""
     by_origin: dict[str, set[_Unit]] = {}
     for op in graph.ops:
         for name in op.origin:
@@ -155,6 +157,7 @@ def _tail(units: list[_Unit]) -> set[_Unit]:
 def _leads_to(unit: _Unit, removed: set[_Unit]) -> bool:
     """Is it a move that serves only what goes?"""
     inside = bool(unit.behind & removed) and not unit.makes_output
+    # A move that makes the result smaller saves the application bytes to read, so it stays.
     return inside and unit.only_moves and not unit.shrinks
 
 
@@ -180,7 +183,7 @@ def _told(graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str,
     tensors = tuple(_info(graph, name) for name in names)
     cpu_ms, npu_ms = sum(u.cpu_ms for u in removed), sum(u.npu_ms for u in removed)
     ops = tuple(_source_ops(graph, removed))
-    count = f"{len(tensors)} tensor{'s' if len(tensors) > 1 else ''}"
+    count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
     lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
     last = f"the last {len(ops)} ops take" if len(ops) > 1 else "the last op takes"

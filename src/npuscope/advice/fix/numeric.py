@@ -24,7 +24,7 @@ def seeded_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
-    """What the values of a tensor stand for."""
+    """Real values of a tensor."""
     quant = tensor.quant
     if quant is None or tensor.dtype.is_float:
         return values.astype(np.float64)
@@ -68,7 +68,7 @@ _BORDER = "output:"  # layout changes that the reader adds at the network's bord
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An output, and the two tensors that tell what became of it; `before` is None for a new one.
+    """An output, and the two tensors to compare for it; `before` is None for a new one.
 
     Where an inner tensor became an output, both are in front of the layout change at the border.
     """
@@ -116,9 +116,9 @@ def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:
     return found[-1] if found else None
 
 
-_EQUAL = 1e-3  # of a step: dequantized outputs are no exact multiples of one
+_EQUAL = 1e-3  # of a step: dequantized outputs are not exact multiples of one
 _NUDGED = 256  # of so many input values one moves, to see how sensitive a network is
-_STEPS = 255  # of a float output that no quantization tells of
+_STEPS = 255  # of a float output without a quantization
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _float_step(values: np.ndarray) -> float:
 
 def step(graph: Graph, tensor: Tensor) -> float:
     """One step of a tensor; a dequantized one counts in steps of what was dequantized. 0 where
-    no quantization tells."""
+    there is no quantization."""
     if tensor.quant is not None and not tensor.dtype.is_float:
         return tensor.quant.scale
     maker = graph.producers().get(tensor.name)
@@ -209,7 +209,7 @@ def _nudged(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def border_notes(before: Graph, after: Graph) -> tuple[str, ...]:
-    """A sentence for every input and output that is no longer what it was."""
+    """A sentence for every input and output that changed."""
     same_count = len(before.inputs) == len(after.inputs)
     inputs = list(zip(before.inputs, after.inputs, strict=True)) if same_count else []
     outputs = [(name, name) for name in after.outputs if name in before.outputs]

@@ -19,8 +19,8 @@ from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.registry import file_lints
 from npuscope.shown import Rows, Shown
 
-# One fix, tried: what it changed and what it is worth. Does it help? Faster, less on the CPU, or
-# a hazard gone at a fair price.
+# --- One step: a fix that was tried, and whether it helps ---
+# It helps if the network is faster, does less on the CPU, or loses a hazard at a fair price.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`places` counts the findings it was applied to; `misfits` tell where it could not be.
+    """`places` counts the findings it was applied to; `misfits` say where it could not be.
 
     `after` is None and `effects` are empty where the edit was not possible at all.
     """
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """For the application's author."""
+        """For the author of the application."""
         return (*self.candidate.notes, *self.border)
 
     @property
@@ -59,9 +59,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fixed(Shown):
-    """The whole: from the first profile to the last, the steps between, the file's content.
+    """The result: first and last profile, the steps between, and the content of the fixed file.
 
-    `effects` compare the end with the original; `runtime` tells what opened it.
+    `effects` compare the end with the original; `runtime` names what opened it.
     """
 
     data: bytes
@@ -77,7 +77,7 @@ class Fixed(Shown):
         return f"fixes applied: {len(self.applied)}, {before:.3f} ms to {after:.3f} ms"
 
     def table(self) -> Rows:
-        """A row a step."""
+        """One row per step."""
         return [
             {"fix": step.candidate.fix.id, "rule": step.candidate.rule, "kept": step.outcome.kept}
             for step in self.steps
@@ -100,9 +100,9 @@ class Fixed(Shown):
 
 Risks = Callable[[Look], tuple[Finding, ...]]
 
-_NOISE = 0.001  # share of the time that is no gain
+_NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
-_LEAST_SQNR_DB = 20.0  # below, the network is another one
+_LEAST_SQNR_DB = 20.0  # below this, the network computes something else
 
 
 def judge(
@@ -112,9 +112,11 @@ def judge(
     effects: tuple[OutputEffect, ...],
     risks: Risks,
 ) -> Outcome:
-    """`risks` tells the findings on a file; it is asked only where time does not decide."""
+    """`risks` gives the findings on a file; it is called only where time does not decide."""
     if candidate.forced:
         return Outcome(True, "asked for")
+    # Before time is looked at: the cost of external RAM depends on placement and is predicted least
+    # well.
     if _spills(before.profile, after.profile):
         return Outcome(False, "it needs more external RAM")
     worst = min((effect.sqnr_db for effect in effects), default=inf)
@@ -140,10 +142,13 @@ def _by_time(
     change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
     if change < -_NOISE:
         return Outcome(True, "faster")
+    # Predicted times of such layers are lower bounds, so a slower prediction may be faster in
+    # truth.
     if after.layers_on_cpu < before.layers_on_cpu:
         return Outcome(True, "layers leave the CPU, whose time there is not known")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Outcome(True, "fewer epochs on the CPU")
+    # Fewer ops with the risk, not none: an edit may fit only some of its places.
     if _count(risks(before), candidate.rule) > _count(risks(after), candidate.rule):
         if is_hazard(candidate) and change <= _HAZARD_PRICE:
             return Outcome(True, "the hazard is gone")
@@ -165,7 +170,7 @@ def is_hazard(candidate: Candidate) -> bool:
 
 
 def _count(findings: tuple[Finding, ...], rule: str) -> int:
-    """Ops that a rule complains of; some rules tell all of them in one finding."""
+    """Ops that a rule complains about; some rules report all of them in one finding."""
     return sum(max(1, len(finding.ops)) for finding in findings if finding.rule == rule)
 
 
@@ -173,7 +178,7 @@ def _spills(before: Profile, after: Profile) -> bool:
     return after.memory.external_ram_bytes > before.memory.external_ram_bytes
 
 
-_MOST_STEPS = 100  # each kept step helps, but no file may keep us for ever
+_MOST_STEPS = 100  # each kept step helps, but the loop must end for every file
 
 Progress = Callable[[str], None]
 
@@ -235,6 +240,7 @@ def attempt(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> t
     first: Step | None = None
     for part in _parts(candidate):
         step, after = _try(bench, look, part, seeds)
+        # Findings change with the network: what a kept edit made possible is offered now.
         if step.outcome.kept:
             return step, after
         first = first or step
@@ -254,10 +260,13 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
         yield replace(candidate, places=places)
         if len(places) > 1:
             middle = len(places) // 2
+            # Breadth first: all halves before any quarter, so that the limit keeps the largest
+            # parts.
             waiting += [places[:middle], places[middle:]]
 
 
 def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
+    # An edit that turns out not to help leaves the kept document untouched.
     document = look.document.copy()
     misfits = _apply(document, candidate, look)
     done = len(candidate.places) - len(misfits)
@@ -268,7 +277,8 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     try:
         after = bench.look(document)
     except NpuscopeError as error:
-        return replace(refused, outcome=Outcome(False, f"not readable then: {error}")), look
+        reason = f"the edited file cannot be read: {error}"
+        return replace(refused, outcome=Outcome(False, reason)), look
     found = effects(look.network.graph, after.network.graph, seeds)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)

@@ -98,7 +98,7 @@ class Look:
 
     @property
     def layers_on_cpu(self) -> int:
-        """Layers whose time on the CPU nobody has measured: what is told of it is a lower bound."""
+        """Layers whose time on the CPU was never measured: it is reported as a lower bound."""
         known = self.build.machine.software
         calls = [epoch.call for epoch in self.build.program.executed if epoch.call]
         return sum(c.kernel in UNCOSTED and c.kernel not in known for c in calls)
@@ -113,7 +113,7 @@ class Workbench:
 
     @property
     def has_float_border(self) -> bool:
-        """Because an option asks for it."""
+        """An option asks for float inputs or outputs."""
         asked = (self.options.get("input_data_type"), self.options.get("output_data_type"))
         return "float32" in asked
 

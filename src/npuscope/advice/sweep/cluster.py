@@ -1,7 +1,7 @@
 """The same runs on the workers of a dask cluster: JSON to one function, models as bytes.
 
-Every run is meant for one worker, which gets its next when the row is on disk. So at most one
-run a worker is under way, and the driver knows which when a worker goes."""
+Every run is meant for one worker, which gets its next when the row is on disk. So each
+worker has at most one run in progress, and the driver knows which one when a worker leaves."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-# The way to a dask cluster: one that runs already, or one of our own on this computer.
+# --- Connecting to a dask cluster: a running one, or a local one ---
 
 log = logging.getLogger(__name__)
 
-_CONNECT_S = 10
+_CONNECT_S = 10  # for a scheduler to answer
 _TALKERS = ("distributed", "tornado", "asyncio")
 _SILENT = logging.CRITICAL + 1
 _DASHBOARD = "127.0.0.1:8787"
@@ -151,7 +151,7 @@ def _own(stack: ExitStack, options: SweepOptions) -> Client:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What a cluster says about workers that come and go is in our rows, where it matters."""
+    """Silences the cluster's messages about workers that come and go; rows hold what matters."""
     import distributed  # noqa: F401 - it sets the levels of its loggers when it is loaded
 
     names = [name for name in logging.root.manager.loggerDict if name.startswith(_TALKERS)]
@@ -171,7 +171,7 @@ def _quiet() -> Iterator[None]:
 _TICK_S = 0.25  # how late a lost worker, a new one or a time limit may be noticed
 _FETCH_S = 5.0  # for a row that is done to arrive
 _PATIENCE_S = 60.0  # with a scheduler that has no workers
-_GO_ON = "start the sweep again: it goes on"
+_GO_ON = "start the sweep again: it resumes"
 
 
 def run_on_cluster(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
@@ -209,7 +209,7 @@ class _Cluster:
         return bool(self._waiting) or any(begun.run for begun in self._begun.values())
 
     def step(self) -> None:
-        """Look at everything once, then wait for somebody to be done."""
+        """Look at everything once, then wait until a run is done."""
         present = self._workers()
         self._drop_lost(present)
         self._end_overdue()
@@ -221,7 +221,7 @@ class _Cluster:
                 self._hear(address, self._begun.pop(address))
 
     def _workers(self) -> set[str]:
-        """Addresses of those that are there now."""
+        """Addresses of the workers that are connected now."""
         try:
             present = set(self._client.nthreads())
         except (OSError, CancelledError):
@@ -242,11 +242,11 @@ class _Cluster:
         if not futures:
             time.sleep(_TICK_S)
             return
-        # Nobody done yet, or somebody gone: the next step looks at both.
+        # No run is done yet, or a worker is gone: the next step handles both.
         with contextlib.suppress(TimeoutError, CancelledError):
             wait(futures, timeout=_TICK_S, return_when="FIRST_COMPLETED")
 
-    # Giving work.
+    # --- Handing out runs ---
 
     def _give_next(self, address: str) -> None:
         if address not in self._last_model:
@@ -282,7 +282,7 @@ class _Cluster:
         )
         self._begun[address] = _Begun(future, time.monotonic(), run)
 
-    # Hearing of it.
+    # --- Collecting results ---
 
     def _hear(self, address: str, begun: _Begun) -> None:
         if begun.future.status != "finished":
@@ -291,7 +291,7 @@ class _Cluster:
         try:
             text = begun.future.result(timeout=_FETCH_S)
         except (TimeoutError, CancelledError):
-            # Done, but its worker went before it told: it counts as one that is lost.
+            # Done, but its worker left before it could report: the run counts as lost.
             self._begun[address] = begun
             return
         answer = answer_of(text, f"worker {address}")
@@ -303,7 +303,7 @@ class _Cluster:
             self._keep(answer)
 
     def _fail(self, address: str, begun: _Begun) -> None:
-        """The function raises nothing, so the worker or the way to it broke."""
+        """The function itself raises nothing, so the worker or its connection failed."""
         error = begun.future.exception() if begun.future.status == "error" else None
         if isinstance(error, ImportError):
             raise DeviceError(
@@ -316,7 +316,7 @@ class _Cluster:
         self._again(begun.run)
 
     def _drop_lost(self, present: set[str]) -> None:
-        """Runs of workers that went are done again, but not for ever."""
+        """Runs of workers that left are done again, up to a limit."""
         for address in self._last_model.keys() - present:
             del self._last_model[address]
         for address in list(self._begun.keys() - present):
@@ -334,15 +334,15 @@ class _Cluster:
             if limit is None or begun.run is None or time.monotonic() - begun.since <= limit:
                 continue
             self._keep(overdue_row(begun.run, limit))
-            # Whatever comes of it now, nobody waits for it.
+            # Its result is not needed any more.
             self._begun[address] = replace(begun, run=None)
             self._stop(address)
 
     def _stop(self, address: str) -> None:
-        """A thread cannot be stopped, so its process is; its keeper starts another."""
+        """A thread cannot be stopped, so its process is; its nanny starts another."""
         try:
             self._client.restart_workers([address], raise_for_error=False)
         except (ValueError, TimeoutError):
-            return  # nobody keeps this worker: it stays busy until it is done
+            return  # a worker without a nanny cannot be restarted: it stays busy until it is done
         self._begun.pop(address).future.cancel()
         self._last_model.pop(address, None)

@@ -17,9 +17,9 @@ from npuscope.advice.sweep.spec import Spec, read_spec
 from npuscope.errors import UsageError
 from npuscope.shown import Rows, Shown, counted
 
-# Where the runs of a sweep are done, and which of them.
+# --- Options: where the runs are done, and which of them ---
 
-MANY_WORKERS = 1024
+MANY_WORKERS = 1024  # more is a typing mistake
 _SCHEMES = ("tcp://", "tls://")
 
 
@@ -68,10 +68,10 @@ def _check_places(options: SweepOptions) -> None:
     }
     given = [name for name, is_given in places.items() if is_given]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} do not go together", hint="choose one")
+        raise UsageError(f"{' and '.join(given)} cannot be combined", hint="choose one")
     if options.dashboard and options.local_cluster is None:
         raise UsageError(
-            "only a cluster of our own gets one",
+            "only a local cluster has a dashboard",
             where="--dashboard",
             hint="add --local-cluster N; a scheduler elsewhere has its own dashboard",
         )
@@ -91,15 +91,16 @@ def _check_scheduler(options: SweepOptions) -> None:
             hint="give --tls-ca, --tls-cert and --tls-key",
         )
     if options.tls is not None and not is_tls:
-        raise UsageError("certificates are for tls:// alone", where="--tls-ca")
+        raise UsageError("certificates are only for tls://", where="--tls-ca")
 
 
+# A product of lists grows fast: beyond this the user has to confirm the number.
 MANY_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far a sweep is."""
+    """Progress of a sweep."""
 
     total: int
     done: int
@@ -113,14 +114,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sweep(Shown):
-    """What a sweep came to; `rows` are those of its runs."""
+    """The result of a sweep; `rows` are those of its runs."""
 
     store: Path
     runs: int
     done: int
     failed: int
     new: int  # runs done this time
-    same: int  # combinations that came to a run which was there already
+    same: int  # combinations that are equal to another run
     seconds: float
     rows: tuple[Row, ...] = field(repr=False)
 
@@ -130,7 +131,7 @@ class Sweep(Shown):
         )
 
     def table(self) -> Rows:
-        """A row a run."""
+        """One row per run."""
         return [dict(row) for row in self.rows]
 
 
@@ -187,7 +188,7 @@ def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
 
 
 def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
-    """What is done with every row: first the disk, then the reader."""
+    """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
 

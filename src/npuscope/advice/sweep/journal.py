@@ -1,4 +1,4 @@
-"""The store of a sweep: one JSON line a run, written whole or not at all."""
+"""The store of a sweep: one JSON line per run, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Annotated, Any
 from npuscope.advice.sweep.runs import ROW_SCHEMA
 from npuscope.bounded_file import STORE, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.marks import Mhz, Range, Room
-from npuscope.program.records import decode
+from npuscope.machine.marks import Mhz, Room
+from npuscope.plain_data import Range
+from npuscope.records import decode
 from npuscope.text import safe_terminal
 from npuscope.whole_file import as_file_error
 
-# The columns of a sweep's rows: type and range of each, in one place.
+# --- Columns of a row: type and range ---
 
 _Ms = Annotated[float, Range(0, 1e15)]
 _Level = Annotated[int, Range(0, 3)]
@@ -88,7 +89,7 @@ def _is_cell(value: object) -> bool:
 
 
 Row = dict[str, Any]
-# How every store begins; what begins otherwise is somebody else's file.
+# How every store begins; a file that begins differently is not a store.
 _OPENING = f'{{"schema":"{ROW_SCHEMA}",'.encode()
 
 
@@ -109,6 +110,7 @@ class Journal:
         line = json.dumps(_schema_first(row), separators=(",", ":")).encode() + b"\n"
         with as_file_error(self.path):
             rest = memoryview(line)
+            # A signal or a full disk may end a write early.
             while rest:
                 rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
@@ -196,6 +198,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # While the lock is still held: afterwards another sweep may have the file already.
         path.unlink(missing_ok=True)
         os.close(file)
 

@@ -27,7 +27,7 @@ _graphs: OrderedDict[str, Graph] = OrderedDict()
 
 
 class _ModelWantedError(Exception):
-    """The model is not here yet: it has to be sent along."""
+    """The model is not on this worker yet: it has to be sent along."""
 
 
 def run_json(task: str, model: bytes | None = None) -> str:
@@ -69,7 +69,7 @@ def _row(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
     except NpuscopeError as error:
         error.where = error.where.replace(str(_path(told)), head["model"])
         return failed_row(head, error, time.monotonic() - started)
-    except Exception as error:  # a bug of ours, or no memory left: the other runs go on
+    except Exception as error:  # a bug in npuscope, or out of memory: the other runs continue
         ours = NpuscopeError(
             f"this is a bug in npuscope: {type(error).__name__}: {error}",
             where=head["model"],
@@ -129,9 +129,9 @@ def _bytes(told: dict[str, Any], model: bytes | None) -> bytes:
 def _checked(head: dict[str, Any], data: bytes) -> bytes:
     if hashlib.sha256(data).hexdigest() != head["model_sha256"]:
         raise FileError(
-            "this is not the content that the sweep began with",
+            "the model file changed after the sweep began",
             where=head["model"],
-            hint="start the sweep again: runs of the new content are runs of their own",
+            hint="start the sweep again: the changed model gets new runs",
         )
     return data
 
@@ -173,7 +173,7 @@ def _findings(made: Build, profile: Profile) -> dict[str, Any]:
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """Warnings that readers log belong to the row, not on somebody's terminal."""
+    """Warnings that readers log go into the row, not to a worker's terminal."""
     log = logging.getLogger("npuscope")
     heard: list[str] = []
     handler = logging.Handler(logging.WARNING)

@@ -1,7 +1,7 @@
 """Worker processes on this computer: one run each at a time, a dead one replaced.
 
-A run is journalled before its worker gets the next: whatever is killed, no more than one run a
-worker is done again."""
+A run is journalled before its worker gets the next: if a process is killed, at most one run
+per worker is done again."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from npuscope.advice.sweep.one_run import failed_row
 from npuscope.advice.sweep.runs import Run, versions
 from npuscope.errors import InternalError, TargetError, UsageError
 
-# Runs that nobody has begun, handed out so that a worker stays with its model.
+# --- Waiting runs, handed out so that a worker stays with its model ---
 
 # A run that took two workers with it is not given to a third.
 MOST_DEATHS = 2
 
 
 class Waiting:
-    """A queue for each model. Workers keep a network they have read, so they are asked first."""
+    """A queue for each model: a worker keeps the network that it has read and gets its runs."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._queues: dict[str, deque[Run]] = {}
@@ -49,7 +49,7 @@ class Waiting:
         return run
 
     def _free_model(self, busy_with: set[str]) -> str:
-        """One that no other worker reads; else the one with most runs left."""
+        """A model that no other worker has; else the one with most runs left."""
         free = next((model for model in self._queues if model not in busy_with), None)
         return free or max(self._queues, key=lambda model: len(self._queues[model]))
 
@@ -61,11 +61,11 @@ class Waiting:
         return deaths < MOST_DEATHS
 
     def restore(self, run: Run) -> None:
-        """Before all others of its model: it was begun, and its worker is not to blame."""
+        """Before all others of its model: it had been started already."""
         self._queues.setdefault(run.model.sha256, deque()).appendleft(run)
 
 
-# What workers say, and what is said of those that say nothing any more.
+# --- Answers of workers, and rows for workers that ended without one ---
 
 Row = dict[str, Any]
 Keep = Callable[[Row], None]
@@ -78,7 +78,7 @@ def answer_of(text: str | bytes, worker: str) -> Row:
         raise UsageError(
             f"this worker has {_spelled(found['refused'])}, the sweep {_spelled(versions())}",
             where=worker,
-            hint="install the same versions everywhere and start the sweep again: it goes on",
+            hint="install the same versions everywhere and start the sweep again: it resumes",
         )
     return found
 
@@ -89,7 +89,9 @@ def _spelled(found: dict[str, str]) -> str:
 
 def overdue_row(run: Run, timeout_s: float) -> Row:
     error = TargetError(
-        f"not done after {timeout_s:g} s", where=run.model.label, hint="allow more with --timeout"
+        f"not finished after {timeout_s:g} s",
+        where=run.model.label,
+        hint="allow more with --timeout",
     )
     return failed_row(run.head(), error, timeout_s)
 
@@ -107,7 +109,7 @@ _MODULE = "npuscope.advice.sweep.worker"
 # Workers share the cores; threads inside them would only stand in each other's way.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_THREADS, "1")
-_CHUNK = 1 << 16
+_CHUNK = 1 << 16  # bytes read from a worker at once, the size of a pipe
 _TICK_S = 0.2  # how late a time limit may be noticed
 
 
@@ -121,7 +123,7 @@ def run_here(runs: Sequence[Run], jobs: int, timeout_s: float | None, keep: Keep
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -196,7 +198,7 @@ class _Pool:
         self._selector.close()
 
     def _hire(self) -> None:
-        """A worker for what waits; none if nothing does."""
+        """A new worker, if runs are waiting."""
         if not self._waiting:
             return
         worker = _Worker()
@@ -228,7 +230,7 @@ class _Pool:
         self._give_next(worker)
 
     def _replace(self, worker: _Worker) -> None:
-        """Its run is done again, but not for ever; the other workers notice nothing."""
+        """Its run is done again, up to a limit; the other workers are not affected."""
         how, run = self._dismiss(worker), worker.run
         if run is not None and worker.is_overdue:
             self._keep(overdue_row(run, self._timeout_s or 0.0))

@@ -19,7 +19,7 @@ from npuscope.files.load import model_bytes
 from npuscope.machine.load import machine_text
 from npuscope.version import __version__
 
-# What makes two runs the same: the model's bytes, the machine, the options, the version.
+# --- Identity of a run: model bytes, machine, options, version ---
 
 
 def run_key(model_sha256: str, machine_text: str, asked: Mapping[str, Any]) -> str:
@@ -101,7 +101,7 @@ class Run:
 
 
 def configuration_name(row: Mapping[str, Any]) -> str:
-    """What tells this run from others of its model, in few words."""
+    """What distinguishes this run from others of its model, in a few words."""
     parts = [f"{row['machine']} {row['generation']}"]
     if row["epoch_controller"] is False:
         parts.append("no epoch controller")
@@ -115,7 +115,7 @@ def configuration_name(row: Mapping[str, Any]) -> str:
 
 
 def expand(spec: Spec) -> tuple[Run, ...]:
-    """All runs of a sweep. Two that come to the same are one."""
+    """All runs of a sweep; equal ones are merged."""
     configurations = tuple(_configurations(spec))
     runs: dict[str, Run] = {}
     for entry in spec.models:
@@ -171,7 +171,7 @@ def _machine(
     clocks: Choice,
     what_if: Choice,
 ) -> tuple[dict[str, Any], str]:
-    """The names of these choices, and the machine that they come to."""
+    """The names of these choices, and the machine that they give."""
     overrides = {**pools.overrides, **clocks.overrides, **what_if.overrides}
     options: Options = {
         "machine": machine.name,

@@ -2,126 +2,68 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.errors import FileError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 from npuscope.options.rows import DATA_TYPES, LEVELS
+from npuscope.plain_data import I63, Range, shown
+from npuscope.records import TOML, OneOrMore, decode
 from npuscope.text import safe_terminal
 
-# A table of the sweep file, read key by key; whatever nobody asked for is an error.
+# The tables of a sweep file as they stand there.
 
-Read = TypeVar("Read", str, bool, int)
-_NAMES = {str: "text", bool: "true or false", int: "a whole number"}
-
-
-class SpecTable:
-    """One table with its place in the file, e.g. `pools[1]`."""
-
-    def __init__(self, rows: object, file: str, known: tuple[str, ...], place: str = "") -> None:
-        self.file = file
-        self.place = place
-        if not isinstance(rows, dict):
-            raise self.error("", f"expected a table, found {shown(rows)}")
-        self._rows: dict[str, Any] = rows
-        for key in rows:
-            if key not in known:
-                raise self._unknown(key, known)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._rows
-
-    def get(self, key: str) -> Any:
-        return self._rows.get(key)
-
-    def value(self, key: str, kind: type[Read]) -> Read | None:
-        """A single value, None where the file has none."""
-        if key not in self._rows:
-            return None
-        return self._typed(key, self._rows[key], kind)
-
-    def values(self, key: str, kind: type[Read]) -> tuple[Read, ...]:
-        """A list of values, or one value alone; empty where the file has none."""
-        if key not in self._rows:
-            return ()
-        found = self._rows[key]
-        listed = found if isinstance(found, list) else [found]
-        if not listed:
-            raise self.error(key, "the list is empty", "leave the key out for the default")
-        typed = tuple(self._typed(key, value, kind) for value in listed)
-        return tuple(dict.fromkeys(typed))
-
-    def tables(self, key: str, known: tuple[str, ...]) -> tuple[SpecTable, ...]:
-        """The tables [[key]]; empty where the file has none."""
-        found = self._rows.get(key, [])
-        if not isinstance(found, list):
-            raise self.error(key, f"expected tables [[{key}]], found {shown(found)}")
-        places = (f"{key}[{index}]" for index in range(len(found)))
-        return tuple(
-            SpecTable(rows, self.file, known, place)
-            for rows, place in zip(found, places, strict=True)
-        )
-
-    def overrides(self, key: str) -> dict[str, object]:
-        """What-if values by dotted path; `a.b = 1` and `"a.b" = 1` mean the same."""
-        found = self._rows.get(key, {})
-        if not isinstance(found, dict):
-            raise self.error(key, f"expected a table of what-if values, found {shown(found)}")
-        return dict(_dotted(found))
-
-    def error(self, key: str, message: str, hint: str = "") -> FileError:
-        path = ".".join(part for part in (self.place, key) if part)
-        return FileError(message, where=f"{self.file}: {path}" if path else self.file, hint=hint)
-
-    def _typed(self, key: str, value: object, kind: type[Read]) -> Read:
-        if type(value) is not kind:  # a switch is not a number
-            raise self.error(key, f"expected {_NAMES[kind]}, found {shown(value)}")
-        return value
-
-    def _unknown(self, key: str, known: tuple[str, ...]) -> FileError:
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-        return self.error("", f"unknown key '{safe_terminal(key)}'", hint)
+_Size = Annotated[int, Range(1, I63)]
 
 
-def _dotted(table: Mapping[str, Any], above: str = "") -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
-    for key, value in table.items():
-        path = f"{above}{key}"
-        found += _dotted(value, f"{path}.") if isinstance(value, dict) else [(path, value)]
-    return found
+@dataclass(frozen=True, slots=True)
+class _ModelTable:
+    path: str
+    shapes: dict[str, tuple[_Size, ...]] = field(default_factory=dict)
 
 
-def shown(value: object) -> str:
-    text = safe_terminal(str(value).lower() if isinstance(value, bool) else repr(value))
-    return text if len(text) <= 40 else f"{text[:37]}..."
+@dataclass(frozen=True, slots=True)
+class _PoolTable:
+    name: str | None = None
+    mpool: str | None = None
+    set: dict[str, Any] = field(default_factory=dict)
 
 
-_KEYS = (
-    "models",
-    "machines",
-    "machine_files",
-    "generations",
-    "epoch_controller",
-    "optimization",
-    "input_data_type",
-    "output_data_type",
-    "pools",
-    "clocks",
-    "sets",
-    "findings",
-)
-_MODEL_KEYS = ("path", "shapes")
-_POOL_KEYS = ("name", "mpool", "set")
-_CLOCK_KEYS = ("name", "mcu_mhz", "npu_mhz")
-_SET_KEYS = ("name", "set")
+@dataclass(frozen=True, slots=True)
+class _ClockTable:
+    name: str | None = None
+    mcu_mhz: int | float | None = None
+    npu_mhz: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SetTable:
+    name: str | None = None
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _SweepFile:
+    models: tuple[_ModelTable, ...] = ()
+    machines: OneOrMore[str] = ()
+    machine_files: OneOrMore[str] = ()
+    generations: OneOrMore[str] = ()
+    epoch_controller: OneOrMore[bool] = ()
+    optimization: OneOrMore[int] = ()
+    input_data_type: OneOrMore[str] = ()
+    output_data_type: OneOrMore[str] = ()
+    pools: tuple[_PoolTable, ...] = ()
+    clocks: tuple[_ClockTable, ...] = ()
+    sets: tuple[_SetTable, ...] = ()
+    findings: bool = False
+
+
 _GLOB = "*?["
 _FROM_HERE = "paths are relative to the sweep file"
 T = TypeVar("T")
@@ -138,7 +80,7 @@ class SpecModel:
 
 @dataclass(frozen=True, slots=True)
 class SpecMachine:
-    """A packaged machine by name, or a file of one's own."""
+    """A packaged machine by name, or the user's own file."""
 
     name: str
     file: Path | None = None
@@ -184,66 +126,74 @@ class Spec:
 def read_spec(path: str | Path) -> Spec:
     """Read a sweep file. Paths in it are relative to it."""
     path = Path(path)
-    table = SpecTable(read_toml(path, SWEEP), str(path), _KEYS)
-    default = Spec(path, ())
+    table = read_toml(path, SWEEP)
+    try:
+        return _spec(decode(_with_paths(table), _SweepFile, "", TOML), path)
+    except FileError as error:
+        where = f"{path}: {error.where}" if error.where else str(path)
+        raise FileError(error.message, where=where, hint=error.hint) from None
+
+
+def _with_paths(table: dict[str, Any]) -> dict[str, Any]:
+    """A model that is only a text is the path of one."""
+    models = table.get("models")
+    if not isinstance(models, list):
+        return {**table, "models": []}  # told with the way to name them
+    return {**table, "models": [{"path": m} if isinstance(m, str) else m for m in models]}
+
+
+def _spec(table: _SweepFile, path: Path) -> Spec:
+    folder, default = path.parent, Spec(path, ())
     return Spec(
         file=path,
-        models=_models(table, path.parent),
-        machines=_machines(table, path.parent) or default.machines,
-        generations=table.values("generations", str) or default.generations,
-        epoch_controller=table.values("epoch_controller", bool) or (None,),
-        optimization=_among(table, "optimization", table.values("optimization", int), LEVELS),
-        input_data_type=_data_types(table, "input_data_type"),
-        output_data_type=_data_types(table, "output_data_type"),
-        pools=_named(table, "pools", _pools(table, path.parent)) or default.pools,
-        clocks=_named(table, "clocks", _clocks(table)) or default.clocks,
-        sets=_named(table, "sets", _sets(table)) or default.sets,
-        findings=table.value("findings", bool) or False,
+        models=_models(table, folder),
+        machines=_machines(table, folder) or default.machines,
+        generations=_once(table.generations) or default.generations,
+        epoch_controller=_once(table.epoch_controller) or (None,),
+        optimization=_among("optimization", table.optimization, LEVELS),
+        input_data_type=_among("input_data_type", table.input_data_type, DATA_TYPES),
+        output_data_type=_among("output_data_type", table.output_data_type, DATA_TYPES),
+        pools=_named("pools", _pools(table, folder)) or default.pools,
+        clocks=_named("clocks", _clocks(table)) or default.clocks,
+        sets=_named("sets", _sets(table)) or default.sets,
+        findings=table.findings,
     )
+
+
+def _once(values: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 # Models.
 
 
-def _models(table: SpecTable, folder: Path) -> tuple[SpecModel, ...]:
-    listed = table.get("models")
-    if not isinstance(listed, list) or not listed:
-        raise table.error("", "no models", 'name them: models = ["a.tflite", "nets/*.onnx"]')
+def _models(table: _SweepFile, folder: Path) -> tuple[SpecModel, ...]:
+    if not table.models:
+        raise FileError("no models", hint='name them: models = ["a.tflite", "nets/*.onnx"]')
     found: dict[str, SpecModel] = {}
-    for index, entry in enumerate(listed):
-        for model in _model_entry(table, folder, index, entry):
+    for index, entry in enumerate(table.models):
+        for path in _matching(f"models[{index}]", folder, entry.path):
+            model = SpecModel(path, _label(path, folder), entry.shapes)
             found[model.label] = model
     return tuple(found.values())
 
 
-def _model_entry(table: SpecTable, folder: Path, index: int, entry: object) -> Iterator[SpecModel]:
-    """A path, a pattern, or a table with the shapes that its inputs are pinned to."""
-    place = f"models[{index}]"
-    rows = {"path": entry} if isinstance(entry, str) else entry
-    one = SpecTable(rows, table.file, _MODEL_KEYS, place)
-    text = one.value("path", str)
-    if text is None:
-        raise one.error("path", "this key is missing")
-    shapes = _shapes(one)
-    for path in _matching(one, folder, text):
-        yield SpecModel(path, _label(path, folder), shapes)
-
-
-def _matching(one: SpecTable, folder: Path, text: str) -> list[Path]:
+def _matching(place: str, folder: Path, text: str) -> list[Path]:
+    """The file of a path, or the files of a pattern."""
     plain = folder / text
     # A file may have such characters in its name.
     if os.path.exists(plain):  # unlike Path.exists, it takes names that are too long
         return [plain]
     if not any(char in text for char in _GLOB):
-        raise one.error("", f"no such file: '{safe_terminal(text)}'", _FROM_HERE)
+        raise FileError(f"no such file: '{safe_terminal(text)}'", where=place, hint=_FROM_HERE)
     root = Path(plain.anchor) if plain.is_absolute() else folder
     pattern = str(plain.relative_to(root)) if plain.is_absolute() else text
     try:
         found = sorted(path for path in root.glob(pattern) if path.is_file())
     except (OSError, ValueError, NotImplementedError) as error:
-        raise one.error("", f"'{text}' is not a pattern: {error}") from None
+        raise FileError(f"'{text}' is not a pattern: {error}", where=place) from None
     if not found:
-        raise one.error("", f"no file matches '{safe_terminal(text)}'", _FROM_HERE)
+        raise FileError(f"no file matches '{safe_terminal(text)}'", where=place, hint=_FROM_HERE)
     return found
 
 
@@ -251,80 +201,63 @@ def _label(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
 
 
-def _shapes(one: SpecTable) -> dict[str, tuple[int, ...]]:
-    rows = one.get("shapes") or {}
-    if not isinstance(rows, dict):
-        raise one.error("shapes", f"expected NAME = [1, 224, 224, 3], found {shown(rows)}")
-    return {name: _shape(one, name, sizes) for name, sizes in rows.items()}
-
-
-def _shape(one: SpecTable, name: str, sizes: object) -> tuple[int, ...]:
-    fine = isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes)
-    if not fine or not isinstance(sizes, list):
-        raise one.error(f"shapes.{name}", f"expected sizes above 0, found {shown(sizes)}")
-    return tuple(sizes)
-
-
 # The machine and its choices.
 
 
-def _machines(table: SpecTable, folder: Path) -> tuple[SpecMachine, ...]:
-    names = table.values("machines", str)
-    files = (folder / text for text in table.values("machine_files", str))
-    return (*map(SpecMachine, names), *(SpecMachine(file.stem, file) for file in files))
+def _machines(table: _SweepFile, folder: Path) -> tuple[SpecMachine, ...]:
+    files = (folder / text for text in _once(table.machine_files))
+    named = map(SpecMachine, _once(table.machines))
+    return (*named, *(SpecMachine(file.stem, file) for file in files))
 
 
-def _data_types(table: SpecTable, key: str) -> tuple[str | None, ...]:
-    return _among(table, key, table.values(key, str), DATA_TYPES)
-
-
-def _among(
-    table: SpecTable, key: str, values: tuple[T, ...], known: tuple[T, ...]
-) -> tuple[T | None, ...]:
+def _among(key: str, values: tuple[T, ...], known: tuple[T, ...]) -> tuple[T | None, ...]:
     """The values if all are known; (None,) where there are none."""
     for value in values:
         if value not in known:
             names = ", ".join(map(str, known))
-            raise table.error(key, f"{shown(value)} is not known", f"known: {names}")
-    return values or (None,)
+            raise FileError(f"{shown(value)} is not known", where=key, hint=f"known: {names}")
+    return _once(values) or (None,)
 
 
-def _pools(table: SpecTable, folder: Path) -> Iterator[Choice]:
-    for one in table.tables("pools", _POOL_KEYS):
-        text = one.value("mpool", str)
-        mpool = folder / text if text else None
-        values = one.overrides("set")
-        name = mpool.stem if mpool else _spelled(values)
-        yield Choice(one.value("name", str) or name, values, mpool)
+def _pools(table: _SweepFile, folder: Path) -> Iterator[Choice]:
+    for one in table.pools:
+        mpool = folder / one.mpool if one.mpool else None
+        values = dict(_dotted(one.set))
+        yield Choice(one.name or (mpool.stem if mpool else _spelled(values)), values, mpool)
 
 
-def _clocks(table: SpecTable) -> Iterator[Choice]:
-    for one in table.tables("clocks", _CLOCK_KEYS):
-        values: dict[str, object] = {
-            f"clocks.{key}": one.get(key) for key in ("mcu_mhz", "npu_mhz") if key in one
-        }
-        for key, value in values.items():
-            if type(value) not in (int, float):
-                raise one.error(key.partition(".")[2], f"expected MHz, found {shown(value)}")
-        speeds = "/".join(f"{value:g}" for value in values.values())
-        yield Choice(one.value("name", str) or speeds or "default", values)
+def _clocks(table: _SweepFile) -> Iterator[Choice]:
+    for one in table.clocks:
+        told = {"clocks.mcu_mhz": one.mcu_mhz, "clocks.npu_mhz": one.npu_mhz}
+        values = {key: mhz for key, mhz in told.items() if mhz is not None}
+        speeds = "/".join(f"{mhz:g}" for mhz in values.values())
+        yield Choice(one.name or speeds or "default", values)
 
 
-def _sets(table: SpecTable) -> Iterator[Choice]:
-    for one in table.tables("sets", _SET_KEYS):
-        values = one.overrides("set")
-        yield Choice(one.value("name", str) or _spelled(values), values)
+def _sets(table: _SweepFile) -> Iterator[Choice]:
+    for one in table.sets:
+        values = dict(_dotted(one.set))
+        yield Choice(one.name or _spelled(values), values)
+
+
+def _dotted(table: Mapping[str, Any], above: str = "") -> list[tuple[str, object]]:
+    """What-if values by dotted path; `a.b = 1` and `"a.b" = 1` mean the same."""
+    found: list[tuple[str, object]] = []
+    for key, value in table.items():
+        path = f"{above}{key}"
+        found += _dotted(value, f"{path}.") if isinstance(value, dict) else [(path, value)]
+    return found
 
 
 def _spelled(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in values.items()) or "default"
 
 
-def _named(table: SpecTable, key: str, choices: Iterator[Choice]) -> tuple[Choice, ...]:
+def _named(key: str, choices: Iterator[Choice]) -> tuple[Choice, ...]:
     """Reports tell choices apart by name."""
     found: dict[str, Choice] = {}
     for choice in choices:
         if choice.name in found:
-            raise table.error(key, f"two of them are called '{choice.name}'")
+            raise FileError(f"two of them are called '{choice.name}'", where=key)
         found[choice.name] = choice
     return tuple(found.values())

@@ -55,12 +55,12 @@ class Summary(Shown):
         return f"{runs} of {models}, {len(self.failures)} failed"
 
     def table(self) -> Rows:
-        """A row a run."""
+        """One row per run."""
         return [dict(row) for row in self.rows]
 
 
 def summarise(rows: Sequence[Row]) -> Summary:
-    """The fastest model first; what never worked comes last."""
+    """The fastest model first; models without a successful run come last."""
     by_model = _grouped(rows, [row["model"] for row in rows])
     models = [_model(name, found) for name, found in by_model.items()]
     models.sort(key=lambda one: (one.best["total_ms"] if one.best else math.inf, one.name))
@@ -83,7 +83,7 @@ def front_of(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Names of files without their folders, as long as that tells them apart."""
+    """File names without their folders, as long as they stay different."""
     unique = list(dict.fromkeys(labels))
     names = [label.rpartition("/")[2] for label in unique]
     return dict(zip(unique, names if len(set(names)) == len(names) else unique, strict=True))
@@ -103,7 +103,7 @@ def _model(name: str, rows: list[Row]) -> ModelSummary:
 
 
 def _rank(row: Row) -> tuple[float, int, int, str, str]:
-    """Of equally fast runs the one with less memory is better, then the one with fewer words."""
+    """Of equally fast runs the one with less memory wins, then the first by name."""
     memory = (row["internal_ram_bytes"], row["external_ram_bytes"])
     return row["total_ms"], *memory, configuration_name(row), row["key"]
 

@@ -6,11 +6,12 @@ is neither, and a flag marks the last packet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, IntEnum, IntFlag
 
-from npuscope.boards.wire.protobuf import read_varint, varint
 from npuscope.errors import DeviceError
+from npuscope.protobuf import BrokenMessage, read_varint, varint
 
 # Numbers of the wire: commands, states, errors, flags and format words.
 #
@@ -265,6 +266,15 @@ def receive_from_device(
             return bytes(message)
 
 
+@contextmanager
+def device_at_fault() -> Iterator[None]:
+    """What came over a line and cannot be read is the fault of who sent it, not of a file."""
+    try:
+        yield
+    except BrokenMessage as error:
+        raise DeviceError(error.message, where=error.where) from None
+
+
 def receive_from_host(
     read: ReadExact,
     write: Write,
@@ -275,7 +285,8 @@ def receive_from_host(
 ) -> bytes:
     """The device's side of receiving; `begun` are bytes of the first packet already read."""
     (message, _), _ = _read_packet(read, revision, SMALL_PAYLOAD_BYTES, begun)
-    size, at = read_varint(message, 0)
+    with device_at_fault():
+        size, at = read_varint(message, 0)
     if size > limit_bytes:
         raise DeviceError(f"a message of {size} bytes, expected {limit_bytes} at most")
     body = bytearray(message[at:])

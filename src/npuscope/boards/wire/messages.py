@@ -6,11 +6,25 @@ Names are ours; the numbers are the wire's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from npuscope.boards.wire.protobuf import Field, Kind
-from npuscope.boards.wire.protobuf import decode as decode
-from npuscope.boards.wire.protobuf import encode as encode
+from npuscope.boards.wire.framing import device_at_fault
+from npuscope.protobuf import Field, Kind, Message, fields
+from npuscope.protobuf import decode as decode_message
+from npuscope.protobuf import encode as encode
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(cls: type[M], data: bytes) -> M:
+    """A message from its bytes, which came over a line."""
+    with device_at_fault():
+        return decode_message(cls, data)
+
+
+def has_field(data: bytes, number: int) -> bool:
+    with device_at_fault():
+        return any(found == number for found, _, _ in fields(data))
 
 
 @dataclass(frozen=True, slots=True)

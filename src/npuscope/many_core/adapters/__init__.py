@@ -1,5 +1,5 @@
 """Profiles of other sources as the sheets that opstats reports print.
 
 In and out: files of other profilers in; Sheets out.
-Registry tells which adapter knows a file; one module a source.
+Registry finds the adapter that knows a file; one module per source.
 """

@@ -18,7 +18,7 @@ from npuscope.many_core.adapters.model import OpRow
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.text import safe_terminal
 
-# Events as columns while a file is read, and sums over ops alike.
+# --- Events as columns while a file is read, and sums over equal ops ---
 
 # Some 100 bytes each: the vendor's largest traces have under a million.
 MOST_EVENTS = 5_000_000
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(slots=True)
 class Columns:
-    """One entry an event. `op` tells ops apart, `wait_us` is what it waited beforehand."""
+    """One entry per event. `op` tells ops apart, `wait_us` is what it waited beforehand."""
 
     place: str
     groups: Names = field(default_factory=Names)
@@ -151,6 +151,7 @@ def _turns(lane: np.ndarray, op: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _most(values: np.ndarray, back: np.ndarray, size: int) -> np.ndarray:
+    # -1 stays where no event states the figure, so that it is not mistaken for 0.
     found = np.full(size, _MISSING)
     np.maximum.at(found, back, values)
     return found
@@ -189,8 +190,7 @@ def _deviation(pcycles: np.ndarray, out_bytes: np.ndarray) -> float | None:
     return float(np.std(pcycles / (out_bytes / 1024)))
 
 
-# Events of a trace JSON, one at a time: a file of any size is read in bounded memory.
-#
+# --- Events of a trace JSON, one at a time, in bounded memory ---
 # The file is an array of events, or an object with such an array under `traceEvents`; tools that
 # were stopped leave the array open.
 
@@ -205,7 +205,7 @@ _SPACE = " \t\r\n\ufeff"
 
 
 class EventReader:
-    """Iterate over it; `open_ended` tells afterwards whether the array was closed."""
+    """Iterate over it; `open_ended` says afterwards that the array was never closed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -266,7 +266,7 @@ class EventReader:
         self._at += 1
 
     def _peek(self) -> str:
-        """The next character that is no space; nothing at the end of the file."""
+        """The next character that is not a space; nothing at the end of the file."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self._at += 1
@@ -293,14 +293,14 @@ class EventReader:
             except ValueError as error:
                 too_long = len(self._text) - self._at > LONGEST_VALUE
                 if too_long or not _goes_on(error, self._text):
-                    raise self._broken(f"no event: {_reason(error)}") from error
+                    raise self._broken(f"not an event: {_reason(error)}") from error
                 if self._more(step):
                     step *= 2
                     continue
                 if last_may_break and self.count:
                     self.open_ended = True
                     return None
-                raise self._broken(f"no event: {_reason(error)}") from error
+                raise self._broken(f"not an event: {_reason(error)}") from error
             # A number at the end of the text may go on in the next part.
             if end == len(self._text) and not isinstance(value, dict | list) and self._more(step):
                 continue

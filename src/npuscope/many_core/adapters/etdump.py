@@ -1,7 +1,7 @@
 """ExecuTorch's ETDump: a FlatBuffer of runs with timed events.
 
 The schema does not say the unit of a time stamp. ExecuTorch's own tools take nanoseconds unless
-they are told otherwise; so do we, and say it."""
+told otherwise; so does this adapter, and a note says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npuscope.many_core.adapters.onnxruntime import (
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
-# Tables of a FlatBuffer, read with every offset checked against the file.
+# --- FlatBuffer tables; every offset is checked against the file ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class FlatTable:
 
     def _unpack(self, form: str, at: int) -> int:
         if at < 0 or at + struct.calcsize(f"<{form}") > len(self.data):
-            raise self._broken("an offset leads out of the file", at)
+            raise self._broken("an offset points outside the file", at)
         value: int = struct.unpack_from(f"<{form}", self.data, at)[0]
         return value
 
@@ -94,9 +94,9 @@ def root(data: bytes, place: str, start: int = 0) -> FlatTable:
 
 IDENTIFIER = b"ED00"
 _KNOWN_VERSION = 0
-_LATEST_NS = (1 << 62) - 1
+_LATEST_NS = (1 << 62) - 1  # differences and sums of two stamps stay within 64 bits
 _RUN = "Method::execute"
-# These time the runtime around an op, or what is no inference.
+# These events time the runtime around an op, or work outside an inference.
 _FRAMES = ("OPERATOR_CALL", "DELEGATE_CALL")
 _SETUP = ("Method::init", "Program::load_method")
 # Numbers of the fields, by table.
@@ -121,7 +121,7 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     data = source.read(TRACE)
     start = _root_at(data)
     if start is None:
-        raise FileError("no ETDump: the identifier ED00 is missing", where=source.place)
+        raise FileError("not an ETDump: the identifier ED00 is missing", where=source.place)
     dump = root(data, source.place, start)
     events, runs, names = _events(dump, source.place)
     if not events:
@@ -144,7 +144,7 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
 
 
 def _notes(dump: FlatTable) -> Iterator[str]:
-    yield "time stamps are taken for nanoseconds: the file does not state their unit"
+    yield "time stamps are assumed to be nanoseconds: the file does not state their unit"
     version = dump.number(_VERSION, "I")
     if version != _KNOWN_VERSION:
         yield f"schema version {version} is newer than the one known ({_KNOWN_VERSION})"
@@ -174,7 +174,7 @@ def _event(table: FlatTable, lane: int) -> HostEvent:
     name = table.text(_NAME)
     start, end = table.number(_START, "Q"), table.number(_END, "Q")
     if not start <= end <= _LATEST_NS:
-        what = "ends before it starts" if end < start else "ends later than a clock can tell"
+        what = "ends before it starts" if end < start else "ends after a 64-bit clock overflows"
         place = f"{table.place}: byte {table.at}"
         raise FileError(f"'{safe_terminal(name)}' {what}", where=place)
     number, label = table.number(_DELEGATE_INT, "i", -1), table.text(_DELEGATE_TEXT, 200)

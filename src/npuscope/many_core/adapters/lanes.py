@@ -16,7 +16,7 @@ from npuscope.many_core.adapters.columns import Columns, Event
 from npuscope.many_core.adapters.model import Lane, Timeline
 from npuscope.many_core.layout import Engine
 
-# Names that the vendor's texts and traces are made of: op details, operands, thread names.
+# --- Vendor names: op details, operands, threads ---
 
 ENGINES = tuple(engine.value for engine in Engine)
 Details = tuple[str, str, str, tuple[str, ...]]
@@ -26,7 +26,7 @@ _LANE = re.compile(
     r"(?:_(?P<engine>HVX|HMX|DMAIssue))?(?:_(?P<side>Barrier|DMA))?(?:_.{1,40})?",
     re.ASCII,
 )
-# Older traces have one process a core; HVX threads come first, then HMX, then DMA.
+# Older traces have one process per core; HVX threads come first, then HMX, then DMA.
 _PROCESS = re.compile(r"Program:.{0,100}\[(?P<net>.{0,200})_Core_(?P<core>\d{1,4})\]", re.ASCII)
 _OPERAND = re.compile(
     r"(?P<way>in|out|inout) (?P<memory>\S{1,40}) \S{1,100} .{0,2000}?"
@@ -139,6 +139,7 @@ class TraceLanes:
     def resolved(self) -> ResolvedLanes:
         parsed = [self._parsed(key) for key in self.numbers]
         devices = sorted({lane.device for lane in parsed if lane and lane.device is not None})
+        # Every device gets the same range of numbers, also if its last cores have no events.
         stride = max((lane.core for lane in parsed if lane), default=0) + 1
         offsets = {device: i * stride for i, device in enumerate(devices)}
         cores = [lane.core + offsets.get(lane.device or 0, 0) if lane else None for lane in parsed]

@@ -12,7 +12,7 @@ from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
 WAITS = ("sync", "barrier")
-# Engines of a source that is no accelerator with threads by engine.
+# Engines of a source that is not an accelerator with threads per engine.
 CPU, DELEGATE = "CPU", "delegate"
 
 
@@ -102,7 +102,7 @@ class Lane:
 class Timeline:
     """Slices, flows and counters as columns; times are nanoseconds.
 
-    A flow leads from one slice to another, both by index; `flow_data` tells true dependencies
+    A flow leads from one slice to another, both by index; `flow_data` separates true dependencies
     from those of the schedule.
     """
 
@@ -146,7 +146,7 @@ class Sheet:
         return any(row.us is not None for row in self.ops)
 
 
-# A file to be recognised and read: its first bytes, its size, and what goes with it.
+# --- The file to read: first bytes, size, companions ---
 
 # Enough for a magic number, a title or the first events.
 HEAD_BYTES = 4096

@@ -24,7 +24,7 @@ from npuscope.many_core.adapters.model import (
 )
 from npuscope.profiling.model import Provenance
 
-# Profiles of runtimes on a host: ops by name over several inferences, without double counting.
+# --- Profiles of host runtimes: ops by name, nothing counted twice ---
 
 # Each is an object of some 300 bytes.
 MOST_HOST_EVENTS = 1_000_000
@@ -62,6 +62,7 @@ def own_times(events: Sequence[HostEvent]) -> list[float]:
     own = [event.end_us - event.start_us for event in events]
     order = sorted(
         range(len(events)),
+        # Outer events before those inside them.
         key=lambda i: (events[i].lane, events[i].start_us, -events[i].end_us, -i),
     )
     open_: list[int] = []
@@ -72,6 +73,7 @@ def own_times(events: Sequence[HostEvent]) -> list[float]:
         if open_:
             own[open_[-1]] -= event.end_us - event.start_us
         open_.append(i)
+    # Whole microseconds: inner events may add up to more than the outer one.
     return [max(0.0, us) for us in own]
 
 
@@ -81,7 +83,7 @@ def _holds(outer: HostEvent, inner: HostEvent) -> bool:
 
 
 def op_rows(events: Sequence[HostEvent], runs: Sequence[HostRun]) -> tuple[OpRow, ...]:
-    """One row an op, in the order of its first run; what ran outside inferences is left out."""
+    """One row per op, in the order of its first run; what ran outside inferences is left out."""
     finder = _RunFinder(runs)
     times: dict[tuple[str, str, str], dict[int, float]] = {}
     firsts: dict[tuple[str, str, str], HostEvent] = {}
@@ -198,10 +200,10 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         )
     notes = ["times are whole microseconds"]
     if reader.open_ended:
-        notes.append("the file ends within its events: what stands before was read")
+        notes.append("the file ends inside its events: everything before that was read")
     if not draft.runs:
         draft.runs.append(_whole(draft.events))
-        notes.append("no model_run was recorded: all nodes are taken for one inference")
+        notes.append("no model_run was recorded: all nodes are counted as one inference")
     return Sheet(
         adapter="onnxruntime",
         file=source.path.name,

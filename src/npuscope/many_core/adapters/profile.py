@@ -2,7 +2,7 @@
 
 A Profile's epochs follow one another and their times add up to the total. Engines of a core work
 beside each other: therefore the epochs are the ops of one engine of one core (that of the largest
-share of work), with its waits and what is left over; the others are told in the notes.
+share of work), with its waits and what is left over; the others are listed in the notes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from npuscope.profiling.model import (
     TimeShares,
 )
 from npuscope.program.model import Claims, EpochKind
+from npuscope.shown import counted
 from npuscope.sim.counters import Bound, EpochCounters
 from npuscope.text import safe_terminal
 
@@ -84,7 +85,7 @@ def _device(sheet: Sheet, core: int | None, engine: str | None) -> _View:
     return _View(
         by_engine[chosen],
         clocks,
-        f"cores of the Cloud AI 100 kind ({len(sheet.cores)} of them)",
+        f"{counted(len(sheet.cores), 'core')} of a Cloud AI 100 type device",
         _device_notes(sheet, core, chosen, by_engine),
     )
 

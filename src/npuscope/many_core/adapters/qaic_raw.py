@@ -17,9 +17,9 @@ from npuscope.many_core.adapters.model import Companions, ProfileFile, Sheet
 from npuscope.many_core.adapters.osb import MAGIC, sheet_of_stats
 from npuscope.many_core.buffer_check import checked
 from npuscope.many_core.buffer_format import Records, Stats, op_index
-from npuscope.many_core.container_json import Node, parse
-from npuscope.many_core.layout_json import layout_from_json
+from npuscope.many_core.layout_json import layout_from_json, parse
 from npuscope.many_core.records import SECTIONS, SectionId
+from npuscope.plain_data import Node
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
@@ -72,7 +72,7 @@ def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
         utc_ns=0,
         sections={section: records for section, (records, _) in kept.items()},
         notes=(
-            "decoded with a layout that the user supplied: nobody else vouches for it",
+            "decoded with a layout that the user supplied; npuscope cannot check it",
             *(note for _, told in kept.values() for note in told),
         ),
     )
@@ -81,18 +81,18 @@ def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
 def _sections(root: Node, data: bytes, place: str) -> Iterator[tuple[SectionId, Records]]:
     """Those that say where they lie; the others are not in this buffer."""
     known = {int(section): section for section in SectionId}
-    for node in root.key("sections").items(_MOST_SECTIONS):
+    for node in root.get("sections").items(_MOST_SECTIONS):
         if isinstance(node.value, dict) and "offset" not in node.value:
             continue
-        number = node.key("id").number(max(known))
+        number = node.get("id").integer(max(known))
         if number not in known:
-            raise node.fault(f"there is no section {number}")
+            raise node.error(f"there is no section {number}")
         yield known[number], _records(node, known[number], data, place)
 
 
 def _records(node: Node, section: SectionId, data: bytes, place: str) -> Records:
-    theirs = _dtype(node.key("record"))
-    offset, count = node.key("offset").number(), node.key("count").number()
+    theirs = _dtype(node.get("record"))
+    offset, count = node.get("offset").integer(), node.get("count").integer()
     if offset + count * theirs.itemsize > len(data):
         raise FileError(
             f"{count} records of {theirs.itemsize} bytes at byte {offset} are more than its "
@@ -112,15 +112,15 @@ def _dtype(node: Node) -> np.dtype[np.void]:
     """Packed; `V12` skips 12 bytes."""
     fields: dict[str, str] = {}
     for field in node.items(_MOST_FIELDS):
-        name, kind = field.key("name").text(), field.key("type").text()
+        name, kind = field.get("name").text(), field.get("type").text()
         if not _TYPE.fullmatch(kind):
-            raise field.fault(f"has the type {field.key('type').shown()}, expected such as '<u4'")
+            raise field.error(f"has the type {field.get('type').shown()}, expected such as '<u4'")
         if not name or name in fields:
-            raise field.fault("needs a name of its own")
+            raise field.error("needs a name of its own")
         fields[name] = kind
     if not fields:
-        raise node.fault("has no fields")
+        raise node.error("has no fields")
     try:
         return np.dtype(list(fields.items()))
     except (TypeError, ValueError) as error:
-        raise node.fault(f"is not a record: {error}") from error
+        raise node.error(f"is not a record: {error}") from error

@@ -129,7 +129,7 @@ def _op(row: dict[str, str]) -> OpRow:
 
 
 def _out_bytes(row: dict[str, str], ucycles: float | None, pcycles: float | None) -> float | None:
-    """Sizes are rounded to 10 bytes; cycles by KB often tell them more closely."""
+    """Sizes are rounded to 10 bytes; cycles per KB often give them more exactly."""
     size = _cell(row.get("out KB", "N/A"))
     if size is None:
         return None
@@ -269,7 +269,7 @@ def _notes(draft: _Draft) -> tuple[str, ...]:
         names = ", ".join(draft.others)
         notes.append(f"only the first specialization is read; the file also has {names}")
     if draft.totals is None:
-        notes.append("the device's total is missing: it is taken from the threads")
+        notes.append("the device's total is missing: it is computed from the threads")
     if draft.unread:
         notes.append(f"{len(draft.unread)} lines are not understood, first: {draft.unread[0]}")
     return tuple(notes)

@@ -1,7 +1,7 @@
 """The vendor's trace JSON: that of the runtime and that of its opstats tool.
 
 The older one has a process for each core and numbers its threads; the newer one names threads
-after core and engine, and tells a wait in an argument of an event without duration."""
+after core and engine, and states a wait in an argument of an event without duration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from npuscope.many_core.adapters.model import WAITS, Companions, OpRow, ProfileF
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.profiling.model import Provenance
 
-# Spans and clocks that follow from the slices of a vendor trace.
+# --- Spans and clocks, computed from the slices ---
 
 
 def totals_of(columns: Columns, lanes: ResolvedLanes) -> Totals:
@@ -247,7 +247,7 @@ def _notes(draft: TraceDraft, open_ended: bool, devices: int) -> tuple[str, ...]
     if draft.pending:
         notes.append(f"{len(draft.pending)} flows have no end")
     if open_ended:
-        notes.append("the file ends within its events: what stands before was read")
+        notes.append("the file ends inside its events: everything before that was read")
     if devices > 1:
-        notes.append(f"{devices} devices: cores are numbered on, device after device")
+        notes.append(f"{devices} devices: cores are numbered consecutively over the devices")
     return tuple(notes)

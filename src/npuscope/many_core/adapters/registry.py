@@ -30,7 +30,7 @@ GROUP = "npuscope.opstats_adapters"
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """`probe` tells how sure it is of a file, 0 (not mine) to 100; `read` makes the sheet."""
+    """`probe` returns how sure it is of a file, 0 (not mine) to 100; `read` makes the sheet."""
 
     name: str
     title: str

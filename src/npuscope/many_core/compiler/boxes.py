@@ -1,4 +1,4 @@
-"""Boxes: parts of a tensor as (start, stop) an axis, and what can be done with them."""
+"""Boxes: parts of a tensor as (start, stop) per axis, and what can be done with them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def cut(box: Box, axis: int, parts: int, granule: int = 1) -> tuple[Box, ...]:
 
 
 def reshaped(box: Box, old: Shape, new: Shape) -> Box | None:
-    """The same elements in a tensor of another shape; None where they are no box there."""
+    """The same elements in a tensor of another shape; None where they are not a box there."""
     result: list[tuple[int, int]] = []
     for old_axes, new_axes in _matching_axes(old, new):
         part = _regroup([box[a] for a in old_axes], [old[a] for a in old_axes], new_axes, new)
@@ -115,7 +115,7 @@ def _box_of_run(run: tuple[int, int], sizes: list[int]) -> list[tuple[int, int]]
     return whole
 
 
-# Rows and columns, with their halo, that windows over an image need.
+# --- Rows and columns, with halo, that windows over an image need ---
 
 Bounds = tuple[int, int]
 

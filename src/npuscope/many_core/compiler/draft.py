@@ -14,8 +14,9 @@ from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size
 from npuscope.many_core.layout import Port
 from npuscope.many_core.machine import CoreMachine
 
-# Doors of a device: to the host, and one pair a direction to every other device.
+# --- Ports of a device: to the host, and one pair per direction to every other device ---
 
+# Numbers of the open runtime: 100 is the host's input, 101 its output.
 INPUT_PORT, OUTPUT_PORT = 100, 101
 _FIRST_PEER_PORT = 102
 INPUT_SEMAPHORE_NUMBER, OUTPUT_SEMAPHORE_NUMBER = 0, 1
@@ -178,7 +179,7 @@ class Draft:
         return number
 
     def cover(self, buffers: Iterable[int], origin: tuple[str, ...]) -> None:
-        """An op that needs no work is told on the steps that made what it looks at."""
+        """An op that needs no work is named on the steps that made its input."""
         for buffer in buffers:
             for number in self.writers.get(buffer, ()):
                 step = self.steps[number]
@@ -186,7 +187,7 @@ class Draft:
                 self.steps[number] = replace(step, origin=(*step.origin, *told))
 
 
-# What every part of the lowering works on, with the few things that all of them make.
+# --- What all parts of the lowering share ---
 
 Origin = tuple[str, ...]
 Operands = dict[int, tuple[Access, ...]]  # by core what it reads

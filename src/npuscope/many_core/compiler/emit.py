@@ -21,7 +21,7 @@ from npuscope.many_core.layout import CoreOpInfo, Dependency, MemorySpace
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreOp, DevicePart, MulticastEntry, Space, Transfer
 
-# Transfers of DMA steps once it is known what lies in VTCM and what was spilled.
+# --- Transfers of DMA steps, once VTCM is planned ---
 
 
 class Transfers:
@@ -94,12 +94,12 @@ def _kind(kind: str, source: Space, target: Space) -> str:
     return COPY_OUT if source is Space.VTCM else COPY_DDR
 
 
-# What every step waits for: who wrote what it reads, and who used the memory before it.
+# --- Waits: for values, and for memory that was used before ---
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """On a step; `data` tells whether values flow."""
+    """A wait for a step; `data`: values flow."""
 
     step: int
     data: bool
@@ -141,6 +141,7 @@ class _Finder:
         }
         queue = (step.core, step.group)
         known = self.waited.setdefault(queue, set())
+        # A wait for data covers the wait for its place.
         schedule = {w for w in places - data if not self._in_line(w, queue)}
         waits = [Wait(w, True) for w in self._latest(data) if w not in known]
         waits += [Wait(w, False) for w in self._latest(schedule) if w not in known]

@@ -49,7 +49,7 @@ from npuscope.many_core.program import Binding, CoreOp, CoreProgram, DevicePart,
 from npuscope.many_core.records import SECTIONS, SectionId
 from npuscope.ops.table import total_macs
 
-# How large a stats buffer gets: the bytes that the last op of every thread group writes.
+# --- Size of the stats buffer that the last op of every thread group writes ---
 
 
 def stats_bytes(
@@ -61,7 +61,7 @@ def stats_bytes(
     return size + sum(aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in kept)
 
 
-# Inputs and outputs: doorbells that cores wait for, semaphores that tell the host to go on.
+# --- Inputs and outputs: doorbells for the cores, semaphores for the host ---
 
 
 def add_outputs(context: Context) -> None:
@@ -97,7 +97,7 @@ def _copy_out(
 
 
 def mark_inputs(context: Context) -> None:
-    """The first load of an input waits for the doorbell; behind the last the host may go on."""
+    """The first load of an input waits for the doorbell; after the last the host may continue."""
     draft = context.draft
     loads: dict[int, list[int]] = {}
     last_unit: dict[int, int] = {}
@@ -122,7 +122,7 @@ def _semaphore(core: int, kind: str, number: int) -> CoreStep:
     return CoreStep(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
 
 
-# What makes a program slower than it need be, as sentences.
+# --- Warnings: what makes a program slower than necessary ---
 
 
 def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> None:
@@ -136,7 +136,7 @@ def _spills(draft: Draft, placement: Placement) -> list[str]:
     for buffer in draft.buffers:
         largest[buffer.family] = max(largest.get(buffer.family, 0), buffer.bytes)
     return [
-        f"{family}: {largest[family] / 1024:.0f} KB a core do not fit VTCM and go to DDR"
+        f"{family}: {largest[family] / 1024:.0f} KB per core do not fit VTCM and go to DDR"
         for family in placement.spilled
     ]
 
@@ -150,7 +150,7 @@ def _exchanges(draft: Draft, machine: CoreMachine) -> list[str]:
             sent[step.name] = sent.get(step.name, 0) + step.out_bytes
     limit = machine.memory.l2_bytes
     return [
-        f"{name}: {size / 1024:.0f} KB of it go from core to core"
+        f"{name}: {size / 1024:.0f} KB of it are sent from core to core"
         for name, size in sent.items()
         if size > limit
     ]
@@ -160,7 +160,7 @@ def _unknown_rates(draft: Draft, machine: CoreMachine) -> list[str]:
     known = machine.pcycles_per_kb
     kinds = {step.kind for step in draft.steps if step.group is Group.HVX}
     return [
-        f"{kind}: nobody published its speed; {machine.rate(kind):g} cycles per KB are assumed"
+        f"{kind}: its speed is not published; {machine.rate(kind):g} cycles per KB are assumed"
         for kind in sorted(kinds)
         if kind not in known
     ]
@@ -220,7 +220,7 @@ def record_counts(part: DevicePart, machine: CoreMachine) -> Counter[SectionId]:
         counts[SectionId.DMA_REC] += op.transfer is not None
         counts[SectionId.P2P_REC] += _is_remote(op)
     counts[SectionId.OP_PMU] = counts[SectionId.OP_REC]
-    # Every thread tells of both ports of the host, of others only who waited there.
+    # Every thread records both ports of the host; other ports only the threads that waited there.
     peers = {(op.core, op.port_wait) for op in part.all_ops() if _is_remote(op) and op.port_wait}
     counts[SectionId.PORT_WAIT] = 2 * cores * threads + len(peers)
     return counts
@@ -317,6 +317,6 @@ def _halves(name: str, data: np.ndarray, draft: Draft) -> np.ndarray:
         halves = data.astype(np.float16)
     if not np.isinf(halves).any():
         return halves
-    draft.warnings.append(f"{name}: values beyond {_MOST_HALF:g} are cut off there")
+    draft.warnings.append(f"{name}: values beyond {_MOST_HALF:g} are clipped")
     within: np.ndarray = np.clip(data, -_MOST_HALF, _MOST_HALF)
     return within.astype(np.float16)

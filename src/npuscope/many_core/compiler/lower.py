@@ -21,7 +21,7 @@ from npuscope.many_core.compiler.needs import needs, partition
 from npuscope.many_core.compiler.operands import operand
 from npuscope.ops.table import macs
 
-# Products on HMX: weights in chunks that fit VTCM twice, long sums in parts.
+# --- Products on HMX: weights in chunks that fit VTCM twice, long sums in parts ---
 
 Parts = dict[int, Box]
 
@@ -33,7 +33,7 @@ def product_steps(
     parts: Parts,
     made: dict[int, Access],
 ) -> None:
-    """One unit of work a chunk of output channels, so that loads run beside products."""
+    """One unit of work per chunk of output channels, so that loads run beside products."""
     for chunk in _chunks(context, op, parts):
         context.draft.next_unit()
         reads = _reads(context, op, chunk)
@@ -45,6 +45,7 @@ def product_steps(
 def _chunks(context: Context, op: Op, parts: Parts) -> list[Parts]:
     """The cores' parts cut along the channels; chunk i of all cores is worked on together."""
     most = max(_weight_bytes(context, op, box) for box in parts.values())
+    # The core with most weights decides, so that all cores have the same number of units.
     count = -(-most // context.machine.memory.weight_chunk_bytes)
     pieces = {core: cut(box, len(box) - 1, max(count, 1)) for core, box in parts.items()}
     longest = max(len(boxes) for boxes in pieces.values())
@@ -95,6 +96,7 @@ def _sums(
         replace(
             one,
             macs=share,
+            # The first part starts the sum; the later ones add to what is in the output.
             reads=(*reads, written) if number else reads,
             attributes=f"reduction {number + 1}/{len(shares)}",
         )
@@ -134,7 +136,7 @@ def lower_op(context: Context, op: Op) -> None:
 def _vector_steps(
     context: Context, op: Op, kind: str, parts: Parts, made: dict[int, Access]
 ) -> None:
-    """One op of the HVX threads a core."""
+    """One op of the HVX threads per core."""
     context.draft.next_unit()
     wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
     reads: dict[int, list[Access]] = {core: [] for core in parts}
@@ -192,4 +194,4 @@ def _keeps_blocks(old: Shape, new: Shape) -> bool:
 def _warn_idle(context: Context, op: Op, parts: int) -> None:
     cores = context.draft.cores * context.draft.devices
     if parts < cores:
-        context.draft.warnings.append(f"{op.name}: {op.kind} keeps {parts} of {cores} cores busy")
+        context.draft.warnings.append(f"{op.name}: {op.kind} uses {parts} of {cores} cores")

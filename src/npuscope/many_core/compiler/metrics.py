@@ -43,7 +43,7 @@ class PerfMetrics:
     ports: tuple[PortMetrics, ...]
     constant_bytes: int
     stats_bytes: int  # of one device's buffer
-    macs: int  # of the network, as its shapes tell
+    macs: int  # of the network, from its shapes
 
 
 def perf_metrics(program: CoreProgram) -> PerfMetrics:
@@ -114,7 +114,7 @@ def metrics_lines(metrics: PerfMetrics) -> list[str]:
     lines += [_port_line(port) for port in metrics.ports]
     done = sum(core.macs for core in metrics.cores)
     lines.append(f"constants {metrics.constant_bytes / _KB:.2f} KB")
-    lines.append(f"stats buffer {metrics.stats_bytes / _KB:.2f} KB a device")
+    lines.append(f"stats buffer {metrics.stats_bytes / _KB:.2f} KB per device")
     lines.append(f"MACs {metrics.macs} in the network, {done} on HMX")
     return lines
 

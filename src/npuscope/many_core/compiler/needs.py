@@ -1,6 +1,6 @@
 """Which part of every input a part of an output needs, and along which axes an op may be split.
 
-One function a family of ops, from (graph, op, box of the output) to boxes of the inputs; None
+One function per family of ops, from (graph, op, box of the output) to boxes of the inputs; None
 stands for an input of which nothing is needed."""
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _slice(graph: Graph, op: Op, box: Box) -> Needs:
 
 
 def _pad(graph: Graph, op: Op, box: Box) -> Needs:
-    """A part that is padding only still names one element, so that boxes stay boxes."""
+    """A part that is padding only still names one element, so that every box is valid."""
     found = []
     source = graph.first_input(op).shape
     pads = op.attrs_as(PadAttrs).pads
@@ -208,7 +208,7 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
 }
 
 
-# How an op is split: the axis along which the cores are done soonest.
+# --- Splitting an op: the axis with which the cores finish first ---
 
 Pieces = dict[int, tuple[Box, int]]  # by core, as a Value has them
 
@@ -226,6 +226,7 @@ def _choices(graph: Graph, op: Op, cores: int) -> Iterator[tuple[Box, ...]]:
         granule = D32 if axis == len(whole) - 1 else 1
         if whole[axis][1] > granule:
             yield cut(whole, axis, cores, granule)
+    # One core alone is always possible, and best for tiny tensors.
     yield (whole,)
 
 
@@ -298,6 +299,7 @@ def _load(parts: list[Box | None], size: _Sizes, machine: CoreMachine) -> float:
     largest = max(size(part) for part in parts)
     shared = _per_byte(machine, machine.ddr.effective_gb_per_s * 1e9)
     spread = _per_byte(machine, machine.multicast_bytes_per_s())
+    # Each part is read from DDR once and then spread by multicast.
     return distinct * shared + largest * spread
 
 

@@ -16,7 +16,7 @@ from npuscope.many_core.compiler.draft import (
 )
 from npuscope.many_core.compiler.kinds import MULTICAST, RECEIVE, SEND, TO_D32
 
-# Constants and inputs from DDR: by every core for itself, or once for many by multicast.
+# --- Constants and inputs from DDR: per core, or once for many by multicast ---
 
 
 def load_input(context: Context, name: str, boxes: dict[int, Box]) -> Operands:
@@ -77,7 +77,7 @@ def _load_once(
         draft.add_load(context.move(core, MULTICAST, (name, share), source, targets, origin))
 
 
-# Parts of activations that other cores hold: sent by multicast, or through a port to a peer.
+# --- Parts that other cores hold: sent by multicast, or through a port to a peer ---
 
 # More different parts than this are sent as one part that holds them all.
 _MOST_PARTS = 4
@@ -104,6 +104,7 @@ def _exchange(context: Context, name: str, boxes: dict[int, Box], origin: Origin
     wanted: dict[int, Box] = {}
     for core, box in boxes.items():
         key = ("received", name, core, box)
+        # Another op needed the same part before; it is still there.
         if key in known:
             found[core] = known[key]
         elif _lacks(context, name, core, box):
@@ -209,7 +210,7 @@ def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str
 def _converted(
     context: Context, name: str, boxes: Parts, found: Operands, origin: Origin, form: str
 ) -> Operands:
-    """The same values in blocks of 32 channels, made once a core and part."""
+    """The same values in blocks of 32 channels, made once per core and part."""
     known = context.draft.loaded
     result: Operands = {}
     for core, box in boxes.items():

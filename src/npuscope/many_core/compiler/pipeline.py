@@ -29,7 +29,7 @@ from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import GeluAttrs
 from npuscope.ops.moves import SliceAttrs, SplitAttrs
 
-# The graph as the cores like it: one output an op, GELU in parts, clamps inside products.
+# --- Simplify: one output per op, GELU in parts, clamps inside products ---
 
 
 def simplified(graph: Graph) -> Graph:
@@ -50,7 +50,7 @@ def _rewritten(graph: Graph, op: Op) -> Iterable[Op]:
 
 
 def _slices(graph: Graph, op: Op) -> list[Op]:
-    """A Split as one Slice an output."""
+    """A Split as one Slice per output."""
     attrs = op.attrs_as(SplitAttrs)
     source = graph.first_input(op).shape
     made, at = [], 0

@@ -29,6 +29,7 @@ class Placement:
 
 def place(draft: Draft, machine: CoreMachine) -> Placement:
     """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
+    # Loads give way first; activations leave VTCM only if that is not enough.
     for ahead in range(machine.memory.prefetch, -1, -1):
         attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
         if attempt.victim is None:
@@ -66,7 +67,7 @@ def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
 
 @dataclass(slots=True)
 class _Core:
-    """VTCM of one core: who is in it, who was, and where the search goes on."""
+    """VTCM of one core: what is in it, what was, and where the search continues."""
 
     live: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, buffer
     former: list[tuple[int, int, int]] = field(default_factory=list)
@@ -150,6 +151,8 @@ class _Attempt:
     def _choose(self, buffer: Buffer) -> str:
         """The largest activation that is there now, or else the largest of all."""
         there = [self.draft.buffers[owner] for _, _, owner in self.cores[buffer.core].live]
+        # Constants come from DDR anyway, so activations are chosen first; the name makes ties
+        # stable.
         most = max((buffer, *there), key=lambda b: (b.role in _SPILLED_FIRST, b.bytes, b.family))
         return most.family
 

@@ -25,7 +25,7 @@ from npuscope.trace_model import floats, ints, texts
 _UTC_FROM_NS = 10**18
 _LATEST_NS = 1 << 62
 _MOST_ARGS = 32
-_MOST_DIGITS = 19
+_MOST_DIGITS = 19  # of a 64-bit number
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _document(path: Path, place: str) -> tuple[list[dict[str, Any]], int]:
         # Microseconds of UTC with three digits behind the point do not fit a double.
         whole = parse_json(data, parse_float=Decimal)
     except ValueError as error:
-        raise FileError(f"no JSON: {error}", where=place) from None
+        raise FileError(f"not JSON: {error}", where=place) from None
     other = whole.get("otherData") if isinstance(whole, dict) else None
     events = whole.get("traceEvents") if isinstance(whole, dict) else whole
     if not isinstance(events, list):
@@ -175,7 +175,7 @@ def _rows(builder: TraceBuilder, host: HostTrace) -> Iterator[tuple[tuple[str, s
 
 
 def _args(builder: TraceBuilder, events: list[HostEvent]) -> Args:
-    """One column a name; values that are neither number nor text are left out."""
+    """One column per name; values that are neither number nor text are left out."""
     names = list(dict.fromkeys(name for event in events for name in event.args))[:_MOST_ARGS]
     found = {}
     for name in names:

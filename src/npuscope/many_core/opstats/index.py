@@ -13,7 +13,7 @@ from npuscope.many_core.layout import CoreOpInfo, Engine, Layout, MemorySpace, S
 from npuscope.many_core.opstats.model import DdrRow, PmuRow
 from npuscope.many_core.records import PMU_COUNTERS, SectionId
 
-_OC_BITS = 32
+_OC_BITS = 32  # core and oc as one sortable number
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class OpLabel:
 
 @dataclass(frozen=True, slots=True)
 class OpIndex:
-    """One row an op of any core; `label`, `engine` and `group` are numbers of their tables."""
+    """One row per op of any core; `label`, `engine` and `group` are numbers of their tables."""
 
     infos: tuple[CoreOpInfo, ...]
     labels: tuple[OpLabel, ...]
@@ -101,8 +101,7 @@ def op_key(core: np.ndarray, oc: np.ndarray) -> np.ndarray:
     return (core.astype(np.int64) << _OC_BITS) | oc.astype(np.int64)
 
 
-# PMU events and DDR traffic, and the shares that they tell.
-#
+# --- PMU events and DDR traffic, and the shares computed from them ---
 # Codes and names are those that are public for cores of the same family.
 
 EVENT_NAMES = {

@@ -129,7 +129,7 @@ class CoreTables:
     ports: tuple[PortRow, ...]
     activations: tuple[ActivationRow, ...]
     pmu: tuple[PmuRow, ...]
-    active: tuple[tuple[str, float], ...]  # share of cycles by engine, where events tell it
+    active: tuple[tuple[str, float], ...]  # share of cycles by engine, where events show it
     ddr: DdrRow | None
 
     @property

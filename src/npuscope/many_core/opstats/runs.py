@@ -1,4 +1,4 @@
-"""Ops as they ran: one row a run of an op, of one thread or of its whole thread group."""
+"""Ops as they ran: one row per run of an op, of one thread or of its whole thread group."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def op_records(stats: Stats) -> Records:
 
 
 def op_runs(stats: Stats, index: OpIndex, *, by_thread: bool = False) -> OpRuns:
-    """Runs of all ops, one a thread group or one a thread."""
+    """Runs of all ops, one per thread group or one per thread."""
     records = op_records(stats)
     op = index.rows(records["core"], records["oc"])
     known = op >= 0
@@ -75,7 +75,7 @@ def op_runs(stats: Stats, index: OpIndex, *, by_thread: bool = False) -> OpRuns:
 
 
 def elapsed(records: Records, begin: str, end: str) -> np.ndarray:
-    """Ticks between two stamps; never negative, whatever a file holds."""
+    """Ticks between two stamps; never negative, even in a damaged file."""
     passed: np.ndarray = np.maximum(_ticks(records, end) - _ticks(records, begin), 0)
     return passed
 
@@ -126,7 +126,7 @@ def boundaries(*columns: np.ndarray) -> np.ndarray:
 
 
 def occurrence(op: np.ndarray, thread: np.ndarray) -> np.ndarray:
-    """The how-manieth record of its op and thread each one is, in the order of the file.
+    """The ordinal of each record among those of its op and thread, in the order of the file.
 
     Records without a sample number are matched to runs by it.
     """
@@ -148,7 +148,7 @@ def find_runs(runs: OpRuns, op: np.ndarray, sample: np.ndarray) -> np.ndarray:
     return np.where(keys[place] == wanted, place, -1)
 
 
-# Transfers that ops started and that went on by themselves.
+# --- Asynchronous transfers ---
 
 
 @dataclass(frozen=True, slots=True)

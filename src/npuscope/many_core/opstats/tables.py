@@ -39,7 +39,7 @@ from npuscope.many_core.opstats.runs import (
 from npuscope.many_core.records import PMU_COUNTERS, SECTIONS, Needs, SectionId
 from npuscope.text import safe_terminal
 
-# Which level or option of the compiler a view needs that a buffer lacks.
+# --- Views that a buffer lacks, with the compiler option they need ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def has_pmu(stats: Stats) -> bool:
     return bool(stats.layout.pmu.recipe or stats.layout.pmu.events)
 
 
-# Threads, ports and activations of every core.
+# --- Threads, ports and activations of every core ---
 
-_THREAD_BITS = 16
+_THREAD_BITS = 16  # core and thread as one key
 
 
 def thread_rows(stats: Stats) -> list[ThreadRow]:
@@ -123,6 +123,7 @@ def _filled(stats: Stats, threads: Records) -> np.ndarray:
     """Cycles of execution, ticks of execution and ticks of waiting, by thread."""
     records = op_records(stats)
     keys = _key(threads)
+    # Records are looked up by a sorted search: there may be millions of them.
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], _key(records))
     known = place < len(keys)
@@ -179,7 +180,7 @@ def _thread_cores(stats: Stats) -> list[int]:
     return [int(core) for core in np.unique(stats.of(SectionId.THREAD_INF)["core"])]
 
 
-# The op table: ops of a core grouped by label, with rows for waiting and coming together.
+# --- The op table: ops of a core by label, with rows for waits and barriers ---
 
 
 def op_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> dict[int, tuple[OpRow, ...]]:

@@ -19,7 +19,7 @@ from npuscope.text import safe_terminal
 from npuscope.trace_builder import Args, TraceBuilder
 from npuscope.trace_model import TraceModel, floats, ints, texts, ticks_to_ns
 
-# What happens to a device and its cores as a whole: execution, doorbells, transfers to peers.
+# --- Devices and cores: execution, doorbells, transfers to peers ---
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
 
@@ -63,7 +63,7 @@ def _add_execution(scene: Scene) -> None:
 
 
 def _add_cores(scene: Scene) -> None:
-    """One slice a core, with what was counted for it as a whole."""
+    """One slice per core, with what was counted for it as a whole."""
     records = scene.stats.of(SectionId.THREAD_INF)
     for core in np.unique(records["core"][scene.shown(records["core"])]).tolist():
         mine = records[records["core"] == core]
@@ -107,7 +107,7 @@ def _counted(scene: Scene, core: int) -> Args:
 
 
 def _add_doorbells(scene: Scene) -> None:
-    """When input arrived, one row a port."""
+    """When input arrived, one row per port."""
     records = scene.stats.of(SectionId.PORT_RING)
     records = records[scene.shown(records["core"])]
     for port in np.unique(records["port"]).tolist():
@@ -132,7 +132,7 @@ def _port_name(scene: Scene, port: int) -> str:
 
 
 def _add_peers(scene: Scene, peers: PeerSlices) -> None:
-    """Transfers to and from other devices, one row a direction."""
+    """Transfers to and from other devices, one row per direction."""
     records = scene.stats.of(SectionId.P2P_REC)
     device = scene.stats.device
     for sending in (True, False):

@@ -21,7 +21,7 @@ from npuscope.trace_builder import Args
 from npuscope.trace_model import floats, ints
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
-# Shorter ops do not tell the clock: one tick of the timer is more than a percent of them.
+# Shorter ops say nothing about the clock: one tick of the timer is more than a percent of them.
 _TICKS_FOR_CLOCK = 100
 
 
@@ -49,6 +49,7 @@ def add_ops(scene: Scene, *, barriers: bool) -> OpSlices:
 def _add_runs(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
     op = runs.op[rows]
     waited = (runs.sync_uc[rows] > 0) & scene.stats.has(SectionId.OP_REC)
+    # The wait is a slice of its own in the same row, so the row is taken from its start on.
     begin = np.where(waited, runs.sync_at[rows], runs.start_at[rows])
     threads = scene.threads(
         scene.index.core[op], _lane(scene, runs, rows), Lane.OPS, begin, runs.end_at[rows]
@@ -143,7 +144,7 @@ def _endings(
 
 
 def _add_clock(scene: Scene, runs: OpRuns, rows: np.ndarray) -> None:
-    """The core's clock as its own ops tell it."""
+    """The core's clock, computed from its own ops."""
     long = rows[(runs.execute_uc[rows] >= _TICKS_FOR_CLOCK) & ~runs.asynchronous[rows]]
     core = scene.index.core[runs.op[long]]
     mhz = runs.pc[long] * _TICKS_PER_US / np.maximum(runs.execute_uc[long], 1)
@@ -190,7 +191,7 @@ def _thread_keys(op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.n
     return keys
 
 
-# Arrows from the op that makes something to the one that waits for it.
+# --- Arrows from producers to the ops that wait for them ---
 
 # Categories of the vendor's traces: dependencies by data are true ones.
 DATA, SCHEDULE = "true", "false"

@@ -16,6 +16,7 @@ from npuscope.many_core.records import UTIMER_HZ
 from npuscope.trace_builder import Args, TraceBuilder, lanes
 from npuscope.trace_model import Column, floats, ints, texts, ticks_to_ns
 
+# As in published traces: the host has pid 18, core c has 2000 + c.
 HOST_PID, CORE_PID = 18, 2000
 _DEVICES_APART = 1000  # pids of a device and its cores stand together
 
@@ -144,10 +145,10 @@ def _apart(keys: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     return spread
 
 
-# Arguments of slices, under the names that the vendor's traces have, as numbers and texts.
+# --- Arguments of slices, with the names of the vendor's traces ---
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
-_NO_MULTICAST = 0xFFFF
+_NO_MULTICAST = 0xFFFF  # in the record: this transfer is not a multicast
 
 
 def op_args(scene: Scene, op: np.ndarray) -> Args:

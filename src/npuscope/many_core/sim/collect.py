@@ -104,7 +104,7 @@ class _Sections:
         return _rows(SectionId.PORT_WAIT, rows)
 
     def rings(self) -> Records:
-        """Each core hears a doorbell of the host's input by itself."""
+        """Each core notices a doorbell of the host's input on its own."""
         ports = [p.id for p in self.plan.layout.ports if p.incoming and p.kind == "host"]
         rows = [
             (port, 0, core, self.origin.doorbell)
@@ -142,7 +142,7 @@ class _Sections:
         return _rows(SectionId.DMA_REC, rows)
 
     def peers(self, numbers: Sequence[int]) -> Records:
-        """Both devices tell of a transfer, each of its own part of it."""
+        """Both devices record a transfer, each its own part of it."""
         rows = []
         for pair in self.plan.peers:
             source, target = self.plan.tasks[pair.source], self.plan.tasks[pair.target]

@@ -13,7 +13,7 @@ from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.many_core.sim.plan import Plan
 
-# The cores' clock: cycles over ticks of the common timer, in steps of constant frequency.
+# --- The cores' clock: cycles over timer ticks, in steps of constant frequency ---
 
 # Ten minutes at 2 ms a step: whoever asks for more has a damaged program.
 _MOST_STEPS = 300_000
@@ -57,7 +57,7 @@ class CoreClock:
             raise TargetError(
                 f"one inference takes more than {_MOST_STEPS:,} steps of the core's clock",
                 where="machine",
-                hint="sizes in the program, or rates of the machine, are out of all proportion",
+                hint="a size in the program or a rate of the machine is far out of range",
             )
         while len(self._rates) <= step:
             self._before.append(self._before[-1] + self._rates[-1] * self._step_ticks)
@@ -118,7 +118,7 @@ def _shares(plan: Plan, random: np.random.Generator) -> list[float]:
     return result
 
 
-# What is asked of a run, and what it gives.
+# --- Options and result of a run ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`stats` has one value a device and sample, `sampled` the iterations they belong to."""
+    """`stats` has one value per device and sample, `sampled` the iterations they belong to."""
 
     iterations: tuple[Iteration, ...]
     sampled: tuple[int, ...]

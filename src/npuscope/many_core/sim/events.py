@@ -12,7 +12,7 @@ from npuscope.many_core.sim.conditions import Conditions
 from npuscope.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task
 from npuscope.text import safe_terminal
 
-# Ten minutes: what takes longer is a slip in a figure, and its steps would have no end.
+# Ten minutes: a longer inference means a wrong figure, and simulating it would never end.
 _LATEST_TICKS = 600 * UTIMER_HZ
 _ISSUE, _DONE, _BEGIN_FLOW, _FLOWS = range(4)
 
@@ -87,9 +87,10 @@ class _Run:
                 f"one inference takes more than {_LATEST_TICKS / UTIMER_HZ:,.0f} s of the "
                 "machine's time",
                 where="machine",
-                hint="sizes in the program, or rates of the machine, are out of all proportion",
+                hint="a size in the program or a rate of the machine is far out of range",
             )
         self._sequence += 1
+        # The sequence breaks ties: events of one moment run in the order in which they were pushed.
         heappush(self._heap, (when, self._sequence, what, item))
 
     def _issue(self, queue: int, now: float) -> None:
@@ -102,6 +103,7 @@ class _Run:
             return
         if task.op.port_wait is not None and self._hears_later(task, task.op.port_wait, now):
             return
+        # An engine does one transfer at a time; its end issues this queue again.
         if task.channel != NO_CHANNEL and self._moving[task.channel]:
             return
         self._busy[queue] = True
@@ -113,6 +115,7 @@ class _Run:
     def _hears_later(self, task: Task, port: int, now: float) -> bool:
         """Whether the doorbell is still to ring; then the queue is asked again at that time."""
         ring = self._conditions.rings.get(port, 0)
+        # A wait is recorded once, however often the queue is tried before the doorbell rings.
         if task.index not in self._asked:
             self._asked.add(task.index)
             self._line.port_asked.setdefault(port, now)
@@ -201,6 +204,8 @@ class _Run:
         for nth in range(task.rows):
             row = task.row + nth
             line.end[row] = line.barrier[row] = self._free[task.queue][nth] = now
+            # The clock may change its frequency during a transfer, so cycles are counted, not
+            # multiplied.
             line.cycles[row] = clock.cycles_at(now) - clock.cycles_at(line.start[row])
         self._leave(task, now)
 
@@ -217,8 +222,8 @@ class _Run:
             if position < len(queue.tasks):
                 info = self._tasks[queue.tasks[position]].op.info
                 return TargetError(
-                    f"op {safe_terminal(info.name)} waits for ever",
+                    f"op {safe_terminal(info.name)} waits forever",
                     where=f"device {queue.device} core {queue.core}",
-                    hint="what it waits for stands behind it: the program is not in order",
+                    hint="it waits for an op that comes after it: the program is not in order",
                 )
         raise InternalError("transfers are under way that never end")

@@ -14,7 +14,7 @@ from npuscope.many_core.program import CoreOp, CoreProgram, Space, Transfer
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.text import safe_terminal
 
-# What the machine asks for each op: cycles, rates of transfers, shared roads, latencies.
+# --- Costs of an op: cycles, transfer rates, shared roads, latencies ---
 
 _GB, _US = 1e9, 1e-6
 # Roads of a device, by number.
@@ -103,7 +103,7 @@ def _per_tick(gb_per_s: float) -> float:
     return gb_per_s * _GB / UTIMER_HZ
 
 
-# Transfers that share DDR, network on chip and links: each gets the largest fair rate.
+# --- Transfers that share DDR, network on chip and links: max-min fair rates ---
 
 # Bytes that rounding may leave behind at the end of a transfer.
 _NOTHING = 1e-3
@@ -160,6 +160,7 @@ class Fabric:
         while waiting:
             fair = _fair_shares(left, waiting)
             limits = [min(flow.cap, *(fair[r] for r in flow.resources)) for flow in waiting]
+            # Flows with equal limits are settled together; rounding must not order them.
             lowest = min(limits) * (1 + 1e-9)
             unsettled = []
             for flow, limit in zip(waiting, limits, strict=True):
@@ -198,7 +199,7 @@ class Queue:
 
 @dataclass(slots=True)
 class Task:
-    """An op with its place in the run. `row` is the first of its records, one a thread."""
+    """An op with its place in the run. `row` is the first of its records, one per thread."""
 
     index: int
     op: CoreOp
@@ -341,7 +342,7 @@ def _peer_transfers(tasks: list[Task]) -> Iterator[PeerTransfer]:
         receiver = _matching(sender, waiting)
         if receiver is None:
             raise TargetError(
-                f"sends to device {peer}, which does not receive it", where=_name(sender)
+                f"sends to device {peer}, which has no matching receive", where=_name(sender)
             )
         waiting.remove(receiver)
         given = transaction(sender.op)

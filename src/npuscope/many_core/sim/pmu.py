@@ -16,15 +16,15 @@ from npuscope.many_core.sim.conditions import Conditions
 from npuscope.many_core.sim.events import Timeline
 from npuscope.many_core.sim.plan import Plan, Task
 
-# What the records of a device have in common from one inference to the next, as columns.
+# --- What the records of all inferences have in common, as columns ---
 
 Column = np.ndarray
-_NO_ENTRY = 0xFFFF
+_NO_ENTRY = 0xFFFF  # in the record: this transfer is not a multicast
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows are op records (one a thread), transfers and threads of one device."""
+    """Rows are op records (one per thread), transfers and threads of one device."""
 
     first: int  # row of the plan that is row 0 here
     core: Column
@@ -142,7 +142,7 @@ def _accesses(size: Column) -> Column:
 
 _Count = Callable[[Activity], Column]
 EVENTS: dict[int, _Count] = {
-    0x3: lambda a: a.executed,  # packets: one a cycle
+    0x3: lambda a: a.executed,  # packets: one per cycle
     0x40: lambda a: _accesses(a.read),
     0x41: lambda a: _bursts(a.read, 32),
     0xCE: lambda a: _bursts(a.read, 64),

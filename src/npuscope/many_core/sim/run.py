@@ -27,8 +27,9 @@ from npuscope.many_core.sim.conditions import (
 from npuscope.many_core.sim.events import Timeline, run_inference
 from npuscope.many_core.sim.plan import Costs, Plan, plan_of
 from npuscope.many_core.sim.pmu import not_modelled
+from npuscope.shown import counted
 
-# The host's side: requests, queue, input and output DMA, doorbells, completion.
+# --- The host: requests, queue, input and output DMA, doorbells, completion ---
 
 # Inferences differ in a few ways only, so that a long run is simulated in short time.
 _PATTERNS = 8
@@ -145,10 +146,12 @@ class _Host:
         input_begin = max(submitted, self._input_free)
         doorbell = input_begin + link.input_time
         asked = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        # Requests that lead to the same inference become equal, so that it is simulated once.
         request = self._devices.settled(asked)
         found = self._devices.outcome(request)
         output_begin = max(tick + found.output_ready, self._output_free)
         output_end = output_begin + link.output_time
+        # The host answers in order, also when an output arrived earlier than the one before.
         answered = max(output_end, self._completed[-1]) if self._completed else output_end
         iteration = Iteration(
             number=number,
@@ -183,6 +186,7 @@ class _Host:
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + found.input_free
         self._completed.append(iteration.completed)
+        # The next inference starts at the first whole tick after this one.
         self._tick += int(found.end) + 1
         self._cycle += found.cycles + 1
 
@@ -283,7 +287,7 @@ def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str,
     last = ran[-options.samples :]
     ended = to_us(ran[-1].iteration.completed - begin) / 1000
     return last, (
-        f"the run ended after {len(ran)} iterations and {ended:.3f} ms, before profiling was to "
+        f"the run ended after {len(ran)} iterations and {ended:.3f} ms, before profiling should "
         f"start (iteration {options.start_iteration}, {options.start_delay_ms:g} ms): "
         f"its last {len(last)} are saved",
     )
@@ -295,7 +299,8 @@ def _device_numbers(program: CoreProgram, options: RunOptions) -> tuple[int, ...
         return tuple(range(wanted))
     if len(found) != wanted:
         raise UsageError(
-            f"the program is for {wanted} device{'s' * (wanted != 1)}, found {len(found)} numbers",
+            f"the program is for {counted(wanted, 'device')}, "
+            f"found {counted(len(found), 'number')}",
             where="--devices",
         )
     if len(set(found)) != wanted or not all(0 <= number <= 0xFFFF for number in found):

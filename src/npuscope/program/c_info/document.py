@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.program.c_info.layout import encode, read_record
+from npuscope.machine.foreign_json import read_record
 from npuscope.program.c_info.records import BufferInfo, CInfo, Edge, GraphInfo, NodeInfo, PoolInfo
+from npuscope.records import encode
 from npuscope.text import safe_terminal
 
 # What a c_info.json says must hold together: ids that lead somewhere, names that are unique.

@@ -5,12 +5,17 @@ A field that is None was not in the file: flavours and versions differ in what t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from npuscope.program.c_info.layout import Amount, Count, Id, OrMinusOne
+from npuscope.plain_data import I63, Range
 
 Extra = dict[str, Any]
+Count = Annotated[int, Range(0, I63)]
+Id = Annotated[int, Range(0, I63)]  # 0 stands for none
+OrMinusOne = Annotated[int, Range(-1, I63)]  # -1: not placed, or made by the tool
+Amount = Annotated[float, Range(0, math.inf)]
 
 
 @dataclass(frozen=True, slots=True)

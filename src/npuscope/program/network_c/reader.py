@@ -134,6 +134,7 @@ class _Reader:
             constants=_constants(living, data),
             source="network.c",
             notes=tuple(self.notes),
+            compiler_options=self.header.options,
         )
         return NetworkC(self.header, program, items)
 

@@ -1,4 +1,4 @@
-// The x axis that timeline, memory map and series share: milliseconds, or one step an epoch.
+// The x axis that timeline, memory map and series share: milliseconds, or one step per epoch.
 const GUTTER = 118;
 const RIGHT = 14;
 const starts = [];

@@ -21,6 +21,7 @@ from npuscope.report.figures import (
     answer,
     clocks_of,
     count,
+    epoch_counts,
     how_sure,
     is_bare,
     is_predicted,
@@ -36,9 +37,10 @@ from npuscope.report.figures import (
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
 from npuscope.rulebook.finding import Finding, gain
+from npuscope.shown import counted
 from npuscope.version import __version__
 
-# Which epoch uses what another one made.
+# --- Which epoch reads what another one wrote ---
 
 
 def epoch_edges(profile: Profile, program: Program) -> list[tuple[int, int]]:
@@ -85,7 +87,7 @@ def _engines(epoch: Epoch) -> Iterator[Streng]:
 
 
 _MOST_NAMES = 12  # of the ops in one epoch
-_MOST_FINDINGS = 1000
+_MOST_FINDINGS = 1000  # in the page; --json has all
 _PLACED = "from the placement of this program"
 
 
@@ -128,7 +130,7 @@ def profile_data(
     }
 
 
-# Figures: value, what it means, where it comes from.
+# --- Figures: value, meaning, source ---
 
 
 def _figures(profile: Profile) -> list[dict[str, str]]:
@@ -137,7 +139,7 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
         ("Inference", f"{_least(profile)}{ms(profile.total_ms)} ms", _range(profile), sure),
         ("Rate", f"{profile.inferences_per_s:.4g} inf/s", "one after the other", sure),
         ("NPU at work", *_core(profile), sure),
-        ("Epochs", count(len(profile.epochs)), _counts(profile), _counted_by(profile)),
+        ("Epochs", count(len(profile.epochs)), epoch_counts(profile), _counted_by(profile)),
         *_memory_figures(profile),
     ]
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
@@ -158,10 +160,6 @@ def _range(profile: Profile) -> str:
 def _core(profile: Profile) -> tuple[str, str]:
     share = percent(profile.time.npu_core_ms, profile.total_ms)
     return share, f"{ms(profile.time.npu_core_ms)} ms of NPU core"
-
-
-def _counts(profile: Profile) -> str:
-    return ", ".join(f"{number} {name}" for name, number in profile.counts.items())
 
 
 def _counted_by(profile: Profile) -> str:
@@ -190,7 +188,7 @@ def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
     """Assumptions, each once."""
     model, machine = profile.model, profile.machine
     controller = "on" if machine.epoch_controller else "off"
-    runs = "; ".join(f"{label(run.source)}, {run.n} inference(s)" for run in profile.runs)
+    runs = "; ".join(f"{label(run.source)}, {counted(run.n, 'inference')}" for run in profile.runs)
     macs = f", {millions(model.macs)} MACs" if model.macs else ""
     rows = [
         ["Model", f"{model.file or 'unnamed'}{macs}"],
@@ -212,7 +210,7 @@ def _tensor(tensor: TensorInfo) -> str:
     return f"{tensor.name}: {tensor.dtype} {shape}, {size(tensor.size_bytes)}"
 
 
-# Epochs.
+# --- Epochs ---
 
 
 def _pool_names(profile: Profile, built: Built | None) -> list[str]:

@@ -7,7 +7,7 @@ function drawMemory() {
       section(
         "memory",
         "Memory",
-        "Not known: a device tells what it counted, not how the network was placed. Name the build to see it.",
+        "Not known: a device reports what it counted, not how the network was placed. Name the build to see it.",
       ),
     );
     return;

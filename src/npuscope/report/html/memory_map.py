@@ -86,6 +86,7 @@ def pool_kind(name: str, machine: Machine) -> str:
     if memory is None:
         return "chip"
     if memory.cacheable:
+        # The NPU cache serves external memories only, so `cacheable` means external.
         return "external" if memory.writable else "flash"
     return "npu" if memory.path == _nearest(machine) else "chip"
 
@@ -96,7 +97,7 @@ def _nearest(machine: Machine) -> str:
     return min(chip, key=machine.cycles_per_byte, default="")
 
 
-# Roofs of the roofline: what the roads to memory carry, and the best rate of the units.
+# --- Roofs of the roofline: memory bandwidths, and the best rate of the units ---
 
 _NAMES = {
     "npu": "RAM beside the NPU",
@@ -107,7 +108,7 @@ _NAMES = {
 
 
 def roofs(profile: Profile, machine: Machine) -> dict[str, Any]:
-    """Rates in bytes and operations a second, by kind of memory."""
+    """Rates in bytes and operations per second, by kind of memory."""
     kinds = {pool.name: pool_kind(pool.name, machine) for pool in machine.pools}
     rows = []
     for kind, name in _NAMES.items():
@@ -132,7 +133,7 @@ def _rate(pools: list[MemoryPool], machine: Machine) -> float:
 
 
 def best_rate(profile: Profile) -> float | None:
-    """Operations a second of the epoch whose units could go fastest, by its ideal cycles."""
+    """Operations per second of the epoch whose units could go fastest, by its ideal cycles."""
     ideal = [
         epoch.claims.ops / epoch.claims.compute_cycles
         for epoch in profile.epochs

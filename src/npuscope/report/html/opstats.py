@@ -13,8 +13,8 @@ from npuscope.report.html.page import page
 from npuscope.version import __version__
 
 _US = 1e6 / UTIMER_HZ
-_MOST_BUFFERS = 24
-_MOST_OPS = 300
+_MOST_BUFFERS = 24  # with bars for their threads; all of them are in the sums
+_MOST_OPS = 300  # rows of the table, the longest ops
 _SOURCE = "read from stats buffers"
 
 
@@ -83,7 +83,7 @@ def _thread(row: ThreadRow, core: CoreTables, start_uc: int) -> dict[str, Any]:
 
 
 def _ops(buffers: Sequence[Opstats]) -> list[dict[str, Any]]:
-    """Ops alike on all cores of all buffers, the longest first."""
+    """Equal ops on all cores of all buffers, the longest first."""
     rows: dict[str, list[OpRow]] = {}
     for row in (row for made in buffers for core in made.cores for row in core.ops):
         rows.setdefault(row.details, []).append(row)

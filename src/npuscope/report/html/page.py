@@ -35,7 +35,7 @@ _SCRIPTS = (
     "sweep.js",
     "main.js",
 )
-_LONGEST = 240  # a longer name helps nobody and swells the file
+_LONGEST = 240  # longer names are not read and make the file larger
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -72,6 +72,7 @@ def page(data: Mapping[str, Any]) -> str:
 def _program() -> str:
     """Our scripts share one scope and leave nothing behind in the page's."""
     parts = "\n".join(_asset(name) for name in _SCRIPTS)
+    # One function around all: names of our scripts cannot collide with those of the library.
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
@@ -96,6 +97,7 @@ def _digest(text: str) -> str:
 def as_json(data: Mapping[str, Any]) -> str:
     """JSON that cannot end its script block: no `<`, and no line separators of JavaScript."""
     text = json.dumps(_clean(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # U+2028 and U+2029 end a line in JavaScript, but not in JSON.
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text

@@ -79,7 +79,7 @@ function drawRoofline() {
     section(
       "roofline",
       "Roofline",
-      `Each NPU epoch, once for every memory it uses: operations a byte against operations a second of core time. A point on its slope is held by that memory. The flat roof is the best rate that any epoch of this network could reach by the compiler's ideal cycles${top ? ` (${si(top, "op/s")})` : ""}; slopes are the peak rates of the machine file.`,
+      `Each NPU epoch, once for every memory it uses: operations per byte against operations per second of core time. A point on its slope is held by that memory. The flat roof is the best rate that any epoch of this network could reach by the compiler's ideal cycles${top ? ` (${si(top, "op/s")})` : ""}; slopes are the peak rates of the machine file.`,
       plot,
       legend,
       sourceChip(),
@@ -164,7 +164,7 @@ function drawRoofs(plot, points, memories) {
         y: box.bottom + 33,
         "text-anchor": "middle",
       },
-      "operations a byte",
+      "operations per byte",
     ),
   );
   for (const memory of memories) {

@@ -14,7 +14,7 @@ function drawSeries() {
       el(
         "p",
         { class: "caption" },
-        "Bytes a second while the NPU core works; 0 where the CPU has its turn.",
+        "Bytes per second while the NPU core works; 0 while the CPU works.",
       ),
       box,
     );
@@ -187,7 +187,7 @@ function addPlot(box, series, unit, coreOnly, text) {
   plots.push(plot);
 }
 
-// Canvas does not follow a change of colours by itself.
+// A canvas is not redrawn when the colours change.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const plot of plots) plot.redraw();
 });

@@ -26,8 +26,8 @@ _AXES = {
     "input_data_type": "input type",
     "output_data_type": "output type",
 }
-_MOST_POINTS = 20_000
-_MOST_FAILURES = 500
+_MOST_POINTS = 20_000  # drawn; more make the page slow
+_MOST_FAILURES = 500  # listed; the store holds all
 
 
 def sweep_page(summary: Summary, store: str) -> str:

@@ -1,4 +1,4 @@
-// Epochs over time: who works when. One path a row, so that 700 epochs stay light.
+// Epochs over time: who works when. One path per row, so that 700 epochs stay fast to draw.
 const ROW = 20;
 const ENGINE_ROW = 13;
 const AXIS_HEIGHT = 20;
@@ -67,7 +67,7 @@ function engineRow(id) {
   };
 }
 
-// By epoch all blocks are equally wide: there their height tells the time.
+// By epoch all blocks are equally wide: there their height shows the time.
 const timeShare = (epoch) => (axis.mode === "epoch" ? Math.max(0.1, epoch.ms / (longest || 1)) : 1);
 
 function rowPath(row, part, top, width, range) {

@@ -1,4 +1,4 @@
-"""A TraceModel as Chrome trace events in JSON, one event a line.
+"""A TraceModel as Chrome trace events in JSON, one event per line.
 
 A slice is a complete event (X). Viewers take those of one start by their length, and tie a flow to
 the slice that was opened last: on threads where slices with flows share their start with others,
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from npuscope.text import safe_terminal
 from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Mask, Times, TraceModel
 
-# Parts of Chrome's JSON lines, and the lines that follow a slice: flows and ends.
+# --- Parts of Chrome's JSON lines, and the lines that follow a slice: flows and ends ---
 
 Lines = list[str]
 # Viewers hold microseconds as 64-bit floats; below this (13 days) they show each nanosecond.
@@ -107,6 +107,7 @@ def flow_starts(model: TraceModel, words: Words) -> Tails:
 
 
 def flow_ends(model: TraceModel, words: Words) -> Tails:
+    # `bp: e` binds the arrow to the slice that is open; the default would take the next one.
     return _flow_tails(model, model.flows.target, '"ph":"f","bp":"e"', words)
 
 
@@ -175,6 +176,7 @@ def _near_zero(model: TraceModel) -> tuple[TraceModel, int]:
     latest = max((int(ns.max()) for ns in (*starts, model.slices.end_ns) if len(ns)), default=0)
     if latest < EXACT_NS:
         return model, 0
+    # The shift is in `otherData.base_ns`, so that UTC can be restored.
     base = min(int(ns.min()) for ns in starts if len(ns))
     slices, instants = (
         replace(table, start_ns=table.start_ns - base, end_ns=table.end_ns - base)
@@ -240,7 +242,7 @@ def _blocks(count: int) -> Iterator[slice]:
 
 
 def _events(events: Events, rows: slice, words: Words, phases: Lines) -> Lines:
-    """One line an event; the phase comes with the fields that only it has."""
+    """One line per event; the phase comes with the fields that only it has."""
     place, start = words.place(events.thread[rows]), microseconds(events.start_ns[rows])
     name, category = words.text(events.name[rows]), words.text(events.category[rows])
     heads = woven("{", phases, ",", place, ',"ts":', start, ',"name":', name, ',"cat":', category)

@@ -14,22 +14,17 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from npuscope.report.trace.protobuf import (
+from npuscope.protobuf import BYTES, FIXED64, VARINT, bytes_field, number_field, tag, varint
+from npuscope.protobuf_columns import (
     Bytes,
     Fixed64,
     Literal,
     Part,
     Piece,
     Varints,
-    fixed_tag,
     inserted,
-    length_tag,
-    message,
-    number,
-    number_tag,
     sizes,
     table,
-    varint,
 )
 from npuscope.text import safe_terminal
 from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Times, TraceModel
@@ -51,34 +46,37 @@ _FLOW_BYTES = 2 + 8
 
 def write_perfetto(model: TraceModel, file: BinaryIO) -> None:
     """The whole trace; memory grows with the model, not with the file."""
-    file.write(_packet(number(_FLAGS, _STATE_CLEARED)))
-    file.writelines(_packet(message(_TRACK, track)) for track in _tracks(model))
+    file.write(_packet(number_field(_FLAGS, _STATE_CLEARED)))
+    file.writelines(_packet(bytes_field(_TRACK, track)) for track in _tracks(model))
     for block in _interned(model):
-        file.write(_packet(number(_FLAGS, _NEEDS_STATE) + message(_INTERNED, block)))
+        file.write(_packet(number_field(_FLAGS, _NEEDS_STATE) + bytes_field(_INTERNED, block)))
     for records in chain(_slices(model), _instants(model), _samples(model)):
         file.write(records.data)
 
 
 def _packet(body: bytes) -> bytes:
-    return message(_PACKET, number(_SEQUENCE, 1) + body)
+    return bytes_field(_PACKET, number_field(_SEQUENCE, 1) + body)
 
 
 def _tracks(model: TraceModel) -> Iterator[bytes]:
     uuids = _Uuids(model)
     for index, process in enumerate(model.processes):
-        body = number(1, process.pid) + number(3, max(process.sort, 0))
-        body += message(6, _text(process.name))
-        yield number(_UUID, uuids.process(index)) + message(_PROCESS, body)
+        body = number_field(1, process.pid) + number_field(3, max(process.sort, 0))
+        body += bytes_field(6, _text(process.name))
+        yield number_field(_UUID, uuids.process(index)) + bytes_field(_PROCESS, body)
     for index, thread in enumerate(model.threads):
-        body = number(1, model.processes[thread.process].pid) + number(2, thread.tid)
-        body += number(3, max(thread.sort, 0)) + message(5, _text(thread.name))
-        head = number(_UUID, uuids.first_thread + index)
-        yield head + number(_PARENT, uuids.process(thread.process)) + message(_THREAD, body)
+        body = number_field(1, model.processes[thread.process].pid) + number_field(2, thread.tid)
+        body += number_field(3, max(thread.sort, 0)) + bytes_field(5, _text(thread.name))
+        head = number_field(_UUID, uuids.first_thread + index)
+        yield (
+            head + number_field(_PARENT, uuids.process(thread.process)) + bytes_field(_THREAD, body)
+        )
     for index, track in enumerate(model.counter_tracks):
-        head = number(_UUID, uuids.first_counter + index)
-        head += number(_PARENT, uuids.process(track.process))
-        head += message(_TRACK_NAME, _text(track.name))
-        yield head + message(_COUNTER_TRACK, message(6, _text(track.unit)) if track.unit else b"")
+        head = number_field(_UUID, uuids.first_counter + index)
+        head += number_field(_PARENT, uuids.process(track.process))
+        head += bytes_field(_TRACK_NAME, _text(track.name))
+        unit = bytes_field(6, _text(track.unit)) if track.unit else b""
+        yield head + bytes_field(_COUNTER_TRACK, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def _interned(model: TraceModel) -> Iterator[bytes]:
 
 
 def _entry(field: int, index: int, text: str) -> bytes:
-    return message(field, number(1, index + 1) + message(2, _text(text)))
+    return bytes_field(field, number_field(1, index + 1) + bytes_field(2, _text(text)))
 
 
 def _blocks(count: int) -> Iterator[slice]:
@@ -154,7 +152,7 @@ def _instants(model: TraceModel) -> Iterator[Bytes]:
 def _samples(model: TraceModel) -> Iterator[Bytes]:
     samples = model.samples
     tracks = samples.track + _Uuids(model).first_counter
-    value = Part((Literal(fixed_tag(_DOUBLE_VALUE)), Fixed64(samples.value)))
+    value = Part((Literal(tag(_DOUBLE_VALUE, FIXED64)), Fixed64(samples.value)))
     parts = _packets(samples.ns, tracks, _COUNTER, (value,))
     return (table(parts, rows) for rows in _blocks(len(samples)))
 
@@ -171,32 +169,32 @@ def _packets(
     further_bytes: NDArray[np.int32] | int = 0,
 ) -> tuple[Part, ...]:
     """A time and a track event; `further_bytes` will be put behind the last part."""
-    place = (Literal(number(_TYPE, kind) + number_tag(_TRACK_UUID)), Varints(track))
+    place = (Literal(number_field(_TYPE, kind) + tag(_TRACK_UUID, VARINT)), Varints(track))
     event = (Part(place), *more)
     size = sizes(event, len(ns)) + further_bytes
-    inner = Part((Literal(length_tag(_TRACK_EVENT)), Varints(size)))
-    state = number(_SEQUENCE, 1) + number(_FLAGS, _NEEDS_STATE)
-    stamp = Part((Literal(state + number_tag(_TIMESTAMP)), Varints(ns)))
-    outer = Part((Literal(length_tag(_PACKET)), Varints(size + stamp.width + inner.width)))
+    inner = Part((Literal(tag(_TRACK_EVENT, BYTES)), Varints(size)))
+    state = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _NEEDS_STATE)
+    stamp = Part((Literal(state + tag(_TIMESTAMP, VARINT)), Varints(ns)))
+    outer = Part((Literal(tag(_PACKET, BYTES)), Varints(size + stamp.width + inner.width)))
     return (outer, stamp, inner, *event)
 
 
 def _details(events: Events) -> tuple[Part, ...]:
-    name = Literal(number_tag(_NAME)), Varints(events.name + 1)
-    category = Literal(number_tag(_CATEGORY)), Varints(events.category + 1)
+    name = Literal(tag(_NAME, VARINT)), Varints(events.name + 1)
+    category = Literal(tag(_CATEGORY, VARINT)), Varints(events.category + 1)
     return (Part((*name, *category)), *map(_argument, events.args))
 
 
 def _argument(arg: ArgColumn) -> Part:
-    column, name = arg.column, number(_ARG_NAME, arg.name + 1)
+    column, name = arg.column, number_field(_ARG_NAME, arg.name + 1)
     value: tuple[Piece, ...]
     if column.kind is ArgKind.INT:
-        value = Literal(name + number_tag(_ARG_INT)), Varints(column.values)
+        value = Literal(name + tag(_ARG_INT, VARINT)), Varints(column.values)
     elif column.kind is ArgKind.FLOAT:
-        value = Literal(name + fixed_tag(_ARG_DOUBLE)), Fixed64(column.values)
+        value = Literal(name + tag(_ARG_DOUBLE, FIXED64)), Fixed64(column.values)
     else:
-        value = Literal(name + number_tag(_ARG_STRING)), Varints(column.values + 1)
-    size = Literal(length_tag(_ARG) + varint(sum(piece.width for piece in value)))
+        value = Literal(name + tag(_ARG_STRING, VARINT)), Varints(column.values + 1)
+    size = Literal(tag(_ARG, BYTES) + varint(sum(piece.width for piece in value)))
     return Part((size, *value), column.present)
 
 
@@ -205,7 +203,7 @@ class _FlowEnds:
     """Both ends of all flows by slice: each is a field of its slice's first packet."""
 
     row: NDArray[np.int64]  # ascending
-    fields: Bytes  # one row an end
+    fields: Bytes  # one row per end
 
     @classmethod
     def of(cls, model: TraceModel) -> _FlowEnds:
@@ -213,7 +211,7 @@ class _FlowEnds:
         ids = Fixed64(np.arange(1, len(flows) + 1))
         everything = slice(0, len(flows))
         starts, ends = (
-            table((Part((Literal(fixed_tag(field)), ids)),), everything).reshape(-1, _FLOW_BYTES)
+            table((Part((Literal(tag(field, FIXED64)), ids)),), everything).reshape(-1, _FLOW_BYTES)
             for field in (_FLOW, _FLOW_END)
         )
         row = np.concatenate([flows.source, flows.target])

@@ -1,4 +1,4 @@
-"""Protobuf by hand: single fields, and many records of one shape as a table of bytes.
+"""Protobuf of many records of one shape: a table of bytes, written column by column.
 
 A varint may have more bytes than its value needs. With the widths of a column's largest value all
 records of a table have their fields at the same places, and numpy writes a column at once.
@@ -13,43 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from npuscope.protobuf import varint
+
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
-_VARINT, _FIXED64, _LENGTH = 0, 1, 2
-VARINT_BITS = 7
-
-
-def varint(value: int) -> bytes:
-    result = bytearray()
-    while value >= 0x80:
-        result.append(value & 0x7F | 0x80)
-        value >>= VARINT_BITS
-    result.append(value)
-    return bytes(result)
-
-
-def varint_width(value: int) -> int:
-    return max(1, -(-value.bit_length() // VARINT_BITS))
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3 | _VARINT) + varint(value)
-
-
-def message(field: int, body: bytes) -> bytes:
-    return varint(field << 3 | _LENGTH) + varint(len(body)) + body
-
-
-def number_tag(field: int) -> bytes:
-    return varint(field << 3 | _VARINT)
-
-
-def fixed_tag(field: int) -> bytes:
-    return varint(field << 3 | _FIXED64)
-
-
-def length_tag(field: int) -> bytes:
-    return varint(field << 3 | _LENGTH)
+_VARINT_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -68,7 +36,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Varints:
-    """One number a record; those below zero take ten bytes."""
+    """One number per record; those below zero take ten bytes."""
 
     values: NDArray[np.integer]
 
@@ -76,7 +44,7 @@ class Varints:
     def width(self) -> int:
         if len(self.values) == 0:
             return 1
-        return 10 if self.values.min() < 0 else varint_width(int(self.values.max()))
+        return 10 if self.values.min() < 0 else len(varint(int(self.values.max())))
 
     def fill(self, out: Bytes, rows: slice) -> None:
         fill_varints(out, self.values[rows])
@@ -84,7 +52,7 @@ class Varints:
 
 @dataclass(frozen=True)
 class Fixed64:
-    """Eight bytes a record, little endian."""
+    """Eight bytes per record, little endian."""
 
     values: NDArray[np.generic]
     width = 8
@@ -103,7 +71,7 @@ def fill_varints(out: Bytes, values: NDArray[np.integer]) -> None:
     rest = values.astype(np.int64).view(np.uint64)
     for place in range(out.shape[1]):
         np.bitwise_or(rest.astype(np.uint8), 0x80, out=out[:, place])
-        rest >>= np.uint64(VARINT_BITS)
+        rest >>= np.uint64(_VARINT_BITS)
     out[:, -1] &= 0x7F
 
 

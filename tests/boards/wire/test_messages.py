@@ -1,4 +1,4 @@
-"""The small proto2: known bytes, round trips, and whatever else may come over a line."""
+"""The messages of the wire: known bytes, round trips, and whatever else may come over a line."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from npuscope.boards.wire.messages import (
     SysInfo,
     Tensor,
     TensorDesc,
+    decode,
+    encode,
+    has_field,
 )
-from npuscope.boards.wire.protobuf import decode, encode, read_varint, varint
 from npuscope.errors import DeviceError
 
 DESC = TensorDesc("image", 0x840440, 48, 5 << 24 | 4, (1, 4, 4, 3), 0.5, -3, 0x34200000, 1025)
@@ -60,10 +62,11 @@ def test_known_bytes() -> None:
     assert bytes.fromhex("35 0000003f") in encode(TensorDesc(scale=0.5))
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 1 << 32, (1 << 64) - 1])
-def test_varint(value: int) -> None:
-    data = varint(value)
-    assert read_varint(b"\0" + data, 1) == (value, 1 + len(data))
+def test_a_field_is_seen_in_bytes_of_any_message() -> None:
+    assert has_field(encode(Req(opt=1)), 5)
+    assert not has_field(encode(Ack(5, 6)), 5)
+    with pytest.raises(DeviceError, match="a broken message: the message ends inside a number"):
+        has_field(b"\x08", 5)
 
 
 def test_unknown_fields_are_skipped() -> None:

@@ -1,0 +1,193 @@
+"""A model compiled as a vendor's build was: the same generation, options and memory pools."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+
+from npuscope.advice.compare.fidelity import fidelity
+from npuscope.advice.compare.model import Comparison, Side
+from npuscope.advice.compare.run import compare
+from npuscope.advice.compare.sides import open_side
+from npuscope.building import Options, Source, md5, model_beside, read_graph
+from npuscope.errors import UsageError
+from npuscope.graph.model import Graph
+from npuscope.machine.load import load_machine
+from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.mpool import as_reached, with_these_pools
+from npuscope.machine.vendor_options import VendorOptions, parse_options, with_vendor_options
+from npuscope.profiling.model import MemoryUse
+from npuscope.program.model import Buffer, Pool, Program
+
+# Options that name files and folders of the computer that the build was made on.
+_FILES = ("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--json-quant-file")
+_PLACES = (*_FILES, "--onnx-input", "--out-dir-prefix", "--output-info-file", "--csv-file")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a build was made, as far as its files say; `notes` tell what had to be assumed."""
+
+    machine: Machine
+    optimization: int | None
+    notes: tuple[str, ...] = ()
+
+
+def recipe_of(program: Program) -> Recipe:
+    """The generation, options and pools of a compiled program."""
+    notes: list[str] = []
+    machine = load_machine(
+        program.machine, generation=program.generation, epoch_controller=program.epoch_controller
+    )
+    stated = _stated(program)
+    if not program.compiler_options:
+        notes.append("the build states no compiler options: those of its generation are assumed")
+    machine = with_vendor_options(machine, stated)
+    pools = tuple(_as_memory(pool, machine) for pool in _real(program))
+    if pools:
+        machine = with_these_pools(machine, pools)
+        if not stated.virtual_pools:
+            machine = replace(machine, placement=replace(machine.placement, virtual_pool=()))
+    else:
+        notes.append("the build states no memory pools: those of the machine are assumed")
+    return Recipe(machine, stated.optimization, tuple(notes))
+
+
+def _stated(program: Program) -> VendorOptions:
+    """The options as the compiler's own command line would spell them."""
+    if not program.compiler_options:
+        virtual = any(pool.virtual for pool in program.pools)
+        return VendorOptions(virtual_pools=virtual, epoch_controller=program.epoch_controller)
+    words: list[str] = []
+    for name, value in program.compiler_options:
+        if name in _PLACES or value == "false":
+            continue
+        words += [name] if value == "true" else [name, value]
+    return parse_options(shlex.join(words), program.name)
+
+
+def _real(program: Program) -> list[Pool]:
+    """Pools that are memories: virtual ones are made of others, and coefficients of units have
+    no address."""
+    return [pool for pool in program.pools if not pool.virtual and pool.address]
+
+
+def _as_memory(pool: Pool, machine: Machine) -> MemoryPool:
+    named = next((own for own in machine.pools if own.name == pool.name), None)
+    memory = MemoryPool(
+        name=pool.name,
+        file=pool.file_name or pool.name,
+        address=pool.address,
+        size_bytes=pool.size_bytes,
+        byte_width=pool.byte_width,
+        freq_ratio=pool.freq_ratio,
+        path="",
+        score=0,
+        read_power_mw=named.read_power_mw if named else 0.0,
+        write_power_mw=named.write_power_mw if named else 0.0,
+        writable=pool.writable,
+        cacheable=pool.cacheable,
+        constants_preferred=named.constants_preferred if named else False,
+        relative=pool.relative,
+    )
+    return as_reached(memory, machine)
+
+
+def compare_as_built(
+    a: Source, b: Source | None, a_options: Options, b_options: Options, noise: float = 0.0
+) -> Comparison:
+    """A vendor's build beside its model compiled as the build was, and how alike they are."""
+    theirs = open_side(a, a_options)
+    program = _foreign(theirs)
+    model = b if b is not None else _model_of(a, program)
+    recipe = recipe_of(program)
+    ours = open_side(model, _options(program, recipe, model, b_options))
+    assert ours.program is not None  # a model was compiled
+    found = compare(theirs, ours, noise, same_model=True)
+    notes = (*recipe.notes, *_model_notes(program, model))
+    memory = theirs.profile.memory, ours.profile.memory
+    ram = (_ram(memory[0]), _ram(memory[1]))
+    weights = (memory[0].weights_bytes, memory[1].weights_bytes)
+    return replace(found, fidelity=fidelity(program, ours.program, ram, weights, notes))
+
+
+def _ram(memory: MemoryUse) -> int:
+    return memory.internal_ram_bytes + memory.external_ram_bytes
+
+
+def _foreign(side: Side) -> Program:
+    if side.program is None or side.program.source == "npuscope":
+        raise UsageError(
+            f"{side.name} is not a build of another compiler",
+            where="--as-built",
+            hint="give a network.c, a c_info.json or their folder as A, and the model as B",
+        )
+    return side.program
+
+
+def _model_of(source: Source, program: Program) -> Path:
+    path = None if isinstance(source, Graph) else Path(source)
+    found = path and (model_beside(path, program) or model_named_by(program, path))
+    if found is None:
+        raise UsageError(
+            "the model of the build was not found beside it",
+            where="--as-built",
+            hint="give the model as B",
+        )
+    return found
+
+
+def model_named_by(program: Program, path: Path) -> Path | None:
+    """The model that the compiler was given, by its name, in the build's folder or the one above.
+
+    The front end hands its own copy on, and puts its version behind the name."""
+    stated = dict(program.compiler_options).get("--onnx-input", "")
+    name = re.sub(r"_OE_\d+(_\d+)*$", "", PureWindowsPath(stated).stem)
+    folder = (path if path.is_dir() else path.parent).resolve()
+    places = (folder, folder.parent)
+    files = (place / f"{name}{ending}" for place in places for ending in (".tflite", ".onnx"))
+    return next((file for file in files if file.is_file()), None) if name else None
+
+
+def _options(program: Program, recipe: Recipe, model: Source, options: Options) -> Options:
+    """The options with which our compiler makes what the build was made from."""
+    asked: Options = {**options, "machine": recipe.machine}
+    if asked.get("optimization") is None:
+        asked["optimization"] = recipe.optimization
+    graph = read_graph(model, {"shapes": asked.get("shapes") or {}})
+    borders = (
+        ("input_data_type", program.inputs, graph.inputs),
+        ("output_data_type", program.outputs, graph.outputs),
+    )
+    types = {key: _other_type(program, theirs, graph, ours) for key, theirs, ours in borders}
+    for key, found in types.items():
+        if found and asked.get(key) is None:
+            asked[key] = found  # type: ignore[literal-required]
+    return asked
+
+
+def _other_type(
+    program: Program, theirs: tuple[str, ...], graph: Graph, ours: tuple[str, ...]
+) -> str:
+    """The one element type at a border of the build, where the model has another; else ""."""
+    buffers = program.buffer_map()
+    wanted = {_type_of(buffers[name]) for name in theirs if name in buffers}
+    present = {graph.tensors[name].dtype.value for name in ours}
+    same_count = len(theirs) == len(ours) and len(wanted) == 1
+    return wanted.pop() if same_count and wanted != present else ""
+
+
+def _type_of(buffer: Buffer) -> str:
+    if buffer.is_float:
+        return "float32"
+    return {(8, True): "int8", (8, False): "uint8"}.get((buffer.nbits, buffer.signed), "")
+
+
+def _model_notes(program: Program, model: Source) -> Iterator[str]:
+    if not program.model_md5 or isinstance(model, Graph):
+        return
+    if md5(Path(model)) != program.model_md5:
+        yield f"{Path(model).name} is not the file that the build names as its model"

@@ -1,0 +1,96 @@
+"""How near our compiler came to a vendor's build, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from npuscope.advice.compare.fidelity import STEPS, EpochPair, EpochView, Fidelity
+from npuscope.report.figures import shorten, size
+from npuscope.text import safe_terminal
+
+_SHOWN = 20
+_SIDE = 44
+
+
+def fidelity_json(found: Fidelity) -> dict[str, Any]:
+    return {
+        "score": round(found.score, 4),
+        "epochs": {"theirs": found.theirs, "ours": found.ours},
+        "equal": {step: found.equal(step) for step in _steps(found)},
+        "ram_bytes": dict(zip(("theirs", "ours"), found.ram_bytes, strict=True)),
+        "weights_bytes": dict(zip(("theirs", "ours"), found.weights_bytes, strict=True)),
+        "differences": [_pair(pair) for pair in found.pairs if pair.differs],
+        "notes": list(found.notes),
+    }
+
+
+def _steps(found: Fidelity) -> tuple[str, ...]:
+    return STEPS if found.has_registers else STEPS[:2]
+
+
+def _pair(pair: EpochPair) -> dict[str, Any]:
+    return {"differs": pair.differs, "theirs": _view(pair.theirs), "ours": _view(pair.ours)}
+
+
+def _view(view: EpochView | None) -> dict[str, Any] | None:
+    if view is None:
+        return None
+    return {
+        "epochs": [view.first, view.last],
+        "kind": view.kind.value,
+        "ops": list(view.ops),
+        "units": dict(view.units),
+        "tile": list(view.tile),
+        "placement": list(view.placement),
+        "from": list(view.origin),
+    }
+
+
+def fidelity_lines(found: Fidelity, every: bool) -> Iterator[str]:
+    steps = ", ".join(f"{step} {found.equal(step)}" for step in _steps(found))
+    yield (
+        f"fidelity {100 * found.score:.1f}%: {found.theirs} epochs in the build, {found.ours} in "
+        f"ours; equal up to {steps}"
+    )
+    yield (
+        f"memory   RAM {size(found.ram_bytes[0])} -> {size(found.ram_bytes[1])}"
+        f"{_share(found.ram_bytes)}, weights {size(found.weights_bytes[0])} -> "
+        f"{size(found.weights_bytes[1])}{_share(found.weights_bytes)}"
+    )
+    yield from (f"note     {safe_terminal(note)}" for note in found.notes)
+    if not found.has_registers:
+        yield "note     the build has no unit registers: only kinds and operations are compared"
+    yield from _difference_lines(found, every)
+
+
+def _share(pair: tuple[int, int]) -> str:
+    return f" ({100 * (pair[1] / pair[0] - 1):+.1f}%)" if pair[0] else ""
+
+
+def _difference_lines(found: Fidelity, every: bool) -> Iterator[str]:
+    differences = [pair for pair in found.pairs if pair.differs]
+    if not differences:
+        return
+    yield f"{'differs':<10} {'the build':<{_SIDE}} {'ours':<{_SIDE}} from"
+    for pair in differences if every else differences[:_SHOWN]:
+        source = ", ".join(_origin(pair))
+        what = pair.differs if pair.theirs and pair.ours else "only one"
+        yield (
+            f"{what:<10} {_side(pair.theirs, pair.differs):<{_SIDE}} "
+            f"{_side(pair.ours, pair.differs):<{_SIDE}} {shorten(safe_terminal(source), 40)}"
+        ).rstrip()
+    if len(differences) > _SHOWN and not every:
+        yield f"and {len(differences) - _SHOWN} more (--verbose)"
+
+
+def _side(view: EpochView | None, differs: str) -> str:
+    if view is None:
+        return "-"
+    told = {"tile": ", ".join(view.tile), "placement": ", ".join(view.placement)}
+    return shorten(safe_terminal(f"{view.first}: {told.get(differs) or view.text}"), _SIDE)
+
+
+def _origin(pair: EpochPair) -> tuple[str, ...]:
+    views = (view for view in (pair.ours, pair.theirs) if view is not None)
+    return next((view.origin for view in views if view.origin), ())

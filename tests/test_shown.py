@@ -1,0 +1,26 @@
+"""What a noun must say of itself to be shown at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from npuscope.shown import Shown
+
+
+class Silent(Shown):
+    pass
+
+
+class Telling(Shown):
+    def told(self) -> str:
+        return "one\nline"
+
+
+def test_a_value_that_tells_nothing_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="told"):
+        Silent()  # type: ignore[abstract]
+
+
+def test_what_is_told_is_shown_on_one_line() -> None:
+    assert repr(Telling()) == "<Telling one\\nline>"
+    assert Telling().table() == []
