@@ -129,7 +129,7 @@ def header(text: str) -> bytes:
     ("data", "text"),
     [
         (b"", "is not a .npy array: "),
-        (b"PK\x03\x04", "holds several arrays, expected one .npy"),
+        (b"PK\x03\x04", "holds several arrays, expected a single .npy"),
         (header("{((("), "is not a .npy array: "),
         (
             header("{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,)}"),

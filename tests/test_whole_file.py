@@ -220,7 +220,7 @@ def test_a_name_that_a_user_took_is_not_replaced(tmp_path: Path) -> None:
     net = tmp_path / "net"
     fill(net, "1")
     (net / "new.c").write_text("mine")
-    with pytest.raises(FileError, match="nothing tells that npuscope wrote it"):
+    with pytest.raises(FileError, match="already exists, and npuscope did not write it"):
         fill(net, "2", ("a.c", "new.c"))
     assert shown(net)["new.c"] == "mine"
     assert shown(net)["a.c"] == "1"
@@ -232,7 +232,7 @@ def test_an_older_marker_lists_nothing_so_nothing_is_replaced(tmp_path: Path) ->
     (net / MARKER).write_text("written by npuscope; replaced as a whole\n")
     (net / "a.c").write_text("1")
     (net / "old.txt").write_text("whose?")
-    with pytest.raises(FileError, match="nothing tells that npuscope wrote it"):
+    with pytest.raises(FileError, match="already exists, and npuscope did not write it"):
         fill(net, "2")
     fill(net, "1")  # the same again takes nothing away
     assert shown(net) == {"a.c": "1", "b.h": "1", "old.txt": "whose?", "program/c": "1"}
@@ -280,7 +280,7 @@ def test_a_failure_in_the_middle_of_a_commit_goes_back(
 def test_nothing_appears_if_one_of_a_set_fails(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(
-        OutputError, match="cannot be written: this is a folder, a file is to be written"
+        OutputError, match="cannot be written: this is a folder, expected a file name"
     ):
         write_files(tmp_path, {"a": b"new", "b": b"new"})
     assert content(tmp_path) == {}
@@ -458,7 +458,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
 def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(
-        OutputError, match="cannot be written: this is a folder, a file is to be written"
+        OutputError, match="cannot be written: this is a folder, expected a file name"
     ):
         write_whole(tmp_path, b"")
     with pytest.raises(FileError, match="is a file, expected a folder"):

@@ -154,6 +154,7 @@ static uint32_t read_engines(uint32_t mask, char way, uint32_t counter, validati
 static void read_active(validation_node *node) {
   const uint32_t behind = FIRST_ENGINE + number_of(state.inputs);
   const uint32_t inputs = read_engines(state.inputs, 'i', FIRST_ENGINE, node->active, false);
+  node->engine_way = counts(COUNT_STRG_O_ACTIVE) ? 'o' : 'i';
   node->active_engines =
       inputs + read_engines(state.outputs, 'o', behind, node->active + inputs, false);
 }

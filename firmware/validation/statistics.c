@@ -118,20 +118,24 @@ static wire_result send_engine(exchange *talk, const char *name, const validatio
   return exchange_log(talk, line.text);
 }
 
-/* The busiest engine of one way; of equals the last. None: nothing is sent. */
+/* -1 stands for no engine. */
+static wire_result send_most(exchange *talk, char way, int32_t engine, uint32_t cycles) {
+  const char text[] = {':', way, 0};
+  line_t line = begin("streng_active:max");
+  put(&line, text);
+  put_next(&line, engine);
+  put_next(&line, cycles);
+  return exchange_log(talk, line.text);
+}
+
+/* The busiest engine of one way; of equals the first. None: nothing is sent. */
 static wire_result send_busiest(exchange *talk, const validation_node *node, char way) {
   const validation_engine *found = NULL;
   for (uint32_t i = 0; i < node->active_engines; i++) {
     const validation_engine *engine = &node->active[i];
-    if (engine->way == way && (!found || engine->cycles >= found->cycles)) found = engine;
+    if (engine->way == way && (!found || engine->cycles > found->cycles)) found = engine;
   }
-  if (!found) return WIRE_OK;
-  const char text[] = {':', way, 0};
-  line_t line = begin("streng_active:max");
-  put(&line, text);
-  put_next(&line, found->engine);
-  put_next(&line, found->cycles);
-  return exchange_log(talk, line.text);
+  return found ? send_most(talk, way, found->engine, found->cycles) : WIRE_OK;
 }
 
 static wire_result send_engines(exchange *talk, const validation_node *node) {
@@ -141,6 +145,9 @@ static wire_result send_engines(exchange *talk, const validation_node *node) {
     sent = send_engine(talk, "streng_active", &node->active[i], core);
   if (sent == WIRE_OK) sent = send_busiest(talk, node, 'i');
   if (sent == WIRE_OK) sent = send_busiest(talk, node, 'o');
+  /* Hosts wait for the line also where the NPU did nothing. */
+  if (sent == WIRE_OK && node->engine_way && !node->active_engines)
+    sent = send_most(talk, node->engine_way, -1, 0);
   for (uint32_t i = 0; sent == WIRE_OK && i < node->henv_engines; i++)
     sent = send_engine(talk, "streng_henv", &node->henv[i], core);
   return sent;

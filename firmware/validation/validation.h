@@ -58,6 +58,7 @@ typedef struct {
   uint32_t mcu_cycles[3]; /* before, during and after the work of the NPU */
   bool has_npu_cycles, has_bursts, has_cache;
   uint32_t npu_cycles[3];
+  char engine_way; /* 'i' or 'o' where one is counted, 'i' where both are; 0: no activity is */
   uint32_t active_engines, henv_engines;
   validation_engine active[VALIDATION_MOST_ENGINES]; /* all 'i', then all 'o', by number */
   validation_engine henv[VALIDATION_MOST_ENGINES];

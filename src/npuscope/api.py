@@ -261,13 +261,13 @@ def compiled(
 def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
     """All files of a build: the program, and what the vendor's tools would have written.
 
-    Gives notes on what could not be written.
+    Returns notes on what could not be written.
     """
     from npuscope.profiling.run import estimate as run_estimate
     from npuscope.report.build_files import write_build
 
     if made.graph is None:
-        raise UsageError("this is a compiled program already", hint="give a .tflite or .onnx model")
+        raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
     profile = run_estimate(made.program, made.machine, made.graph)
     with as_file_error(folder):
         folder.mkdir(parents=True, exist_ok=True)

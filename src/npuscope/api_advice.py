@@ -90,7 +90,7 @@ def lint(
 
 
 def _file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
-    """What only the file itself shows, before a reader has smoothed it."""
+    """What only the file itself shows, before the reader normalises it."""
     from npuscope.building import is_program
     from npuscope.graph.model import Graph
 
@@ -194,7 +194,7 @@ def bisect(
     model: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Bisection:
-    """The first op whose NPU arithmetic leaves the reference.
+    """The first op whose NPU arithmetic differs from the reference.
 
     In: as `validate`. Out: op, epoch, how far it is off and which rule that breaks. Every layer
     is given the reference's inputs, so that an earlier one cannot be the cause.

@@ -143,7 +143,7 @@ def board_serve(
     >>> npuscope.board_serve("model.tflite", tcp=0, ready=print)
     """
     if pty == (tcp is not None):
-        raise UsageError("one way to reach the board is needed", hint="give --pty or --tcp PORT")
+        raise UsageError("a way to reach the board is needed", hint="give --pty or --tcp PORT")
     if tcp is not None and not 0 <= tcp < 0x10000:
         raise UsageError(f"expected a port from 0 to 65535, found {tcp}", where="--tcp")
     with _powered(sources, emulated, options) as (served, names):
@@ -152,7 +152,7 @@ def board_serve(
             if ready is not None:
                 ready(Listening(listener.address, tuple(names)))
             listener.serve(served)
-        except KeyboardInterrupt:  # a signal is the usual way to switch a board off
+        except KeyboardInterrupt:  # a signal is the usual way to stop a board
             pass
         finally:
             listener.close()
@@ -226,8 +226,10 @@ def _built(sources: Sequence[Source], options: Options) -> list[Build]:
     from npuscope.building import build
 
     made = [build(source, options) for source in sources]
-    for source, one in zip(sources, made, strict=True):
-        if one.machine != made[0].machine:
+    # Who starts the epochs is in each program: one board runs both kinds.
+    machines = [replace(one.machine, epoch_controller=True) for one in made]
+    for source, one, machine in zip(sources, made, machines, strict=True):
+        if machine != machines[0]:
             raise UsageError(
                 f"is for generation {one.machine.generation.name}, "
                 f"the first source for {made[0].machine.generation.name}",

@@ -133,7 +133,7 @@ def disasm(
         return made
     if len(blobs) > 1:
         raise UsageError(
-            f"{len(blobs)} blobs do not fit one file that can be assembled again",
+            f"{len(blobs)} blobs cannot be written to one file that can be assembled again",
             where=f"-o {output}",
             hint=f"choose one with --blob: {_names(blobs)}",
         )
@@ -240,7 +240,7 @@ def checklist(source: str | Path) -> Checklist:
 
 @verb
 def machines() -> tuple[Machine, ...]:
-    """The machines that are known, each as its default generation programs it.
+    """The known machines, each with its default generation.
 
     In: nothing. Out: a Machine for every name that the option `machine` takes.
 
@@ -273,7 +273,7 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
 
 @verb
 def doctor() -> Installed:
-    """What is installed, and what each missing part would give.
+    """What is installed, and what each missing part would add.
 
     In: nothing. Out: packages, extras, programs and the cache, each with its state.
 

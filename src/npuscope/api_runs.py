@@ -122,7 +122,7 @@ def _findings_of(side: Any, source: Source, options: Options) -> Any:
 
 
 def append(path: Path, text: str) -> None:
-    """Several gates of a job write one summary, so that it grows instead of being replaced."""
+    """Append, because several gates of a job write to one summary."""
     with as_file_error(path), path.open("ab", buffering=0) as file:
         file.write(text.encode("utf-8"))  # in one piece, also beside another gate
 
@@ -270,7 +270,7 @@ def export(
     graph = own or _shown_graph(model, options)
     path = source if own else model
     if path is None or not isinstance(path, (str, Path)):
-        raise UsageError("a graph has no file to show its layers on", hint="give the model file")
+        raise UsageError("a Graph has no model file to annotate", hint="give the model file")
     return export_files(subject_of(Path(path), graph, profile), model_explorer, netron)
 
 

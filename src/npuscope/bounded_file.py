@@ -1,5 +1,5 @@
-"""The one way by which files are read: regular files only, no larger than such a file can be,
-with values that are neither nested without end nor digits without end."""
+"""The one way by which files are read: regular files only, no larger than such a file can be, with
+limits on nesting and on the length of numbers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a file is read as: its name in a sentence, and the most bytes that one can have."""
+    """What a file is read as: its name in messages, and the maximum size."""
 
     name: str
     most_bytes: int
 
 
-# Each limit is far beyond the largest file of its kind that was seen.
+# Each limit is far above the largest file of its kind that was seen.
 MODEL = Kind("a model", 512 << 20)
 MACHINE = Kind("a machine file", 4 << 20)
 SWEEP = Kind("a sweep file", 1 << 20)
@@ -54,8 +54,8 @@ DESCRIPTOR = Kind("a descriptor of a many-core program", 512 << 20)
 CORE_BUFFER = Kind("a stats buffer", 2 << 30)
 OWN = Kind("a file of npuscope's own", 256 << 20)
 
-MOST_DEPTH = 64  # lists and tables in one another; vendor files have up to 12
-MOST_BITS = 128  # of a whole number; real ones have at most 64
+MOST_DEPTH = 64  # levels of nesting; vendor files have up to 12
+MOST_BITS = 128  # digits of a whole number; real ones have at most 64
 _CHUNK = 1 << 20
 # What numpy raises on headers that are damaged, or claim more than there is.
 _NO_ARRAY = (ValueError, TypeError, OverflowError, SyntaxError, EOFError, TokenError, MemoryError)
@@ -108,7 +108,7 @@ def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
 
 
 def check_size(path: str | Path, size_bytes: int, kind: Kind, *, hint: str = "") -> None:
-    """For those who read part by part, too."""
+    """Also for callers that read part by part."""
     if size_bytes > kind.most_bytes:
         raise FileError(
             f"has {size_bytes:,} bytes, {kind.name} has at most {kind.most_bytes:,}",
@@ -160,7 +160,7 @@ def read_array(path: str | Path) -> np.ndarray:
 
     data = read_bytes(path, ARRAY)
     if data[:4] == b"PK\x03\x04":
-        raise FileError("holds several arrays, expected one .npy", where=str(path))
+        raise FileError("holds several arrays, expected a single .npy", where=str(path))
     try:
         with warnings.catch_warnings():
             # Of headers that Python 2 wrote, or that look so because they are damaged.
@@ -188,7 +188,7 @@ def _bounded(parse: Any, text: str | bytes, **options: Any) -> Any:
 
 
 def excess(value: Any) -> str:
-    """What of a value is beyond all measure; "" where all is within."""
+    """Which limit a value exceeds; "" if none."""
     level, depth = [value], 0
     while level:
         below: list[Any] = []

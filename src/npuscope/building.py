@@ -30,7 +30,8 @@ Source = str | Path | Graph
 
 
 class ReadOptions(TypedDict, total=False):
-    """The machine that a verb is for, and how the model is read; a test holds it to the table."""
+    """The machine that a verb is for, and how the model is read; a test compares it with the option
+    table."""
 
     machine: str | Machine
     machine_file: str | Path | None
@@ -47,7 +48,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 class Options(ReadOptions, total=False):
-    """What verbs that compile take besides."""
+    """Additional options of verbs that compile."""
 
     optimization: int | None
     ec_single_epoch: bool
@@ -76,7 +77,7 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
 
 
 def is_program(source: Source) -> bool:
-    """A compiled program, ours or a vendor's; a missing file is looked at as a model."""
+    """True for a compiled program, ours or a vendor's; a missing file is treated as a model."""
     if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
         return False
     return Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json")
@@ -104,7 +105,7 @@ def _compiled(path: str | Path, options: Options) -> Build:
 def _recompiled(
     path: Path, program: Program, changes: Sequence[KeyChange], options: Options
 ) -> Build:
-    """What the changed machine needs is another program, from the same model."""
+    """The same model compiled again for the changed machine."""
     model = options.get("compiled_from") or model_beside(path, program)
     if model is None:
         raise needs_model(changes)
@@ -142,7 +143,7 @@ def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
     if not isinstance(source, Graph) and is_program(source):
         return _compiled(source, options)
-    # What the user may have mistyped is looked at before the heavy parts are loaded.
+    # What the user may have mistyped is checked before heavy modules are imported.
     machine = machine_for(options)
     graph = read_graph(source, options)
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
@@ -162,7 +163,7 @@ def machine_for(options: ReadOptions) -> Machine:
 
 
 def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
-    """Single values come last, so that they win over vendor files."""
+    """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options))
     if not options.get("relocatable", False):
         return machine
@@ -172,7 +173,7 @@ def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
 
 
 def _overrides(options: ReadOptions) -> Mapping[str, object]:
-    """Clocks that have options of their own, and single values, which win."""
+    """Clocks that have options of their own, and single values, which have priority."""
     told = {"clocks.mcu_mhz": options.get("mcu_mhz"), "clocks.npu_mhz": options.get("npu_mhz")}
     clocks = {key: mhz for key, mhz in told.items() if mhz is not None}
     overrides = {**clocks, **(options.get("overrides") or {})}

@@ -1,4 +1,4 @@
-"""The one way to start a Python of our own: code never comes from where the user stands.
+"""The one way to start a Python of our own: code is never imported from the current folder.
 
 A Python that is started with -m or -c looks for modules in the current folder first; a select.py
 that lies there would be run in place of the real one.
@@ -21,7 +21,7 @@ _PATHS = "PYTHONPATH"
 def start_module(
     name: str, *words: str, variables: dict[str, str] | None = None, **pipes: Any
 ) -> subprocess.Popen[bytes]:
-    """Start one of our modules beside us; `pipes` as Popen takes them."""
+    """Start one of our modules in parallel; `pipes` as in Popen."""
     return subprocess.Popen(
         [*command(), "-m", name, *words], env=environment() | (variables or {}), **pipes
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuscope.text import safe_terminal, without_middle
 
-# Names and values of a damaged file can be of any length; a sentence that is read is not.
+# Names and values of a damaged file can be of any length; messages must stay readable.
 _LONGEST = 1400
 
 

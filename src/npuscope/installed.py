@@ -1,4 +1,4 @@
-"""What npuscope can use on this computer, what is there, and what each part is good for."""
+"""What npuscope can use on this computer, what is installed, and what each part is for."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Installed(Shown):
 
     required: tuple[Package, ...]
     extras: tuple[tuple[Extra, tuple[Package, ...]], ...]
-    programs: tuple[tuple[Program, str], ...]  # with their paths, empty where none is found
+    programs: tuple[tuple[Program, str], ...]  # with their paths, empty where not found
     kept: Cache
 
     @property
@@ -159,7 +159,7 @@ class Installed(Shown):
         return "ready" if self.ready else "not ready"
 
     def table(self) -> Rows:
-        """A row a package."""
+        """One row per package."""
         rows = [*self.required, *(package for _, found in self.extras for package in found)]
         return [{"package": row.name, "version": row.version, "fine": row.is_fine} for row in rows]
 

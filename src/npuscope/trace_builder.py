@@ -142,7 +142,7 @@ class TraceBuilder:
             undrawn,
         )
         if wrong := check(model):
-            told = f"the records do not make a timeline: {'; '.join(wrong)}"
+            told = f"the records do not form a timeline: {'; '.join(wrong)}"
             raise FileError(told, where=where)
         return model
 

@@ -161,7 +161,7 @@ def ticks_to_ns(ticks: ArrayLike, clock_hz: int) -> Times:
 
 
 def check(model: TraceModel) -> tuple[str, ...]:
-    """What keeps a viewer from showing the trace as it is meant; nothing where it is sound."""
+    """What would keep a viewer from showing the trace correctly; empty if it is valid."""
     tables = (
         *_identity_problems(model),
         *_event_problems(model, model.slices),
@@ -209,7 +209,7 @@ def _overlap_problems(model: TraceModel) -> Iterator[str]:
     if len(rows):
         thread = model.threads[model.slices.thread[rows[0]]]
         name = safe_terminal(thread.name)
-        yield f"slices overlap without lying inside each other ({len(rows)}, first on {name})"
+        yield f"slices overlap without nesting ({len(rows)}, first on {name})"
 
 
 def overlapping(slices: Events) -> NDArray[np.int64]:

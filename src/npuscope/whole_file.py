@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there, and that never cost anyone a file.
+"""Files and folders that are written completely or not at all, and never replace a user's file.
 
 Everything is written into a work folder first, then renamed; `work_folder` tells how that outlasts
 a kill at any moment.
@@ -28,9 +28,9 @@ from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse,
 # A folder with this file in it was written by us; it lists what we wrote.
 MARKER = ".npuscope"
 _MARKER_SCHEMA = "npuscope/folder/1"
-# Names of what is open already: replacing the file behind it would part it from its writer.
+# Names of streams that are already open: replacing the file would detach it from its writer.
 _OPEN_ALREADY = re.compile(r"/(?:dev|proc/self)/(?:(stdout)|(stderr)|fd/(\d+))")
-_UNKNOWN = "is there already, and nothing tells that npuscope wrote it"
+_UNKNOWN = "already exists, and npuscope did not write it"
 _MOST_LINKS = 40
 _SHOWN = 5
 
@@ -75,7 +75,7 @@ def as_file_error(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
-# Sets
+# --- Sets of files ---
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ def together() -> Iterator[_Set]:
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """What is written inside is no part of the set around it."""
+    """What is written inside is not part of the enclosing set."""
     token = _CURRENT.set(None)
     try:
         yield
@@ -170,7 +170,7 @@ def _by_name(place: Path) -> Iterator[None]:
 _CURRENT: ContextVar[_Set | None] = ContextVar("files", default=None)
 
 
-# Folders
+# --- Folders ---
 
 
 @contextlib.contextmanager
@@ -226,7 +226,7 @@ def _publish(work: Work, target: Path, made: NewFolder) -> None:
             if not target.exists():
                 made.path.rename(target)
                 return
-        _refuse_foreign(target)  # another run, or a person, was faster
+        _refuse_foreign(target)  # another run, or the user, created it first
         work.move_to(target)
     with held(target):
         written = _read_marker(target)

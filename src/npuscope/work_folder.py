@@ -28,10 +28,10 @@ NEW = "new"
 _PREFIX = ".npuscope-"
 _NAME = re.compile(r"\.npuscope-[a-z0-9_]{8}")
 _LOCK, _JOURNAL, _OLD = "npuscope.lock", "journal.json", "old"
-# A commit takes milliseconds; who holds a folder longer has stopped.
+# A commit takes milliseconds; a process that holds a folder longer has stopped.
 _WAIT_S = 10.0
 
-# What lies under a name, so that a change by someone else shows: inode, size, time.
+# The state of a file, to detect changes by others: inode, size, time.
 Stamp = list[int] | None
 
 
@@ -94,7 +94,7 @@ def tidy(home: Path) -> None:
     except OSError:
         return  # whoever writes there is told
     for name in names:
-        with contextlib.suppress(OSError):  # somebody else is faster
+        with contextlib.suppress(OSError):  # another process is doing it
             _settle(home / name)
 
 
@@ -198,7 +198,7 @@ def _remove(work: Path) -> None:
             work.rmdir()
 
 
-# Commits
+# --- Commits ---
 
 
 def commit(works: Sequence[Work]) -> None:
@@ -265,7 +265,7 @@ def _apply(
 
 
 def _second_name(path: Path, old: Path) -> Path | None:
-    """For the way back."""
+    """A second name, to undo a commit."""
     if not path.exists():
         return None
     old.parent.mkdir(exist_ok=True)
@@ -297,7 +297,7 @@ def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     parents = [folder / part for part in Path(name).parents]
     if os.path.isabs(name) or ".." in Path(name).parts or not Path(name).parts:
-        raise OSError(errno.EINVAL, "leads out of its folder", name)
+        raise OSError(errno.EINVAL, "points outside of its folder", name)
     if any(parent.is_symlink() for parent in parents if parent != folder):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     return path
@@ -314,7 +314,7 @@ def _stamp(path: Path) -> Stamp:
 def refuse(target: Path) -> None:
     """What a rename would do without asking."""
     if target.is_dir():
-        text = "this is a folder, a file is to be written"
+        text = "this is a folder, expected a file name"
         raise IsADirectoryError(errno.EISDIR, text, str(target))
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))

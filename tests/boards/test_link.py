@@ -104,6 +104,7 @@ def test_a_closed_socket_is_a_device_error() -> None:
     with pytest.raises(DeviceError) as caught:
         link.read(1, 1.0)
     assert caught.value.message == "the connection was lost: the other side closed it"
+    assert caught.value.hint == "a board serves one client at a time: is another one connected?"
     assert caught.value.where == "socket:there:1"
     with pytest.raises(DeviceError, match="lost"):
         link.write(b"x")
@@ -129,6 +130,27 @@ def test_every_byte_value_passes_a_pseudo_terminal() -> None:
     assert link.read(1, 0.01) == b""
     link.close()
     link.close()
+    os.close(slave)
+    os.close(master)
+
+
+def test_a_pseudo_terminal_has_one_client() -> None:
+    """Whoever uses it, also through pyserial."""
+    serial = pytest.importorskip("serial")
+    master, slave = pty.openpty()
+    path = os.ttyname(slave)
+    first = FileLink(path)
+    with pytest.raises(DeviceError) as caught:
+        FileLink(path)
+    assert str(caught.value) == (
+        f"serial:{path}: another program uses the terminal\n  hint: wait for it, or end it"
+    )
+    with pytest.raises(OSError, match="exclusively"):
+        serial.Serial(path, exclusive=True)
+    first.close()
+    with serial.Serial(path, exclusive=True), pytest.raises(DeviceError, match="another program"):
+        FileLink(path)
+    FileLink(path).close()
     os.close(slave)
     os.close(master)
 

@@ -142,5 +142,6 @@ def test_a_blob_that_cannot_be_lowered_is_noted():
     block = runtime.blocks[0]
     assert block.blob_bytes == 0
     assert runtime.notes == (
-        f"fetches of blob {block.blob} not counted: no unit registers to make a blob of",
+        f"fetches of blob {block.blob} not counted: the epoch has no unit registers, "
+        "so no blob can be made",
     )

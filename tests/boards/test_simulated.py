@@ -156,6 +156,15 @@ def test_memory_holds_what_the_inference_left(board):
     assert board.read(tensor.address, tensor.size_bytes) == scores.tobytes()
 
 
+def test_memory_holds_what_the_last_network_left():
+    """Both have their output in one place."""
+    board = SimulatedBoard([NET.program, replace(NET.program, name="second")], NET.machine)
+    tensor = board.info().networks[0].outputs[0]
+    for name, seed in ((NAME, 0), ("second", 2), (NAME, 0), (NAME, 3)):
+        (scores,) = board.run(Request(name, (image(seed),))).outputs
+        assert board.read(tensor.address, tensor.size_bytes) == scores.tobytes()
+
+
 def test_memory_can_be_written_anywhere_in_the_pools(board):
     pool = next(pool for pool in NET.program.pools if pool.size_bytes)
     for address in (pool.address, pool.address + pool.size_bytes - 3):

@@ -219,4 +219,4 @@ def test_a_hardware_epoch_without_units(model: Path, tmp_path: Path, capsys: Cap
     file.write_text(json.dumps(record))
     capsys.readouterr()
     assert main(["estimate", str(folder)]) == 3
-    assert "the epoch runs on hardware and configures no unit" in capsys.readouterr().err
+    assert "the epoch runs on hardware but configures no unit" in capsys.readouterr().err

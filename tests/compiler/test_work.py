@@ -43,8 +43,7 @@ def dilated(distance: int) -> Graph:
 def test_a_kernel_of_too_many_pieces() -> None:
     error = refusal(dilated(20_000))
     assert error.message == (
-        "its window, with the dilation, would be cut into 88,897,778 pieces, more than the 4,096 "
-        "that we accept"
+        "its window, with the dilation, would be cut into 88,897,778 pieces; the limit is 4,096"
     )
     assert error.where
     assert error.hint == "use a smaller window or a smaller dilation"
@@ -72,9 +71,7 @@ def test_ordinary_dilations_compile() -> None:
 def test_too_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_STAGES", 10)
     error = refusal(dilated(18))
-    assert error.message == (
-        "the network needs more than 10 steps on the NPU, which is the most that we accept"
-    )
+    assert error.message == "the network needs more than 10 steps on the NPU, which is the limit"
     assert error.hint == "compile the network in parts"
 
 
@@ -101,8 +98,8 @@ def test_computed_constants_have_a_budget() -> None:
     with pytest.raises(ModelError) as caught:
         FoldConstants().run(graph, MACHINE)
     assert caught.value.message == (
-        "a constant of shape (4000000, 64) would be computed: with the ones before it 256,000,000 "
-        "bytes, more than the 134,217,728 that we accept"
+        "computing a constant of shape (4000000, 64) would bring computed constants to "
+        "256,000,000 bytes; the limit is 134,217,728"
     )
     assert caught.value.where == graph.ops[0].name
 

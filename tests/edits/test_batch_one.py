@@ -51,7 +51,7 @@ def test_tflite_signatures() -> None:
 
 
 def test_a_closed_batch() -> None:
-    assert misfit(onnx_net(1), "batch-one", "x") == "no batch size is open in the file"
+    assert misfit(onnx_net(1), "batch-one", "x") == "no batch size in the file is dynamic"
 
 
 def test_a_fixed_batch_of_several() -> None:

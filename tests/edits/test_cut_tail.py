@@ -125,12 +125,12 @@ def test_where_nothing_can_be_cut(data: bytes) -> None:
 
 
 def test_a_cut_at_the_output_itself() -> None:
-    assert misfit(TFLITE, "cut-tail", tensors=["output"]) == "the network ends there already"
+    assert misfit(TFLITE, "cut-tail", tensors=["output"]) == "the network already ends there"
 
 
 @pytest.mark.parametrize("data", [TFLITE, ONNX], ids=["tflite", "onnx"])
 def test_a_tensor_that_no_op_makes(data: bytes) -> None:
-    sentence = "no op of the file makes the tensor 'nobody'"
+    sentence = "no op of the file computes the tensor 'nobody'"
     assert misfit(data, "cut-tail", tensors=["nobody"]) == sentence
 
 

@@ -1,4 +1,4 @@
-"""An input that nobody reads leaves the file."""
+"""An input that no op reads leaves the file."""
 
 from __future__ import annotations
 

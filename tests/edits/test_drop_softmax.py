@@ -137,7 +137,7 @@ def test_a_softmax_on_an_input() -> None:
     x = writer.tensor("x", (1, 5), scale=0.25)
     y = writer.tensor("y", (1, 5), scale=1 / 256, zero_point=-128)
     writer.op("SOFTMAX", [x], [y])
-    sentence = "nothing is computed in front of the Softmax"
+    sentence = "nothing is computed before the Softmax"
     assert misfit(writer.finish([x], [y]), "drop-softmax", "SOFTMAX:#0") == sentence
 
 
@@ -149,7 +149,7 @@ def test_scores_that_are_an_output_already() -> None:
     writer.op("RELU", [x], [scores])
     writer.op("SOFTMAX", [scores], [y])
     data = writer.finish([x], [scores, y])
-    assert misfit(data, "drop-softmax", "SOFTMAX:#1") == "its scores are an output already"
+    assert misfit(data, "drop-softmax", "SOFTMAX:#1") == "its scores are already an output"
 
 
 @pytest.mark.parametrize("data", [TFLITE, ONNX], ids=["tflite", "onnx"])

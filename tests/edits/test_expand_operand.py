@@ -74,5 +74,5 @@ def test_other_shapes_stay() -> None:
     large = (1, 64, 64, 16)
     values = np.zeros((1, 64, 64, 1), np.int8)
     data = net.finish(net.op("ADD", [net.input(large), net.constant(values)], large))
-    expected = "65536 elements are more than an axis of the NPU holds"
+    expected = "65536 elements do not fit an axis of the NPU"
     assert misfit(data, FIX, "ADD:#0") == expected

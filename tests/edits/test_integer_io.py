@@ -77,11 +77,11 @@ def test_onnx_misfits() -> None:
     net = writer.finish({writer.node("Relu", writer.qdq(relu, OUT), output="y"): None})
     sentence = "input 'x' is read by Relu, not by QuantizeLinear alone"
     assert misfit(net, "integer-input") == sentence
-    sentence = "output 'y' is made by Relu, not by DequantizeLinear"
+    sentence = "output 'y' comes from Relu, not from DequantizeLinear"
     assert misfit(net, "integer-output") == sentence
     done = edited(edited(onnx_net(), "integer-input"), "integer-output")
     for fix in ("integer-input", "integer-output"):
-        assert misfit(done, fix) == "nothing is converted here at the border"
+        assert misfit(done, fix) == "nothing is converted at this input or output"
     writer = OnnxWriter()
     x = writer.input("x", (1, 4))
     net = writer.finish({writer.node("Add", writer.qdq(x, OUT), writer.qdq(x, OUT * 2)): None})
@@ -123,7 +123,7 @@ def test_tflite_unsigned_input() -> None:
     assert graph_of(data).tensor("x").dtype is DType.UINT8
     assert largest_change(before, data) == 0
     assert on_cpu(data) < on_cpu(before)
-    sentence = "input 'x' is uint8 already"
+    sentence = "input 'x' is already uint8"
     assert misfit(data, "integer-input", type="uint8") == sentence
 
 
@@ -141,7 +141,7 @@ def test_tflite_misfits() -> None:
     net = writer.finish([x], [y])
     sentence = "input 'x' is read by RELU, not by QUANTIZE alone"
     assert misfit(net, "integer-input") == sentence
-    assert misfit(net, "integer-output") == "output 'y' is made by RELU, not by DEQUANTIZE"
+    assert misfit(net, "integer-output") == "output 'y' comes from RELU, not from DEQUANTIZE"
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])

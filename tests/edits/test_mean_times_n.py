@@ -40,7 +40,7 @@ def test_the_npu_sums(before: bytes) -> None:
 
 
 def test_other_sums_stay() -> None:
-    expected = "the sum is not one over height and width"
+    expected = "the sum is not over height and width"
     assert misfit(lite((1,)), FIX, "SUM:#0") == expected
     assert misfit(qdq([1]), FIX, "ReduceSum:Sum") == expected
     net = Qdq()

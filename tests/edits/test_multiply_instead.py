@@ -44,7 +44,7 @@ def test_in_a_network_of_floats() -> None:
 
 
 def test_other_divisors_stay() -> None:
-    expected = "the divisors are not one number other than 0"
+    expected = "the divisor is not a single number other than 0"
     assert (
         misfit(divided(np.array([[[3]], [[4]], [[5]], [[6]], [[7]]])), FIX, "Div:Div") == expected
     )

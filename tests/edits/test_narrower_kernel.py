@@ -103,11 +103,11 @@ def test_a_clamp_stays_behind_the_sum() -> None:
 
 def test_what_does_not_fit() -> None:
     before = onnx_net(13, 7, 0)
-    sentence = "7 columns with a padding of 0 and 0 do not fall into two halves of at most 6"
+    sentence = "7 columns with a padding of 0 and 0 cannot be split into two halves of at most 6"
     assert misfit(before, "narrower-kernel", "Conv:wide") == sentence
     sentence = "none of its ops is a Conv or QLinearConv of this file"
     assert misfit(before, "narrower-kernel", "Relu:x") == sentence
-    sentence = "13 columns with a padding of 6 and 6 do not fall into two halves of at most 6"
+    sentence = "13 columns with a padding of 6 and 6 cannot be split into two halves of at most 6"
     assert misfit(onnx_net(13, 13, 6), "narrower-kernel", "Conv:wide") == sentence
 
 
@@ -149,7 +149,7 @@ def test_tflite_halves(kernel: int, activation: int) -> None:
 
 
 def test_tflite_misfits() -> None:
-    sentence = "7 columns with a padding of 0 and 0 do not fall into two halves of at most 6"
+    sentence = "7 columns with a padding of 0 and 0 cannot be split into two halves of at most 6"
     before = tflite_net(13, 7, VALID)
     assert misfit(before, "narrower-kernel", "DEPTHWISE_CONV_2D:#0") == sentence
     sentence = "none of its ops is a DEPTHWISE_CONV_2D of this file"

@@ -90,7 +90,7 @@ def test_one_pixel_is_only_repeated(before: bytes) -> None:
         (lite((2, 2), (16, 16)), "2x2 to 16x16 is not a factor of 2, 3 or 4"),
         (
             lite((4, 4), (8, 8), alignCorners=True),
-            "coordinates 'align_corners' have no kernel",
+            "coordinates 'align_corners' have no equivalent kernel",
         ),
     ],
 )

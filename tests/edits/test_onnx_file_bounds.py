@@ -105,7 +105,7 @@ def test_absent_axes_are_the_first_ones() -> None:
 
 
 def test_backwards_to_the_first_element() -> None:
-    sentence = "it runs backwards to the first element, which has no plain end"
+    sentence = "it runs backwards to the first element, which has no plain end index"
     assert misfit(cut(-1, -100, step=-1), "plain-bounds", "Slice:it") == sentence
 
 

@@ -183,7 +183,7 @@ def test_another_op() -> None:
 
 def test_a_size_of_zero_is_meant() -> None:
     data = misread(net(reshape((0, 4))), "Reshape:it")
-    assert data == "a size of 0 in its shape is meant as it stands"
+    assert data == "a size of 0 in its shape is meant literally"
 
 
 def test_a_shape_that_is_an_output() -> None:

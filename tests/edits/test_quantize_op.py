@@ -190,7 +190,7 @@ def test_what_does_not_fit() -> None:
     sentence = "'x' is a float input of the network: its range is not known"
     assert misfit(net, "quantize-op", "Relu:r") == sentence
     done = island(("HardSwish", {}))
-    sentence = "the op is quantized on all sides already"
+    sentence = "the op is already quantized on all sides"
     assert misfit(done, "quantize-op", "HardSwish:op0") == sentence
 
 
@@ -199,7 +199,7 @@ def test_numbers_that_are_none() -> None:
     x = writer.qdq(conv(writer, input_pair(writer, SHAPE), int8((6, 6, 1, 1))), STEP, ZERO)
     factor = writer.constant(np.array(np.nan, np.float32), "factor")
     net = writer.finish({writer.qdq(writer.node("Mul", x, factor, name="m"), STEP): None})
-    assert misfit(net, "quantize-op", "Mul:m") == "'factor' holds no plain numbers"
+    assert misfit(net, "quantize-op", "Mul:m") == "'factor' does not hold plain numbers"
 
 
 def tflite_island(kind: str, shape: tuple[int, ...], quantized: bool, **options: Any) -> bytes:
@@ -293,4 +293,4 @@ def test_tflite_misfits() -> None:
     writer.op("SOFTMAX", [x], [y])
     writer.op("RELU", [y], [z])
     net = writer.finish([x], [z])
-    assert misfit(net, "quantize-op", "RELU:#1") == "'y' is made by a float SOFTMAX"
+    assert misfit(net, "quantize-op", "RELU:#1") == "'y' comes from a float SOFTMAX"

@@ -79,15 +79,15 @@ def test_a_squeeze_and_its_opposite_count_as_reshapes() -> None:
 def test_a_merged_reshape_needs_a_fixed_shape() -> None:
     data = qdq((-1, 15, 4), (-1, 3, 20), batch="N")
     moves = [node for node in nodes(data) if node.startswith("Reshape:")]
-    expected = "the network's input has open sizes: the result's shape is not fixed"
+    expected = "the network's input has dynamic sizes: the result's shape is not fixed"
     assert misfit(data, FIX, *moves) == expected
 
 
 def test_others_stay() -> None:
     data = lite(FLAT, (1, 15, 4), between=True)
-    expected = "the two make (1, 15, 4) of (1, 5, 3, 4), and ops stand between them"
+    expected = "the two turn (1, 5, 3, 4) into (1, 15, 4), and there are ops between them"
     assert misfit(data, FIX, "RESHAPE:#1", "RESHAPE:#3") == expected
-    assert misfit(data, FIX, "RESHAPE:#1") == "the Reshape makes (1, 60) of (1, 5, 3, 4)"
+    assert misfit(data, FIX, "RESHAPE:#1") == "the Reshape turns (1, 5, 3, 4) into (1, 60)"
     assert findings(data, RULE) == []
 
 
@@ -100,4 +100,4 @@ def test_a_tensor_between_with_other_readers_stays() -> None:
     data = net.finish(x, net.logistic(y, SHAPE))
     assert findings(data, RULE) == []
     sentence = misfit(data, FIX, "RESHAPE:#1", "RESHAPE:#3")
-    assert sentence == "'t4' between the two is read by others too"
+    assert sentence == "'t4' between the two has other readers"

@@ -114,4 +114,4 @@ def test_what_stands_between_must_treat_all_elements_alike() -> None:
     x = net.op("TRANSPOSE", [x, net.integers(*BACK)], SHAPE, 1 / 256, -128)
     data = net.finish(net.logistic(x, SHAPE))
     assert findings(data, RULE) == []
-    assert misfit(data, FIX, "TRANSPOSE:#1", "TRANSPOSE:#3") == "a SOFTMAX stands between the two"
+    assert misfit(data, FIX, "TRANSPOSE:#1", "TRANSPOSE:#3") == "a SOFTMAX is between the two"

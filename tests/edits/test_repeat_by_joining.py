@@ -57,5 +57,5 @@ def test_other_resizes_stay() -> None:
     assert misfit(lite((4, 4), (6, 6)), FIX, op) == expected
     assert misfit(lite((4, 4), (12, 12), alignCorners=True), FIX, op) == expected
     assert misfit(qdq(1.5), FIX, "Resize:Resize") == expected
-    expected = "65536 elements are more than an axis of the NPU holds"
+    expected = "65536 elements do not fit an axis of the NPU"
     assert misfit(lite((1, 128), (2, 256), 128), FIX, op) == expected

@@ -66,7 +66,7 @@ def test_tflite_keeps_the_conversion_for_each_part() -> None:
         (tflite(activation=1), "the Concat has an activation of its own"),
         (
             tflite(twice=True),
-            "a part of the Concat is there twice, or is an output already",
+            "a part of the Concat occurs twice, or is already an output",
         ),
         (
             tflite(constant=True),

@@ -87,12 +87,12 @@ def test_what_is_no_shuffle_is_told() -> None:
     x = net.input((1, 6, 6, 8))
     y = net.writer.node("Transpose", x.id, name="t", perm=[0, 1, 3, 2])
     data = net.writer.finish({net.writer.qdq(y, SCALE, 3): None})
-    told = "Transpose:t does not stand alone between two Reshapes"
+    told = "Transpose:t is not alone between two Reshapes"
     assert misfit(data, "shuffle-conv", "Transpose:t") == told
     lite = LiteNet()
     y = lite.shuffle(lite.input((1, 4, 4, 6)), 2)
     turned = lite.writer.finish(lite.inputs, [y.id, y.id - 2])
-    told = "TRANSPOSE:#1 does not stand alone between two RESHAPEs"
+    told = "TRANSPOSE:#1 is not alone between two RESHAPEs"
     assert misfit(turned, "shuffle-conv", "TRANSPOSE:#1") == told
 
 
@@ -103,7 +103,7 @@ def test_another_quantization_on_the_way_is_told() -> None:
     y = writer.node("Transpose", writer.qdq(y, 2 * SCALE), name="t", perm=[0, 2, 1, 3, 4])
     y = writer.node("Reshape", y, writer.constant(np.array([1, 12, 6, 6])))
     data = writer.finish({writer.qdq(y, SCALE): None})
-    told = "the data of Transpose:t are quantized anew on their way"
+    told = "the data of Transpose:t are requantized on the way"
     assert misfit(data, "shuffle-conv", "Transpose:t") == told
 
 

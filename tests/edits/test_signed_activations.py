@@ -44,7 +44,7 @@ def test_onnx_misfits() -> None:
     data = edited(onnx_net(), "signed-activations")
     assert misfit(data, "signed-activations") == "no tensor is uint8"
     border = edited(onnx_net(), "integer-input")
-    sentence = "applications see the uint8 tensor 'x'"
+    sentence = "the uint8 tensor 'x' is an input or output of the network"
     assert misfit(border, "signed-activations") == sentence
     writer = OnnxWriter()
     q = writer.quantize(writer.input("x", (1, 4, 6, 6)), OUT, 9, "uint8", output="q")

@@ -128,7 +128,7 @@ def test_a_sum_behind_the_layer_stays_whole() -> None:
 def test_what_cannot_be_split_is_told(form: type[Net]) -> None:
     data = layer(form(), "image", 6)
     (origin,) = place(data)
-    told = f"parts '100+100' do not make up the 257 outputs of {origin}"
+    told = f"parts '100+100' do not add up to the 257 outputs of {origin}"
     assert misfit(data, "split-outputs", origin, parts="100+100") == told
     net = form()
     x = net.input((1, 4, 4, 6))

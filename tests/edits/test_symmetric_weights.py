@@ -38,11 +38,11 @@ def test_onnx(values: np.ndarray, zero: int) -> None:
 
 
 def test_onnx_misfits() -> None:
-    sentence = "'w' reaches from -9 to 131 steps, beyond int8"
+    sentence = "'w' ranges from -9 to 131, beyond int8"
     net = onnx_net(steps(-13, 127), -4)
     assert misfit(net, "symmetric-weights", "Conv:c") == sentence
     net = onnx_net(steps(-13, 127), 0)
-    assert misfit(net, "symmetric-weights", "Conv:c") == "'w' has zero point 0 already"
+    assert misfit(net, "symmetric-weights", "Conv:c") == "'w' already has zero point 0"
 
 
 def tflite_net(zero: int) -> bytes:
@@ -64,7 +64,7 @@ def test_tflite() -> None:
 
 
 def test_tflite_misfits() -> None:
-    sentence = "'w' reaches from -90 to 130 steps, beyond int8"
+    sentence = "'w' ranges from -90 to 130, beyond int8"
     assert misfit(tflite_net(-10), "symmetric-weights", "CONV_2D:#0") == sentence
-    sentence = "'w' has zero point 0 already"
+    sentence = "'w' already has zero point 0"
     assert misfit(tflite_net(0), "symmetric-weights", "CONV_2D:#0") == sentence

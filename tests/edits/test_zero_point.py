@@ -39,7 +39,7 @@ def test_the_nearest(zero: int, offset: int, scale: float, wanted: tuple[float, 
 
 def test_free_ones() -> None:
     for zero in (0, -128):
-        with pytest.raises(NotFitting, match=f"zero point {zero} is free already"):
+        with pytest.raises(NotFitting, match=f"zero point {zero} already costs nothing"):
             fast_quant(Quant((1.0,), (zero,)))
 
 
@@ -146,7 +146,7 @@ def test_onnx_integer_form(zero: int, steps: int) -> None:
 
 
 def test_onnx_misfits() -> None:
-    assert misfit(onnx_net(0), "zero-point", "Conv:first") == "zero point 0 is free already"
+    assert misfit(onnx_net(0), "zero-point", "Conv:first") == "zero point 0 already costs nothing"
     writer = OnnxWriter()
     x = writer.quantize(writer.input("x", (1, 4, 6, 6)), IN, -3, output="q")
     first = conv(writer, writer.dequantize(x, IN, -3), int8((8, 4, 1, 1)), name="first")
@@ -194,6 +194,6 @@ def test_tflite_misfits() -> None:
     assert misfit(net, "zero-point", "CONV_2D:#1") == sentence
     net = tflite_net(-3, "RESHAPE")
     assert misfit(net, "zero-point", "CONV_2D:#1") == "'z' is an output of the network"
-    assert misfit(tflite_net(0), "zero-point", "CONV_2D:#1") == "zero point 0 is free already"
+    assert misfit(tflite_net(0), "zero-point", "CONV_2D:#1") == "zero point 0 already costs nothing"
     sentence = "none of its ops is a CONV_2D or FULLY_CONNECTED or DEPTHWISE_CONV_2D of this file"
     assert misfit(net, "zero-point", "ADD:#7") == sentence

@@ -12,8 +12,8 @@ from models import OnnxWriter, save
 from npuscope.errors import ModelError
 from npuscope.files.load import load_model, nearest_form
 
-CUT = "cut the model before it and do the rest on the host"
-UNROLL = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
+CUT = "end the model before it and do the rest on the host"
+UNROLL = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, the state an input"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ UNROLL = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state 
         ("acme.Frobnicate", CUT),
         ("GatherND", "use Gather along one axis, or " + CUT),
         ("SPACE_TO_BATCH_ND", "write it as a convolution with dilations"),
-        ("If", "export the model without control flow: one static graph, loops on the host"),
+        ("If", "export one static graph without control flow; run loops on the host"),
         ("com.microsoft.SkipLayerNormalization", "write it as Add and LayerNormalization"),
         ("Celu", "use Relu, LeakyRelu or Elu"),
     ],
@@ -55,7 +55,7 @@ UNUSABLE: list[tuple[str, dict[str, Any], tuple[int, ...], str]] = [
     ("Cast", {"to": 10}, (1, 3), "a cast to float16 is not supported"),
     ("DepthToSpace", {"blocksize": 2}, (1, 3, 4, 4), "3 channels cannot be spread over blocks"),
     ("Slice", {}, (1, 3), "Slice:n: [7:9:1] of axis 1 is empty"),
-    ("Gather", {"axis": 1}, (1, 3), "indices [7] of an axis with 3 elements"),
+    ("Gather", {"axis": 1}, (1, 3), "indices [7] are outside of an axis of 3 elements"),
     ("Expand", {}, (1, 3), "shapes (1, 3) and (7,) do not broadcast"),
 ]
 INPUTS = {
@@ -79,4 +79,4 @@ def test_forms_of_known_ops(
 def test_functions_of_real_numbers_on_whole_ones(tmp_path: Path) -> None:
     w = OnnxWriter()
     w.node("Exp", w.input("x", (1, 3), 7), name="n", output="y")
-    assert "it computes real numbers on int64 without a scale" in onnx_text(tmp_path, w)
+    assert "it needs real numbers, but its int64 input has no scale" in onnx_text(tmp_path, w)

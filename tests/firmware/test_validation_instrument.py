@@ -16,14 +16,13 @@ from firmware.validation_instrument import (
     item_of,
     node_of,
 )
-from npuscope.boards.device import NodeCounters, Option
+from npuscope.boards.device import NodeCounters, Option, granted
 from npuscope.boards.runtime import (
     EpochBlock,
     EpochEvent,
     Instrument,
     Runtime,
     RuntimeEvent,
-    granted,
 )
 from npuscope.boards.wire.framing import BlockType
 from npuscope.boards.wire.statistics import block_type

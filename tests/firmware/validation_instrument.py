@@ -79,6 +79,7 @@ class Node(ctypes.Structure):
         ("has_bursts", ctypes.c_bool),
         ("has_cache", ctypes.c_bool),
         ("npu_cycles", WORD * 3),
+        ("engine_way", ctypes.c_char),
         ("active_engines", WORD),
         ("henv_engines", WORD),
         ("active", Engine * 16),

@@ -141,7 +141,9 @@ def test_shapes_that_contradict_the_graph() -> None:
         run(graph, {"x": X, "y": np.zeros(4, np.int8)})
     wrong = [tensor("x"), tensor("out", (3, 2))]
     graph = Graph("g", wrong, [add("sum", "x", "x", "out")], ("x",), ("out",))
-    with pytest.raises(ModelError, match=r"makes int8 \(2, 3\), the graph says int8 \(3, 2\)"):
+    with pytest.raises(
+        ModelError, match=r"gives int8 \(2, 3\), but the graph states int8 \(3, 2\)"
+    ):
         run(graph, {"x": X})
 
 

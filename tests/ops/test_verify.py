@@ -101,7 +101,7 @@ def test_the_text_names_op_origin_and_rule() -> None:
         verify(graph, ModelError)
     assert str(caught.value) == (
         "op 'fc' (FullyConnected from Gemm:fc): output shapes are [(1, 5)], "
-        "the inputs give [(1, 3)] (rule 'inferred shape')"
+        "but the inputs give [(1, 3)] (rule 'inferred shape')"
     )
 
 

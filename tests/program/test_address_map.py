@@ -51,5 +51,5 @@ def test_whole_pools_own_nothing() -> None:
 def test_bytes_over_two_pools_are_in_the_virtual_one() -> None:
     assert places().pool_at(0x10F0, 32).name == "a_b"
     assert places().pool_at(0x10F0, 16).name == "a"
-    with pytest.raises(FileError, match="lie in no pool"):
+    with pytest.raises(FileError, match="are in no pool"):
         places().pool_at(0x11F0, 32)

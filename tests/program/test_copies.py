@@ -30,5 +30,5 @@ def test_there_and_back() -> None:
     ],
 )
 def test_nonsense_is_refused(numbers: tuple[int, ...]) -> None:
-    with pytest.raises(TargetError, match="has a copy that cannot be read"):
+    with pytest.raises(TargetError, match="has an invalid copy argument"):
         copies_of(Call("Concat", ("a", "b"), ("c",), (("copy0", numbers),)))

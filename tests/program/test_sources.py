@@ -60,7 +60,9 @@ def test_a_vendor_folder(build: Path, tmp_path: Path) -> None:
 def test_without_images_it_can_be_timed_only(build: Path, tmp_path: Path) -> None:
     folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
     found = read_program(folder)
-    assert found.notes == ("the image of octoFlash is not in the folder: nothing can be executed",)
+    assert found.notes == (
+        "the image of octoFlash is not in the folder: the program cannot be executed",
+    )
     whole = api.estimate(demo_graph()).total_ms
     assert api.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)
 

@@ -95,17 +95,17 @@ def test_units_are_unique(program):
         (
             Port("STRENG", 0),
             Port("STRENG", 1, 1),
-            "a link ends at STRENG 1 port 1, which takes nothing",
+            "a link ends at STRENG 1 port 1, which has no input",
         ),
         (
             Port("STRENG", 1),
             Port("STRENG", 1),
-            "a link starts at STRENG 1 port 0, which gives nothing",
+            "a link starts at STRENG 1 port 0, which has no output",
         ),
         (
             Port("STRENG", 0),
             Port("STRENG", 0),
-            "a link ends at STRENG 0 port 0, which takes nothing",
+            "a link ends at STRENG 0 port 0, which has no input",
         ),
     ],
 )
@@ -235,11 +235,11 @@ def test_figures_that_times_are_divided_by(program, changes):
     with pytest.raises(FileError) as caught:
         check_foreign(with_pool(program, **changes), "network.c")
     assert caught.value.message == (
-        f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio} (rule 'figures')"
+        f"{pool.byte_width} bytes per cycle and a clock ratio of {pool.freq_ratio} (rule 'figures')"
     )
     assert caught.value.where == f"network.c: pool '{pool.name}'"
     assert caught.value.hint == (
-        "the file is damaged, or of a compiler that npuscope does not know"
+        "the file is damaged, or comes from a compiler that npuscope does not know"
     )
 
 
@@ -317,7 +317,7 @@ def test_numbers_of_foreign_programs_have_64_bits(program):
     assert str(caught.value) == (
         f"network.c: {program.epochs[0].name}: a value that cannot be stored: "
         "Integer exceeds 64-bit range (rule 'storable')\n"
-        "  hint: the file is damaged, or of a compiler that npuscope does not know"
+        "  hint: the file is damaged, or comes from a compiler that npuscope does not know"
     )
     check_foreign(with_unit(program, "CONVACC", fsub=(1 << 64) - 1), "network.c")
     with pytest.raises(FileError, match=r"network.c: buffer 'x': a value that cannot be stored"):

@@ -94,7 +94,7 @@ CASES = [
     Case("LINT-SOFTMAX", "1x10", softmax, conv),
     Case(
         "LINT-DECODE-TAIL",
-        "2 ops behind the last layer",
+        "2 ops after the last layer",
         lambda: detector(True),
         lambda: detector(False),
     ),

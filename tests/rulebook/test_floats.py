@@ -60,7 +60,7 @@ CASES = [
         lambda: float_conv(quantized_weights=True),
         float_conv,
     ),
-    Case("LINT-UINT8", "1 uint8 tensors", uint8_network, conv),
+    Case("LINT-UINT8", "1 uint8 tensor", uint8_network, conv),
 ]
 
 

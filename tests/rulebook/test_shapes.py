@@ -32,7 +32,7 @@ def open_batch(is_open: bool) -> Graph:
     net.conv(net.input(IMAGE), 8)
     graph = net.graph()
     if is_open:
-        graph.notes.append("input 'x': the open batch size was set to 1")
+        graph.notes.append("input 'x': the dynamic batch size was set to 1")
     return graph
 
 
@@ -61,7 +61,7 @@ CASES = [
     Case("LINT-BATCH", "2", lambda: batch(2), lambda: batch(1)),
     Case(
         "LINT-OPEN-BATCH",
-        "1 open batch sizes",
+        "1 dynamic batch size",
         lambda: open_batch(True),
         lambda: open_batch(False),
     ),

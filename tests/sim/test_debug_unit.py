@@ -159,7 +159,7 @@ def test_there_are_sixteen(counter):
         watch_clock(DebugUnit(), counter)
     assert str(caught.value) == (
         f"counter {counter} does not exist\n"
-        "  hint: the unit has 16; spread the measures over several inferences"
+        "  hint: the unit has 16 counters; spread the measurements over several inferences"
     )
 
 

@@ -28,6 +28,23 @@ class Option(IntFlag):
 
 
 NOTHING = Option(0)
+_ENGINE_CHOICES = (
+    Option.STRG_I_ACTIVE,
+    Option.STRG_O_ACTIVE,
+    Option.STRG_ACTIVE,
+    Option.STRG_HENV,
+)
+
+
+def granted(options: Option) -> Option:
+    """What a run with these options really counts: one choice for the counters, and the cache."""
+    cache = options & Option.NPU_CACHE
+    for choice in _ENGINE_CHOICES:
+        if choice in options:
+            return choice | Option.EPOCH_LEN | cache
+    if Option.BUSIF_RW_DATA in options:
+        return Option.BUSIF_RW_DATA | cache
+    return options & Option.EPOCH_LEN | cache
 
 
 @dataclass(frozen=True, slots=True)

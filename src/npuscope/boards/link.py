@@ -122,7 +122,8 @@ class SocketLink(_RealLink):
         except OSError as error:
             raise self._gone(error) from error
         if not data:
-            raise self._gone("the other side closed it")
+            hint = "a board serves one client at a time: is another one connected?"
+            raise self._gone("the other side closed it", hint)
         return data
 
     def write(self, data: bytes) -> None:
@@ -142,12 +143,20 @@ class FileLink(_RealLink):
     def __init__(self, path: str) -> None:
         super().__init__(f"serial:{safe_terminal(path)}")
         try:
+            import fcntl
             import termios
             import tty
 
             self._file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         except (ImportError, OSError, ValueError) as error:
             raise DeviceError(f"cannot open the terminal: {error}", where=self.name) from error
+        # The lock that pyserial takes too: two clients would hear each other's answers.
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            message, hint = "another program uses the terminal", "wait for it, or end it"
+            raise DeviceError(message, where=self.name, hint=hint) from error
         # Without raw mode the terminal would echo, and swallow control characters.
         try:
             tty.setraw(self._file)

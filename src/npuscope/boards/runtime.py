@@ -11,7 +11,7 @@ from enum import Enum, IntFlag
 from itertools import groupby
 from types import TracebackType
 
-from npuscope.boards.device import NodeCounters, Option
+from npuscope.boards.device import NodeCounters, Option, granted
 from npuscope.errors import NpuscopeError
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
@@ -244,23 +244,6 @@ def _counted_by_block(program: Program, machine: Machine) -> list[tuple[EpochCou
 _ALL_ENGINES = (1 << 10) - 1
 _FIRST_ENGINE = 1  # counter 0 is the NPU clock
 _ROOM = COUNTERS - _FIRST_ENGINE
-_ENGINE_CHOICES = (
-    Option.STRG_I_ACTIVE,
-    Option.STRG_O_ACTIVE,
-    Option.STRG_ACTIVE,
-    Option.STRG_HENV,
-)
-
-
-def granted(options: Option) -> Option:
-    """What a run with these options really counts: one choice for the counters, and the cache."""
-    cache = options & Option.NPU_CACHE
-    for choice in _ENGINE_CHOICES:
-        if choice in options:
-            return choice | Option.EPOCH_LEN | cache
-    if Option.BUSIF_RW_DATA in options:
-        return Option.BUSIF_RW_DATA | cache
-    return options & Option.EPOCH_LEN | cache
 
 
 class Instrument:

@@ -282,7 +282,7 @@ def run(exchange: Exchange, request: Req, device: Device, network: NetworkDesc) 
     inference, tensors = _compute(device, asked, param)
     mcu_hz = device.info().clocks.mcu_hz
     if asked.per_layer:
-        _send_nodes(exchange, inference.nodes, tensors, mcu_hz)
+        _send_nodes(exchange, inference.nodes, tensors, asked.options, mcu_hz)
     exchange.reply(State.PROCESSING, inference_message(inference))
     _send_outputs(exchange, network, inference, with_data=not param & RunParam.PERF)
 
@@ -336,6 +336,7 @@ def _send_nodes(
     exchange: Exchange,
     nodes: tuple[NodeCounters, ...],
     tensors: tuple[NodeTensors, ...],
+    options: Option,
     mcu_hz: int,
 ) -> None:
     current = 0
@@ -343,7 +344,7 @@ def _send_nodes(
         current = current if node.extra else node.number
         shown = tensors[index] if index < len(tensors) else ()
         if exchange.takes_statistics:
-            for line in node_lines(node, Place(index, current), tensors=len(shown)):
+            for line in node_lines(node, Place(index, current), options, tensors=len(shown)):
                 exchange.log(line)
         operator = node_message(node, current, mcu_hz, tensors=len(shown))
         exchange.reply(State.PROCESSING, operator)

@@ -53,6 +53,8 @@ class SimulatedBoard:
         }
         if not listed or len(self._loaded) != len(listed):
             raise UsageError("a board needs programs, each under its own name")
+        # Networks share the pools: memory holds what the last one to run has left there.
+        self._layers = list(self._loaded.values())
 
     def info(self) -> DeviceInfo:
         clocks = self.machine.clocks
@@ -71,6 +73,7 @@ class SimulatedBoard:
 
     def run(self, request: Request) -> Inference:
         loaded = self._network(request.network)
+        self._on_top(loaded)
         outputs = loaded.outputs(request.inputs)
         nodes = loaded.count(request.options)
         pre, core, post = (sum(node.mcu_cycles[i] for node in nodes) for i in range(3))
@@ -104,9 +107,13 @@ class SimulatedBoard:
             )
         return found
 
+    def _on_top(self, loaded: Loaded) -> None:
+        self._layers.remove(loaded)
+        self._layers.insert(0, loaded)
+
     def _at(self, address: int, size: int) -> Loaded:
-        """The first network whose pools hold the range, preferring one with a buffer there."""
-        mapped = [net for net in self._loaded.values() if net.maps(address, size)]
+        """The topmost network whose pools hold the range, preferring one with a buffer there."""
+        mapped = [net for net in self._layers if net.maps(address, size)]
         if not mapped:
             raise DeviceError(
                 f"{size} bytes at {address:#x} lie outside of the program's pools",

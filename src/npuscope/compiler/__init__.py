@@ -1,5 +1,5 @@
 """From a quantized Graph to a Program; pipeline is the list of steps.
 
-In and out: a Graph and a Machine in; a placed Program with claims out.
-Passes: the Graph made simpler; lower: ops to stages; schedule: stages to epochs; emit, place.
+In: a Graph and a Machine. Out: a placed Program with claims. passes: simplify the Graph; lower: ops
+to stages; schedule: stages to epochs; emit: a Program; place: buffers to pools.
 """

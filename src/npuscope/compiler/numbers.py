@@ -223,9 +223,9 @@ def average_multiplier(count: int) -> tuple[int, int]:
     return round(2.0**k / count), k - 8
 
 
-# Functions of one byte as the ACTIV unit computes them: a quadratic a segment, from two tables.
+# --- Functions of one byte on the ACTIV unit: one quadratic per segment, from two tables ---
 #
-# ROM0 tells for each outer segment where its rows begin; ROM1 holds the rows (A, B, C). Here every
+# ROM0 states for each outer segment where its rows begin; ROM1 holds the rows (A, B, C). Here every
 # outer segment has one row of its own, so 32 segments of eight values each.
 
 OUTER_BITS = 5
@@ -255,11 +255,11 @@ def fit_function(outputs: Array) -> FunctionTable:
         table = _quantized(rows, shift_o)
         if table is not None:
             return table
-    raise ArithmeticError("no table holds the function")  # bytes always fit with few bits
+    raise ArithmeticError("the function does not fit a table")  # bytes always fit with few bits
 
 
 def _fit_segments(x: Array, y: Array) -> Array:
-    """(A, B, C) a segment: a straight line where it is good enough, else a parabola."""
+    """(A, B, C) per segment: a straight line where it is good enough, else a parabola."""
     lines = _least_squares(x, y, 1)
     curves = _least_squares(x, y, 2)
     error = np.abs(np.einsum("sp,sip->si", lines, _powers(x)) - y).max(axis=1, keepdims=True)

@@ -99,6 +99,8 @@ def _pool(memory: MemoryPool) -> Pool:
 
 def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
     """Writable pools by score; equal banks in the compiler's own order."""
+    # A bank is used only when those before it are full at that time: input and output of an epoch
+    # are not spread over banks for bandwidth.
     banks = machine.placement.bank_order
 
     def rank(pool: Pool) -> tuple[int, int]:
@@ -130,6 +132,8 @@ def _whole(unit: list[Buffer]) -> Buffer:
 def _order(units: list[list[Buffer]], inputs: tuple[str, ...]) -> list[list[Buffer]]:
     """Graph inputs first, then the largest; equal sizes in order of their first epoch."""
 
+    # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
+    # it is 13, by lifetime 12, by time 1; without inputs first 14.
     def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
         whole = _whole(unit)
         return whole.name not in inputs, -whole.size_bytes, whole.first
@@ -142,6 +146,8 @@ def _place_units(
 ) -> dict[str, tuple[str, int]]:
     homes: dict[str, tuple[str, int]] = {}
     left = units
+    # Pools outside, buffers inside: the virtual pool over several banks is filled only after the
+    # banks themselves. One pass over buffers with the pools inside gives 12 of the 17 builds.
     for pool in pools:
         waiting, left = left, []
         for unit in waiting:
@@ -173,7 +179,8 @@ def _fit(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int
     if best:
         return best[1] - pool.address
     above = _align(max((end for _, end in busy), default=pool.address), alignment)
-    # A buffer may not end exactly at the pool's end: the vendor's compiler keeps a margin.
+    # A buffer may not end exactly at the pool's end: in two public builds the vendor's compiler
+    # left holes unused that fit to the byte. How wide its margin is, is not known.
     fits = above + buffer.size_bytes < pool.address + pool.size_bytes
     return above - pool.address if fits else None
 
@@ -208,7 +215,7 @@ def _place_parameters(
 
 
 def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
-    """Parameters live for ever: in a pool of their own the next place is behind the last."""
+    """Parameters are always live: in a pool of their own the next one follows the last."""
     if pool.writable:
         return _fit(buffer, pool, memory, alignment)
     offset = _align(memory.marks.get(pool.name, 0), alignment)
@@ -231,7 +238,7 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
 
 
 def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
-    """Views go with what they show; a pool that a file refers to as a whole stays."""
+    """Views are placed with their buffer; a pool that a file refers to as a whole stays."""
     home = homes.get(buffer.view_of or buffer.name)
     return buffer if home is None else buffer.placed(*home)
 

@@ -28,10 +28,10 @@ from npuscope.machine.model import Machine
 
 @dataclass(slots=True)
 class StageGroup:
-    """The stages of one epoch, and the channels a frame carries behind each of them."""
+    """The stages of one epoch, and the channels per frame after each of them."""
 
     stages: list[Stage] = field(default_factory=list)
-    frames: dict[str, int] = field(default_factory=dict)  # value name -> channels a frame
+    frames: dict[str, int] = field(default_factory=dict)  # value name -> channels per frame
     # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def _joins(
 
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
-    """Bytes that this epoch writes, under another name: they exist in memory only."""
+    """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
     made = {s.output.name for s in group.stages}
     written = {root(lowered, s.output).name for s in group.stages}
     others = (value for value in stage.inputs if value.name not in made)
@@ -158,7 +158,7 @@ def unit_needs(stage: Stage) -> dict[str, int]:
 
 
 def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) -> bool:
-    """Can the value come straight from its producer in the epoch?"""
+    """True if the value can come directly from its producer in the epoch."""
     if value.name not in group.frames:
         return True
     frame = group.frames[value.name]
@@ -170,6 +170,7 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
+    # Operands from inside the epoch must arrive in frames of equal size.
     others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
     return all(other == frame for other in others)
 
@@ -225,7 +226,9 @@ def _engines(stages: list[Stage], lowered: Lowered, readers: dict[str, list[str]
 def _engines_in(stage: Stage, made: set[str]) -> int:
     from_memory = sum(value.name not in made for value in stage.inputs)
     if isinstance(stage, ConvStage):
+        # One engine stores the sums of a pass, one reads them back for the next.
         partial_sums = 2 if stage.tiling.passes > 1 else 0
+        # Each unit of the pipe reads its own features; all share one kernel engine.
         return from_memory * stage.tiling.pipe + 1 + partial_sums
     if isinstance(stage, ArithStage) and stage.table is not None:
         return from_memory + 1

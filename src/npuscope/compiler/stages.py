@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor between stages: (H, W, C), element width, and how it lies in memory.
+    """A tensor between stages: (H, W, C), element width, and memory layout.
 
     `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
     `signed` False with 8 bits means the stored byte is unsigned. A value with a `pitch` is a
@@ -102,8 +102,8 @@ class PieceOrder(Enum):
 
     WHOLE = "whole"  # one piece
     TOGETHER = "together"  # two pieces, joined in their own epoch
-    PAIRS = "pairs"  # two an epoch, each leaves its 16-bit sums; joined at the end
-    CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
+    PAIRS = "pairs"  # two per epoch, each leaves its 16-bit sums; joined at the end
+    CHAIN = "chain"  # one per epoch, added to the sums so far (dilated kernels)
 
     @classmethod
     def of(cls, pieces: int, dilated: bool) -> PieceOrder:
@@ -219,6 +219,6 @@ class Lowered:
     stages: list[Stage]
     inputs: list[Value]
     outputs: list[Value]
-    views: dict[str, Value] = field(default_factory=dict)  # view name -> value it lies in
+    views: dict[str, Value] = field(default_factory=dict)  # view name -> value that it is part of
     blocks: list[tuple[str, ...]] = field(default_factory=list)  # values that lie side by side
     notes: list[str] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """Edits of model files: what a finding offers as a fix, carried out on the user's own file.
 
-Comes in: a file (`open_document`), the id of a fix, an EditRequest (which ops, which parameters,
-what is known of the network). Goes out: the same document, changed, or NotFitting and why.
-`document` and `records` are the neutral document, `onnx` and `tflite` implement it; the other
-modules are the edits by theme and what several of them share. `registry` finds an edit by its id.
+In: a file (`open_document`), the id of a fix, an EditRequest (which ops, which parameters, what is
+known of the network). Out: the same document, changed, or NotFitting with the reason. `document`
+and `records` are the neutral document, `onnx` and `tflite` implement it; the other modules are the
+edits by theme and what several of them share. `registry` finds an edit by its id.
 """
 
 from npuscope.edits.document import Document

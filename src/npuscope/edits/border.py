@@ -17,19 +17,19 @@ _SAME_VALUE = (*_CONVERSIONS, "Identity")  # they change how a value is written,
 
 @edit("batch-one")
 def batch_one(document: Document, request: EditRequest) -> None:
-    """A batch size that the file leaves open is written as 1."""
+    """A dynamic batch size is written as 1."""
     if document.close_batch():
         return
     graph = request.network.graph
     sizes = {shape[0] for name in graph.inputs if (shape := graph.tensor(name).shape)}
     for other in sorted(sizes - {1}):
         raise NotFitting(f"the file is written for batch {other}: export it again with 1")
-    raise NotFitting("no batch size is open in the file")
+    raise NotFitting("no batch size in the file is dynamic")
 
 
 @edit("drop-input")
 def drop_input(document: Document, request: EditRequest) -> None:
-    """An input that nobody reads leaves the file."""
+    """An input that no op reads is removed from the file."""
     inputs = document.network_inputs()
     found = [value for value in inputs if document.name(value) in request.ops]
     if not found:
@@ -50,10 +50,10 @@ def cut_tail(document: Document, request: EditRequest) -> None:
     for name in _tensors(request):
         tensor = document.in_file(graph, name)
         if tensor is None:
-            raise NotFitting(f"no op of the file makes the tensor '{safe_terminal(name)}'")
+            raise NotFitting(f"no op of the file computes the tensor '{safe_terminal(name)}'")
         found.append(tensor)
     if found == document.network_outputs():
-        raise NotFitting("the network ends there already")
+        raise NotFitting("the network already ends there")
     document.set_outputs(found, graph)
 
 
@@ -76,9 +76,9 @@ def drop_softmax(document: Document, request: EditRequest) -> None:
     way = _way_out(document, document.outputs(softmax)[0])
     scores = document.as_sent(document.inputs(softmax)[0], way)
     if document.producer(scores) is None:
-        raise NotFitting("nothing is computed in front of the Softmax")
+        raise NotFitting("nothing is computed before the Softmax")
     if document.is_output(scores):
-        raise NotFitting("its scores are an output already")
+        raise NotFitting("its scores are already an output")
     document.send(softmax, way, scores)
 
 
@@ -96,7 +96,7 @@ def separate_outputs(document: Document, request: EditRequest) -> None:
     if any(document.producer(part) is None for part in parts):
         raise NotFitting("a part of the Concat is not computed: it is an input or a constant")
     if len(set(parts)) < len(parts) or any(document.is_output(part) for part in parts):
-        raise NotFitting("a part of the Concat is there twice, or is an output already")
+        raise NotFitting("a part of the Concat occurs twice, or is already an output")
     document.send_parts(concat, way, parts, request.network.graph)
 
 
@@ -127,7 +127,7 @@ def integer_input(document: Document, request: EditRequest) -> None:
 
 
 def _each(tensors: Sequence[Value], change: Callable[[Value], None]) -> None:
-    """All that fit are changed; where none does, the first reason stands for all."""
+    """All that fit are changed; where none does, the first reason is reported."""
     reasons = []
     for tensor in tensors:
         try:
@@ -135,7 +135,7 @@ def _each(tensors: Sequence[Value], change: Callable[[Value], None]) -> None:
         except NotFitting as reason:
             reasons.append(reason)
     if len(reasons) == len(tensors):
-        raise reasons[0] if reasons else NotFitting("nothing is converted here at the border")
+        raise reasons[0] if reasons else NotFitting("nothing is converted at this input or output")
 
 
 def _take_integers(document: Document, tensor: Value, wanted: str) -> None:
@@ -172,7 +172,7 @@ def _give_integers(document: Document, tensor: Value) -> None:
     if maker is None or integers is None:
         who = document.word(maker) if maker is not None else "an input"
         word = document.spelled(("Dequantize",))[0]
-        raise NotFitting(f"output '{name}' is made by {who}, not by {word}")
+        raise NotFitting(f"output '{name}' comes from {who}, not from {word}")
     if document.producer(integers) is None or document.is_output(integers):
-        raise NotFitting(f"'{document.name(integers)}' is at the border already")
+        raise NotFitting(f"'{document.name(integers)}' is already an input or output")
     document.give_integers(tensor, maker, integers)

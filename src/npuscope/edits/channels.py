@@ -80,7 +80,7 @@ def split_outputs(document: Document, request: EditRequest) -> None:
     text = str(request.parameters.get("parts", ""))
     parts = parts_of(layer.outputs, text)
     if parts is None:
-        raise NotFitting(f"parts '{text}' do not make up the {layer.outputs} outputs of {title}")
+        raise NotFitting(f"parts '{text}' do not add up to the {layer.outputs} outputs of {title}")
     document.join_parts(layer, [document.layer_part(layer, part) for part in parts])
 
 
@@ -127,7 +127,7 @@ def shuffle_conv(document: Document, request: EditRequest) -> None:
     around = document.reshapes_around(op)
     if around is None:
         word = document.spelled(("Reshape",))[0]
-        raise NotFitting(f"{title} does not stand alone between two {word}s")
+        raise NotFitting(f"{title} is not alone between two {word}s")
     source, result = document.inputs(around[0])[0], document.outputs(around[1])[0]
     order = _order(document, op, source, result)
     if order is None:

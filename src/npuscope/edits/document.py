@@ -12,7 +12,7 @@ behind a set of primitives that both formats have. What no primitive touches sta
   calls: `new` (where TFLite writes them down) and `stepped` (where ONNX puts the two nodes).
 * **Layers** hide where weights and bias stand and how their axes lie: `layer` reads a record,
   `set_layer` writes it.
-* **Images** are told channel-last; `axis_of_channels` says where a file has them.
+* * **Images** are described channel-last; `axis_of_channels` says where a file has them.
 All checks come before the first change; NotFitting says why an edit cannot be made.
 """
 
@@ -31,7 +31,7 @@ from npuscope.ops.layers import ConvAttrs
 
 
 class Document(Protocol):
-    """What a format brings; `npuscope.edits.onnx` and `npuscope.edits.tflite` do."""
+    """What a format implements; see `npuscope.edits.onnx` and `npuscope.edits.tflite`."""
 
     format: str
     channels_first: bool
@@ -117,7 +117,7 @@ class Document(Protocol):
     # layers
 
     def layer(self, op: Op) -> Layer | None:
-        """None where it is no layer, or its weights or bias are computed or packed."""
+        """None where it is not a layer, or its weights or bias are computed or packed."""
 
     def set_layer(self, layer: Layer) -> None:
         """The op takes the constants and groups of this layer."""
@@ -327,7 +327,7 @@ class Document(Protocol):
     def drop_inputs(self, tensors: Sequence[Value]) -> None: ...
 
     def close_batch(self) -> bool:
-        """False where no batch size is open."""
+        """False where no batch size is dynamic."""
 
     def in_file(self, graph: Graph, name: str) -> Value | None:
         """What a tensor of the Graph stands for: integers where the file has them."""
@@ -384,7 +384,7 @@ class Document(Protocol):
         return 1 if self.channels_first else rank - 1
 
     def image(self, tensor: Value) -> ImageShape:
-        """NotFitting where it is none."""
+        """NotFitting where it is not an image."""
         shape = self.shape(tensor) if tensor is not None else None
         if shape is None or len(shape) != 4:
             axes = "(N, C, H, W)" if self.channels_first else "(N, H, W, C)"

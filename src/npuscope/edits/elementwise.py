@@ -126,7 +126,7 @@ def multiply_instead(document: OnnxDocument, request: EditRequest) -> None:
         raise NotFitting("the divisor is computed")
     values = divisor.real
     if np.unique(values).size != 1 or not values.reshape(-1)[0]:
-        raise NotFitting("the divisors are not one number other than 0")
+        raise NotFitting("the divisor is not a single number other than 0")
     factor = 1 / float(values.reshape(-1)[0])
     stem, shape = f"{node.output[0]}_factor", values.shape
     if document.dequantizer(node.input[0]) is not None:
@@ -147,7 +147,7 @@ def mean_times_n(document: Document, request: EditRequest) -> None:
     image, name = document.image(source), document.name(result)
     axes = sorted(axis % 4 for axis in document.axes_of(op) or range(4))
     if axes != ([2, 3] if document.channels_first else [1, 2]):
-        raise NotFitting("the sum is not one over height and width")
+        raise NotFitting("the sum is not over height and width")
     steps = document.result_steps(result)
     count = image.height * image.width
     scale = float(np.float32(np.float32(steps.quant.scale) / np.float32(count)))
@@ -177,13 +177,13 @@ def expand_operand(document: Document, request: EditRequest) -> None:
     if shape is None or document.shape(data) != shape:
         raise NotFitting(_BOTH)
     if constant is None or constant.scale is None:
-        raise NotFitting("the operands are not quantized on all sides")
+        raise NotFitting("not all operands and results are quantized")
     if constant.scale.size > 1:
         raise NotFitting("the constant has one scale per channel")
     before, after = document.steps(data), document.result_steps(result)
     count = prod(shape)
     if count > LONGEST_AXIS:
-        raise NotFitting(f"{count} elements are more than an axis of the NPU holds")
+        raise NotFitting(f"{count} elements do not fit an axis of the NPU")
     flat = document.row_shape(count)
     values = np.broadcast_to(constant.values, shape).reshape(flat)
     full = document.store(constant.changed(name=f"{constant.name}_full", values=values))

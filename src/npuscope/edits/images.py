@@ -43,7 +43,7 @@ class Smoothing:
 
 
 def smoothing(attrs: ResizeAttrs, height: int, width: int) -> Smoothing | None:
-    """None where one pixel is only repeated; NotFitting for what is no whole factor."""
+    """None where one pixel is only repeated; NotFitting where the factor is not an integer."""
     if attrs.mode is not ResizeMode.LINEAR:
         raise NotFitting("the Resize does not interpolate")
     if (height, width) == (1, 1):
@@ -57,7 +57,7 @@ def smoothing(attrs: ResizeAttrs, height: int, width: int) -> Smoothing | None:
     if attrs.coordinates is Coordinates.ASYMMETRIC:
         line = np.append(np.ones(factor, np.int8), np.int8(0))
         return Smoothing(factor, 0, 1, np.outer(line, line), 1 / factor**2)
-    raise NotFitting(f"coordinates '{attrs.coordinates.value}' have no kernel")
+    raise NotFitting(f"coordinates '{attrs.coordinates.value}' have no equivalent kernel")
 
 
 def _centred(factor: int) -> Smoothing:
@@ -136,7 +136,7 @@ def repeat_by_joining(document: Document, request: EditRequest) -> None:
         raise NotFitting("the Resize does not repeat pixels by a whole factor")
     longest = factor * factor * width * channels
     if longest > LONGEST_AXIS:
-        raise NotFitting(f"{longest} elements are more than an axis of the NPU holds")
+        raise NotFitting(f"{longest} elements do not fit an axis of the NPU")
     document.remove(op)
     columns = document.joined([document.pixels(source)] * factor)
     rows = document.viewed(columns, (height, 1, factor * width * channels))
@@ -230,7 +230,7 @@ def pad_conv(document: Document, request: EditRequest) -> None:
     attrs = attrs_of(request, "Pad", PadAttrs)
     pads = _by_axis(document, request, "Pad", attrs.pads)
     if any(pads[0]) or min(size for pair in pads for size in pair) < 0:
-        raise NotFitting(f"the Pad {attrs.pads} does more than to add channels")
+        raise NotFitting(f"the Pad {attrs.pads} does more than add channels")
     if not any(pads[3]):
         raise NotFitting("the Pad adds no channels")
     if attrs.value != 0.0:

@@ -25,7 +25,7 @@ from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network
 from npuscope.graph.model import Quant
 
-# Other steps for the same numbers: symmetric-weights, zero-point, signed-activations.
+# --- Other quantization of the same values: symmetric-weights, zero-point, signed-activations ---
 
 
 @edit("symmetric-weights")
@@ -43,11 +43,11 @@ def symmetric_weights(document: Document, request: EditRequest) -> None:
 def _taken_off(weights: Constant) -> np.ndarray:
     """The same weights about zero, exactly."""
     if not np.any(weights.zeros) and weights.values.dtype == np.int8:
-        raise NotFitting(f"'{weights.name}' has zero point 0 already")
+        raise NotFitting(f"'{weights.name}' already has zero point 0")
     steps = weights.values.astype(np.int16) - weights.zeros
     low, high = int(steps.min()), int(steps.max())
     if low < LOWEST or high > HIGHEST:
-        raise NotFitting(f"'{weights.name}' reaches from {low} to {high} steps, beyond int8")
+        raise NotFitting(f"'{weights.name}' ranges from {low} to {high}, beyond int8")
     return steps.astype(np.int8)
 
 
@@ -129,7 +129,7 @@ def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
     for op in document.float_ops(ops):
         plan.add(op)
     if not plan.results and not plan.constants:
-        raise NotFitting("the op is quantized on all sides already")
+        raise NotFitting("the op is already quantized on all sides")
     for op, place in plan.constants:
         document.quantize_constant(op, place)
     document.quantize_results(plan.ops, plan.results)

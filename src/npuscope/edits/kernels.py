@@ -100,7 +100,7 @@ def halves(network: Network, op: GraphOp, limit: int) -> tuple[Half, Half]:
     first = min(left, end)
     if end == columns or first == 0 or max(end, columns - first) > limit:
         raise NotFitting(
-            f"{columns} columns with a padding of {left} and {right} do not fall into two "
+            f"{columns} columns with a padding of {left} and {right} cannot be split into two "
             f"halves of at most {limit}"
         )
     pads = (top, left, bottom, 0), (top, 0, bottom, right)
@@ -119,7 +119,7 @@ def _reaches(
     graph = network.graph
     features, output = network.values(op.inputs[0]), graph.output_tensor(op)
     if features is None or output.quant is None:
-        raise NotFitting("there are no values to find the scales of its parts with")
+        raise NotFitting("there are no values from which to find the scales of its parts")
     weights = _real(graph.tensor(op.inputs[1]))
     strides = op.attrs_as(ConvAttrs).strides
     parts = []

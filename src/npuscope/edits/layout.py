@@ -1,4 +1,4 @@
-"""Moves that need not be: remove-transposes, remove-reshapes, share-result, constant-slice."""
+"""Superfluous moves: remove-transposes, remove-reshapes, share-result, constant-slice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]
     document.place(request, *kinds)
     for op in moves:
         if document.changes_steps(op):
-            raise NotFitting(f"{document.word(op)} changes the quantization too")
+            raise NotFitting(f"{document.word(op)} also changes the quantization")
     return moves
 
 
@@ -44,9 +44,9 @@ def _between(document: Document, first: Op, last: Op) -> list[Op]:
         op = document.producer(tensor)
         if op is None or not _is_elementwise(document, op):
             name = document.word(op) if op is not None else "input"
-            raise NotFitting(f"a {name} stands between the two")
+            raise NotFitting(f"a {name} is between the two")
         if len(document.readers(tensor)) > 1 or document.is_output(tensor):
-            raise NotFitting(f"'{document.name(tensor)}' between the two is read by others too")
+            raise NotFitting(f"'{document.name(tensor)}' between the two has other readers")
         chain.insert(0, op)
         tensor = _data(document, op)
     return chain
@@ -89,11 +89,11 @@ def remove_reshapes(document: Document, request: EditRequest) -> None:
         document.bypass(first, last, source, chain)
         return
     if first is last:
-        raise NotFitting(f"the Reshape makes {after} of {before}")
+        raise NotFitting(f"the Reshape turns {before} into {after}")
     if chain:
-        raise NotFitting(f"the two make {after} of {before}, and ops stand between them")
+        raise NotFitting(f"the two turn {before} into {after}, and there are ops between them")
     if document.has_open_sizes():
-        raise NotFitting("the network's input has open sizes: the result's shape is not fixed")
+        raise NotFitting("the network's input has dynamic sizes: the result's shape is not fixed")
     document.remove(last)
     document.drop_unread(first)
     document.insert("Reshape", (source,), result, sizes=after)
@@ -105,7 +105,7 @@ def share_result(document: Document, request: EditRequest) -> None:
     ops = [op for origin in request.ops if (op := document.op(origin)) is not None]
     pairs = [(a, b) for n, b in enumerate(ops) for a in ops[:n] if _same(document, a, b)]
     if not pairs:
-        raise NotFitting("no two of its ops make the same in this file")
+        raise NotFitting("no two of its ops compute the same in this file")
     for first, second in pairs:
         for one, other in zip(document.outputs(first), document.outputs(second), strict=True):
             if document.is_output(one) and document.is_output(other):
@@ -168,7 +168,7 @@ def constant_slice(document: Document, request: EditRequest) -> None:
     if shape is None:
         raise NotFitting(f"the shape of '{document.name(source)}' is not known")
     if document.attribute(op, "batch_dims", 0):
-        raise NotFitting("the Gather walks batches")
+        raise NotFitting("the Gather uses batch axes")
     axis = int(document.attribute(op, "axis", 0)) % len(shape)
     places = document.held(indices)
     part = _neighbours(places, shape[axis])

@@ -30,7 +30,7 @@ FIXED = {
 def int8_quant(low: float, high: float) -> Quant:
     """Steps that cover a range and hold zero exactly."""
     if not np.isfinite([low, high]).all():
-        raise NotFitting("its range has no end")
+        raise NotFitting("its range is not finite")
     low, high = min(low, 0.0), max(high, 0.0)
     scale = float(np.float32((high - low) / (HIGHEST - LOWEST))) or 1.0
     return Quant((scale,), (int(np.clip(LOWEST - round(low / scale), LOWEST, HIGHEST)),))
@@ -44,7 +44,7 @@ def fast_quant(quant: Quant, offset: int = 0) -> Quant:
     """
     zero = quant.zero_point - offset
     if zero in FREE:
-        raise NotFitting(f"zero point {quant.zero_point} is free already")
+        raise NotFitting(f"zero point {quant.zero_point} already costs nothing")
     near = min(FREE, key=lambda free: abs(free - zero))
     if abs(near - zero) <= _NEAR:
         return Quant(quant.scales, (near + offset,))
@@ -55,7 +55,7 @@ def fast_quant(quant: Quant, offset: int = 0) -> Quant:
 def ends(name: str, values: np.ndarray) -> Interval:
     """The least and the largest of some constants."""
     if not values.size or not np.isfinite(values).all():
-        raise NotFitting(f"'{name}' holds no plain numbers")
+        raise NotFitting(f"'{name}' does not hold plain numbers")
     return float(values.min()), float(values.max())
 
 

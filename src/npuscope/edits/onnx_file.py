@@ -32,7 +32,7 @@ _MOST_ELEMENTS = 1 << 16
 def lower_ir_version(document: OnnxDocument, request: EditRequest) -> None:
     """Newer versions added types and remarks; what has neither says the same in the older one."""
     if document.proto.ir_version <= _OLDER_IR:
-        raise NotFitting(f"the IR version is {document.proto.ir_version} already")
+        raise NotFitting(f"the IR version is already {document.proto.ir_version}")
     if any(entry.data_type > _NEWEST_TYPE for entry in document.graph.initializer):
         raise NotFitting(f"constants have a type that IR version {_OLDER_IR} does not know")
     if document.opset > _NEWEST_OPSET:
@@ -82,7 +82,7 @@ def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True)
     ]
     if any(stop < 0 for _, stop, _ in plain):
-        raise NotFitting("it runs backwards to the first element, which has no plain end")
+        raise NotFitting("it runs backwards to the first element, which has no plain end index")
     for place, column in ((1, 0), (2, 1)):
         values = np.array([row[column] for row in plain], starts.dtype)
         stem = f"{node.output[0]}_{'starts' if place == 1 else 'ends'}"
@@ -198,7 +198,7 @@ def _without_allowzero(document: OnnxDocument, node: Node) -> None:
     if sizes is None:
         raise NotFitting("its shape is computed")
     if (sizes == 0).any():
-        raise NotFitting("a size of 0 in its shape is meant as it stands")
+        raise NotFitting("a size of 0 in its shape is meant literally")
     document.set_attribute(node, "allowzero", 0)
 
 

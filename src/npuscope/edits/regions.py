@@ -162,7 +162,7 @@ def _spread(view: View[T], step: ChannelOp[T], tensor: T, pads: Pads) -> Iterato
             yield piece, {n - part.start: new for n, new in pads.items() if n in part}
         elif tensor == piece and widened(view, step, pads) is None:
             if FRONT in pads:
-                raise NotFitting(f"{step.name} leaves no place for new channels in front")
+                raise NotFitting(f"{step.name} leaves no room for new channels in front")
             places = step.ranges if step.even else [part]
             yield whole, {n + p.start: new for p in places for n, new in pads.items()}
 
@@ -179,7 +179,7 @@ def _bounds(view: View[T], step: ChannelOp[T], found: Mapping[T, Pads]) -> tuple
         fitting = (r for r in (_placed(index, part), _placed(index, wide)) if len(r) == length)
         place = next(fitting, None)
         if place is None:
-            raise NotFitting(f"{step.name} cannot take the new channels along")
+            raise NotFitting(f"{step.name} cannot carry the new channels")
         made.append(place)
     return tuple(made)
 
@@ -204,7 +204,7 @@ def _maker(view: View[T], tensor: T) -> ChannelOp[T]:
     if maker is None:
         raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
     if maker.role is Role.OTHER:
-        raise NotFitting(f"{maker.name} makes these channels: it cannot make more of them")
+        raise NotFitting(f"{maker.name} computes these channels and cannot compute more of them")
     return maker
 
 

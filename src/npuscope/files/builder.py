@@ -1,4 +1,4 @@
-"""What readers share to put a Graph together: names, constants, inferred shapes."""
+"""What the readers share to build a Graph: names, constants, inferred shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import Shape, Shapes
 from npuscope.ops.table import OPS
 
-# 4-bit values as files hold them: two a byte, the first in the low half.
+# --- 4-bit values as files store them: two per byte, the first in the low half ---
 
 
 def unpack_int4(packed: np.ndarray, count: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def unpack_uint4(packed: np.ndarray, count: int) -> np.ndarray:
     return np.stack((packed & 15, packed >> 4), axis=-1).reshape(-1)[:count]
 
 
-# What readers share to put a Graph together: unique names, constants, inferred shapes.
+# --- A Graph under construction ---
 
 
 class Builder:
@@ -41,7 +41,7 @@ class Builder:
         self._op_names: set[str] = set()
 
     def unique_name(self, stem: str) -> str:
-        """A free tensor name; counters keep many equal stems from costing a search each."""
+        """A free tensor name; one counter per stem, so that many equal stems need no search."""
         stem = stem or "tensor"
         name = stem
         while name in self.graph.tensors:
@@ -107,17 +107,17 @@ class Builder:
             raise ModelError(error.message, where=error.where or where, hint=error.hint) from None
         for shape in shapes:
             if prod(shape) > MAX_ELEMENTS:
-                raise ModelError(f"it makes a tensor of shape {shape}", where=where)
+                raise ModelError(f"it gives a tensor of shape {shape}", where=where)
         return shapes
 
 
-# Shape arithmetic that readers find in model files is computed while reading.
+# --- Shape arithmetic, computed while reading ---
 #
-# Only whole numbers without scales are folded: sizes, axes, indices. Constants that take part in
-# the network's own arithmetic stay in the graph, for passes to fold.
+# Only integers without scales are folded: sizes, axes, indices. Constants of the network's own
+# arithmetic stay in the graph; the compiler's passes fold them.
 
 _WHOLE = (DType.INT32, DType.INT64, DType.BOOL)
-_MOST_ELEMENTS = 1 << 16  # no shape arithmetic is larger
+_MOST_ELEMENTS = 1 << 16  # elements; no shape arithmetic is larger
 
 
 def fold_last_op(graph: Graph) -> bool:
@@ -131,7 +131,8 @@ def fold_last_op(graph: Graph) -> bool:
     for tensor, value in zip(outputs, _results(graph, op), strict=True):
         if value.shape != tensor.shape:
             raise ModelError(
-                f"it makes shape {value.shape}, the file says {tensor.shape}", where=op.origin[0]
+                f"it gives shape {value.shape}, but the file states {tensor.shape}",
+                where=op.origin[0],
             )
         data = value.astype(tensor.dtype.numpy, copy=False)
         graph.tensors[tensor.name] = replace(tensor, data=data)
@@ -145,7 +146,7 @@ def _foldable(tensor: Tensor) -> bool:
 
 
 def _results(graph: Graph, op: Op) -> tuple[Array, ...]:
-    """By the reference kernels, which are imported only by networks that need them here."""
+    """Run the reference kernels, which are imported only for networks that need them here."""
     from npuscope.ops.kernels.table import make_step
 
     values = [graph.tensors[name].data for name in op.inputs]

@@ -1,6 +1,5 @@
-"""Model file -> verified Graph, whatever the bytes are.
-
-Open sizes are pinned here, and ops that we cannot read are refused with the nearest form.
+"""Model file -> verified Graph. Dynamic sizes are pinned here, and unsupported ops are refused with
+a hint at the nearest supported form.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError,
 from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
-# Symbolic sizes of graph inputs: the batch becomes 1, the user pins the others.
+# --- Dynamic sizes of graph inputs: the batch becomes 1, the user pins the others ---
 
 Shape = tuple[int, ...]
 
 
 class Pins:
-    """Shapes the user gave for inputs, and whether one of them was needed."""
+    """Shapes that the user gave for inputs, and whether one of them was used."""
 
     def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
@@ -38,19 +38,19 @@ class Pins:
 def static_shape(
     name: str, dims: Sequence[int | str | None], pins: Pins, notes: list[str]
 ) -> Shape:
-    """The fixed shape of an input; `dims` has a symbol or None where the size is open."""
+    """The fixed shape of an input; `dims` has a symbol or None where the size is dynamic."""
     label = safe_terminal(name)
     if name in pins.shapes:
         return _pinned(label, dims, pins, pins.shapes[name])
     open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
     if open_axes and open_axes != [0]:
         raise ModelError(
-            f"input '{label}' has open sizes: {_text(dims)}",
+            f"input '{label}' has dynamic sizes: {_text(dims)}",
             where=f"input '{label}'",
             hint=f"pin them: --shape {label}={_example(dims)}",
         )
     if open_axes:
-        notes.append(f"input '{label}': the open batch size was set to 1")
+        notes.append(f"input '{label}': the dynamic batch size was set to 1")
     return tuple(dim if isinstance(dim, int) else 1 for dim in dims)
 
 
@@ -72,18 +72,18 @@ def _text(dims: Sequence[int | str | None]) -> str:
 
 
 def _example(dims: Sequence[int | str | None]) -> str:
-    """A command line value: known sizes stay, the batch is 1, 224 stands for the others."""
+    """An example for the command line: known sizes stay, the batch is 1, any other size is 224."""
     guess = [
         dim if isinstance(dim, int) else 1 if axis == 0 else 224 for axis, dim in enumerate(dims)
     ]
     return ",".join(map(str, guess))
 
 
-# What to say about ops we cannot read: the nearest form that we can.
+# --- Unsupported ops: the nearest form that is supported ---
 
-_CUT = "cut the model before it and do the rest on the host"
-_RECURRENT = "unroll into Gemm, Sigmoid, Tanh, Mul, Add (one step a call, the state as an input)"
-_CONTROL = "export the model without control flow: one static graph, loops on the host"
+_CUT = "end the model before it and do the rest on the host"
+_RECURRENT = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, the state an input"
+_CONTROL = "export one static graph without control flow; run loops on the host"
 _STATIC = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
 _CONV2D = "one or two spatial axes are supported: fold the third into the batch or the channels"
 
@@ -109,7 +109,7 @@ _NEAREST = (
     (("varhandle", "readvariable", "assignvariable"), "make the state an input and an output"),
     (("stablehlo",), "convert the model with TensorFlow Lite's own operators"),
 )
-_EXACT = {"if", "call"}  # also parts of other words
+_EXACT = {"if", "call"}  # short names that are also parts of other words
 
 
 def nearest_form(kind: str) -> str:
@@ -141,14 +141,14 @@ def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
             )
 
 
-# Model file -> verified Graph, whatever the bytes are.
+# --- Reading a model file ---
 
 _TFLITE_MAGIC = b"TFL3"
 _HINT = "give the path of a .tflite or .onnx model"
 
 
 def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """Read a .tflite or .onnx file; `shapes` pins open sizes by input name.
+    """Read a .tflite or .onnx file; `shapes` pins dynamic sizes by input name.
 
     The content decides the format, the file name only helps with the error text.
     """
@@ -156,7 +156,7 @@ def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The same for a content that is not, or not yet, in the file."""
+    """The same for content that is not, or not yet, in the file."""
     return _located(path, data, shapes)
 
 
@@ -165,7 +165,7 @@ def is_tflite(data: bytes) -> bool:
 
 
 def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
-    """Errors name the file."""
+    """Add the file to the place of an error."""
     try:
         graph = _read(path, model_bytes(path) if data is None else data, Pins(shapes))
         verify(graph, ModelError)
@@ -198,7 +198,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
 
 
 def model_bytes(path: Path) -> bytes:
-    """The file's content, after its kind and size were looked at."""
+    """The file's content, after its kind and size were checked."""
     try:
         if path.is_dir():
             refuse_folder(path)
@@ -208,8 +208,8 @@ def model_bytes(path: Path) -> bytes:
     except ValueError:  # a null character in the path
         raise FileError("this is not a path") from None
     except FileError as error:
-        error.where = ""  # whoever loads names the file
+        error.where = ""  # the caller adds the file name
         raise
     if not data:
-        raise FileError("the file is empty", hint="it may not have been copied whole")
+        raise FileError("the file is empty", hint="it may not have been copied completely")
     return data

@@ -1,8 +1,8 @@
 """The quantized network as typed values.
 
 In: what the readers of files/ and the passes of compiler/ find. Out: Graph, Tensor, Op for all.
-model.py: the values. compare.py: same network or not. dump.py: as text. limits.py: what a model
-file may ask for. What the kinds of op mean stands in ops/.
+model.py: the values. compare.py: whether two networks are the same. dump.py: a graph as text.
+limits.py: what a model file may ask for. The meaning of each kind of op is in ops/.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Same network or not: structure, shapes, types, scales and constants; names do not count."""
+"""Whether two networks are the same: structure, types, scales and constants, but not names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from npuscope.graph.model import Graph, Tensor
 
 
 def same_network(a: Graph, b: Graph) -> bool:
-    """Whether both graphs compute the same, op by op in the same order.
+    """True if both graphs compute the same, op by op in the same order.
 
-    Names, origins, source shapes, notes and `numerics` are left out.
+    Names, origins, source shapes, notes and `numerics` are ignored.
     """
     return first_difference(a, b) == ""
 
@@ -31,7 +31,7 @@ class _Comparison:
     def run(self) -> str:
         counts = [(len(g.ops), len(g.inputs), len(g.outputs)) for g in (self.a, self.b)]
         if counts[0] != counts[1]:
-            return f"{counts[0]} against {counts[1]} ops, inputs and outputs"
+            return f"{counts[0]} and {counts[1]} ops, inputs and outputs"
         difference = self._tensors("graph inputs", self.a.inputs, self.b.inputs)
         for index in range(len(self.a.ops)):
             difference = difference or self._op(index)
@@ -41,16 +41,16 @@ class _Comparison:
         left, right = self.a.ops[index], self.b.ops[index]
         place = f"op {index} ({left.kind} '{left.name}')"
         if left.kind != right.kind:
-            return f"{place}: {left.kind} against {right.kind}"
+            return f"{place}: {left.kind} and {right.kind}"
         if left.attrs != right.attrs:
-            return f"{place}: {left.attrs} against {right.attrs}"
+            return f"{place}: {left.attrs} and {right.attrs}"
         return self._tensors(f"{place} inputs", left.inputs, right.inputs) or self._tensors(
             f"{place} outputs", left.outputs, right.outputs
         )
 
     def _tensors(self, place: str, left: tuple[str, ...], right: tuple[str, ...]) -> str:
         if len(left) != len(right):
-            return f"{place}: {len(left)} against {len(right)} tensors"
+            return f"{place}: {len(left)} and {len(right)} tensors"
         for mine, other in zip(left, right, strict=True):
             difference = self._pair(mine, other)
             if difference:
@@ -59,9 +59,9 @@ class _Comparison:
 
     def _pair(self, mine: str, other: str) -> str:
         if mine in self.pairs:
-            return "" if self.pairs[mine] == other else f"'{mine}' is wired differently"
+            return "" if self.pairs[mine] == other else f"'{mine}' is connected differently"
         if other in self.taken:
-            return f"'{mine}' is wired differently"
+            return f"'{mine}' is connected differently"
         self.pairs[mine] = other
         self.taken.add(other)
         return _tensor_difference(self.a.tensors[mine], self.b.tensors[other])
@@ -71,7 +71,7 @@ def _tensor_difference(a: Tensor, b: Tensor) -> str:
     for field in ("shape", "dtype", "quant", "is_constant"):
         left, right = getattr(a, field), getattr(b, field)
         if left != right:
-            return f"{field} of '{a.name}' is {left} against {right}"
+            return f"{field} of '{a.name}' is {left} and {right}"
     if a.data is not None and b.data is not None and not np.array_equal(a.data, b.data):
         return f"values of '{a.name}' differ"
     return ""

@@ -1,4 +1,4 @@
-"""A Graph as readable text: one op a line, one tensor a line."""
+"""A Graph as readable text: one op per line, one tensor per line."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The array type that carries it; int4 values travel in int8 arrays."""
+        """The NumPy type of its arrays; int4 values are held in int8 arrays."""
         return np.dtype("int8" if self is DType.INT4 else self.value)
 
     @property
@@ -104,13 +104,13 @@ class Quant:
     @property
     def scale(self) -> float:
         if len(self.scales) != 1:
-            raise InternalError("a per-channel scale was read as a single one")
+            raise InternalError("a per-channel scale was used as a single scale")
         return self.scales[0]
 
     @property
     def zero_point(self) -> int:
         if len(set(self.zero_points)) != 1:
-            raise InternalError("per-channel zero points were read as a single one")
+            raise InternalError("per-channel zero points were used as a single zero point")
         return self.zero_points[0]
 
     @property
@@ -174,7 +174,7 @@ class Op:
 class Graph(Shown):
     """Ops in execution order, their tensors, and the graph's inputs and outputs.
 
-    It has no file of its own: the model that it was read from is one.
+    A Graph has no file format of its own: keep the model that it was read from.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Graph(Shown):
         )
 
     def table(self) -> Rows:
-        """A row an op."""
+        """One row per op."""
         return [
             {
                 "op": op.name,
@@ -231,7 +231,7 @@ class Graph(Shown):
         return {name: op for op in self.ops for name in op.outputs}
 
     def consumers(self) -> dict[str, list[Op]]:
-        """Tensor name -> the ops that read it, in order."""
+        """Tensor name -> the ops that read it, in execution order."""
         readers: dict[str, list[Op]] = {name: [] for name in self.tensors}
         for op in self.ops:
             for name in dict.fromkeys(op.inputs):
@@ -255,7 +255,7 @@ class Graph(Shown):
         return f"{stem}_{number}"
 
     def drop_unused(self) -> None:
-        """Forget tensors that no op and no graph input or output names."""
+        """Remove tensors that no op, graph input or graph output names."""
         used = {name for op in self.ops for name in (*op.inputs, *op.outputs)}
         used.update(self.inputs, self.outputs)
         self.tensors = {name: t for name, t in self.tensors.items() if name in used}
@@ -278,7 +278,7 @@ class Graph(Shown):
         return sum(t.elements for t in self.tensors.values() if t.is_constant and t.name in names)
 
     def __eq__(self, other: object) -> bool:
-        """Same network: structure, shapes, quantization and constants; names do not count."""
+        """Same network: structure, shapes, quantization and constants; names are ignored."""
         if not isinstance(other, Graph):
             return NotImplemented
         from npuscope.graph.compare import same_network

@@ -1,5 +1,5 @@
 """The hardware as data: units, memories, clocks, costs, compiler generations.
 
-In and out: TOML, .mpool, .mdesc, neural_art.json, --set in; a frozen Machine out.
-Load reads, schema checks, model holds, keys lists what can be set.
+In: TOML, .mpool, .mdesc, neural_art.json, --set. Out: a frozen Machine. load reads TOML, schema
+checks it, model holds the records, set_keys lists what can be set.
 """

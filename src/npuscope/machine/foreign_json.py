@@ -1,5 +1,5 @@
-"""JSON as found in the wild: vendor files that people edited by hand. Every miss names the file and
-the JSON path."""
+"""Lenient JSON: vendor files that people edited by hand. Every error names the file and the JSON
+path."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from npuscope.records import FOREIGN, decode
 log = logging.getLogger(__name__)
 Record = TypeVar("Record")
 
-# JSON as found in the wild: vendor description files that people edited by hand.
+# --- Reading, with the common mistakes of hand-edited files repaired ---
 #
-# Strict parsing first. Where it stops, the three slips that occur in real files are repaired (a
-# missing quote before a key, a comma before a closing bracket, a // comment) and noted.
+# Strict parsing comes first. Where it stops, the three mistakes that occur in real files are
+# repaired (a missing quote before a key, a comma before a closing bracket, a // comment) and a note
+# says so.
 
 _BARE_KEY = re.compile(r'(\w+)("?)\s*:')
 _COMMENT = re.compile(r"//[^\n]*")
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 
-# A file that needs more is not a slip but another format.
+# A file that needs more repairs is probably in another format.
 _MOST_REPAIRS = 50
 
 
@@ -39,7 +40,7 @@ class LenientJson:
 
 
 def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
-    """The file's value, and a note for every slip that was repaired."""
+    """The file's value, and a note for every mistake that was repaired."""
     text = read_text(path, kind, encoding="utf-8-sig")
     notes: list[str] = []
     while True:
@@ -68,7 +69,7 @@ def read_record(path: str | Path, kind: type[Record]) -> Record:
 
 
 def _mend(text: str, pos: int) -> tuple[str, str] | None:
-    """The text without the slip at `pos` and a word on it, or None."""
+    """The text without the mistake at `pos` and a short description of it, or None."""
     comment = _COMMENT.match(text, pos)
     if comment:
         return text[:pos] + text[comment.end() :], "a comment is not JSON"
@@ -83,7 +84,7 @@ def _mend(text: str, pos: int) -> tuple[str, str] | None:
 
 
 def _comma_near(text: str, pos: int) -> int | None:
-    """The useless comma: parsers stop at it or at the bracket behind it."""
+    """The superfluous comma: parsers stop at it or at the bracket after it."""
     if _TRAILING_COMMA.match(text, pos):
         return pos
     before = len(text[:pos].rstrip()) - 1
@@ -94,7 +95,7 @@ def _broken(path: str | Path, error: json.JSONDecodeError) -> FileError:
     return FileError(
         f"is not valid JSON: {error.msg} at offset {error.pos}",
         where=f"{path}:{error.lineno}:{error.colno}",
-        hint="write the file again with a JSON editor, or use the tool's own copy",
+        hint="correct the file with a JSON editor, or use the copy that the tool wrote",
     )
 
 
@@ -109,7 +110,7 @@ class VendorNode(Node):
     """A value in a vendor's file: numbers may be texts, sizes have units, switches have names."""
 
     def number(self) -> float:
-        """A finite number; some files write it as text."""
+        """A finite number; some files write it as a string."""
         try:
             value = float(self.value)
         except (TypeError, ValueError, OverflowError):
@@ -119,7 +120,7 @@ class VendorNode(Node):
         return value
 
     def whole(self) -> int:
-        """A whole number, decimal or 0x text."""
+        """An integer: a JSON number, or a decimal or 0x string."""
         value = self.value
         try:
             whole = int(value, 0) if isinstance(value, str) else int(value)

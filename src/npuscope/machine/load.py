@@ -48,7 +48,7 @@ def load_machine(
 def plain_overrides(
     overrides: Mapping[str, object], name: str, machine_file: str | Path | None
 ) -> dict[str, object]:
-    """Overrides with a clock mode spelt out as its clocks; single clocks win over it."""
+    """Overrides with a clock mode replaced by its clocks; single clocks have priority."""
     if "clock_mode" not in overrides:
         return dict(overrides)
     path = Path(machine_file) if machine_file is not None else packaged(name)
@@ -65,7 +65,7 @@ def plain_overrides(
 
 @lru_cache(maxsize=16)
 def _packaged_machine(name: str, generation: str, epoch_controller: bool) -> Machine:
-    """Machines are values: the same one serves every caller."""
+    """Machines are immutable, so all callers share one."""
     path = packaged(name)
     return _build(_table(path, generation, epoch_controller), path)
 
@@ -87,7 +87,7 @@ def known_generations(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def generations() -> tuple[str, ...]:
-    """Compiler generations in the order in which they came: that of the default machine's file."""
+    """Compiler generations, oldest first: the order in the default machine's file."""
     return known_generations(read_table(packaged(DEFAULT_MACHINE)))
 
 
@@ -96,7 +96,7 @@ def packaged(name: str) -> Path:
         raise UsageError(
             f"unknown machine '{name}'",
             where="--machine",
-            hint=f"known: {', '.join(known_machines())}; --machine-file reads another",
+            hint=f"known: {', '.join(known_machines())}; --machine-file reads your own",
         )
     return _FOLDER / f"{name}.toml"
 
@@ -115,14 +115,16 @@ def read_table(path: Path) -> dict[str, Any]:
 def _inherit(
     generations: dict[str, Any], name: str, path: Path, seen: tuple[str, ...]
 ) -> dict[str, Any]:
-    """A generation with what it takes over from the one that it is `like`."""
+    """A generation with the values it inherits from the one named by `like`."""
     place = f"generations.{name}"
     own = dict(_expect_table(generations.get(name), place, path))
     base_name = own.pop("like", None)
     if base_name is None:
         return own
     if base_name not in generations or base_name in (*seen, name):
-        raise _bad_toml(path, f"{place}.like", f"'{base_name}' is not another generation here")
+        raise _bad_toml(
+            path, f"{place}.like", f"'{base_name}' is not another generation of this machine"
+        )
     return _merge(_inherit(generations, base_name, path, (*seen, name)), own)
 
 
@@ -175,7 +177,7 @@ def _sized(pool: dict[str, Any]) -> dict[str, Any]:
     """`size_kib` of the TOML as the record's `size_bytes`."""
     size = pool.get("size_kib")
     if not isinstance(size, int) or isinstance(size, bool):
-        return pool  # the schema says what is wrong with it
+        return pool  # the schema reports what is wrong
     rest = {key: value for key, value in pool.items() if key != "size_kib"}
     return {**rest, "size_bytes": size * 1024}
 
@@ -197,7 +199,7 @@ def _bad_toml(path: Path, place: str, message: str, hint: str = "") -> FileError
     return FileError(f"{place}: {message}", where=str(path), hint=hint)
 
 
-# A Machine as a file: the whole of it, as its TOML, a pool file and what-if values came to.
+# --- A Machine as a file: all values, with pool file and what-if values applied ---
 
 SCHEMA = "npuscope/machine/1"
 _HEAD_BYTES = 256

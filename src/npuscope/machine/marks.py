@@ -1,5 +1,5 @@
-"""What a field of a machine's records says of its key, beside its type: the values that it may
-have, and what changing it asks for."""
+"""What a field of a machine's records states besides its type: the allowed values, and whether a
+change means a new timing or a new compilation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class KeyEffect(Enum):
-    """A key that the compiler and the simulator both read counts as mapping."""
+    """What a key affects; one that compiler and simulator both read is a mapping key."""
 
-    TIMING = "timing"  # a compiled Program stays as it is and is timed anew
-    MAPPING = "mapping"  # the compiler reads it: another value asks for another Program
+    TIMING = "timing"  # a compiled Program stays valid and is timed again
+    MAPPING = "mapping"  # the compiler reads it: another value needs another Program
 
 
 Timed = Annotated[T, KeyEffect.TIMING]
@@ -23,13 +23,13 @@ Mapped = Annotated[T, KeyEffect.MAPPING]
 
 
 Count = Annotated[int, Range(0, 1 << 16)]
-Some = Annotated[int, Range(1, 1 << 16)]  # a count of what must be there
+Some = Annotated[int, Range(1, 1 << 16)]  # a count of at least one
 Elements = Annotated[int, Range(1, 1 << 32)]
 Bytes = Annotated[int, Range(1, 1 << 40)]
-Room = Annotated[int, Range(0, 1 << 40)]  # bytes that may be none
+Room = Annotated[int, Range(0, 1 << 40)]  # bytes, 0 allowed
 Cycles = Annotated[float, Range(0, 1e9)]
 Mhz = Annotated[float, Range(0.001, 1e6)]
-Score = Annotated[int, Range(-(1 << 31), 1 << 31)]  # the compiler's own rank
+Score = Annotated[int, Range(-(1 << 31), 1 << 31)]  # rank used by the compiler
 Rate = Annotated[float, Range(1e-6, 1e6)]
 Milliwatts = Annotated[float, Range(0, 1e6)]
 Micros = Annotated[float, Range(0, 1e7)]

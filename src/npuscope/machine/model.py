@@ -1,6 +1,9 @@
-"""Machine: the hardware as data. Silicon (units, memories, clocks, costs) apart from the
-compiler Generation (habits, number rules, control cost). All values come from TOML. A field is
-Timed or Mapped by who reads it; one without a mark cannot be set by a user."""
+"""Machine: the hardware as data. The silicon (units, memories, clocks, costs) is kept apart from
+the compiler Generation (habits, number rules, control cost).
+
+All values come from TOML. A field is marked Timed or Mapped by its readers; users cannot set a
+field without a mark.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from npuscope.whole_file import write_whole
 
 @dataclass(frozen=True, slots=True)
 class TileLimit:
-    """Most parallel kernels and most channels of one convolution tile."""
+    """Maximum of parallel kernels and of channels in one convolution tile."""
 
     kernels: Mapped[Some]
     depth: Mapped[Some]
@@ -112,7 +115,8 @@ class MemoryPool:
     writable: Mapped[bool] = True
     cacheable: Mapped[bool] = False
     constants_preferred: Mapped[bool] = False
-    relative: Mapped[bool] = False  # an image that is loaded at run time gets its address then
+    # An image that is loaded at run time gets its address at that point.
+    relative: Mapped[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """How the compilers of one time lower a network, and what control costs with them."""
+    """How the compilers of one generation lower a network, and what control costs with them."""
 
     name: str
     title: Timed[str]
@@ -207,7 +211,7 @@ class Generation:
     vector_product_cycles: Timed[Cycles]
     absorbs_qdq_pads: Mapped[bool]
     control: Control
-    # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.
+    # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.
     newest_opset: Timed[Count] = 0
     newest_ir_version: Timed[Count] = 0
 
@@ -243,7 +247,7 @@ class Machine(Shown):
         return min(self.convacc.max_pipe, self.units["CONVACC"])
 
     def cycles_per_byte(self, path: str) -> float:
-        """NPU cycles that one byte takes on a road at its peak."""
+        """NPU cycles per byte on a memory path at its peak rate."""
         road = self.paths[path]
         clock_mhz: float = getattr(self.clocks, road.clock)
         return self.clocks.npu_mhz / (clock_mhz * road.bytes_per_cycle)
@@ -261,7 +265,7 @@ class Machine(Shown):
         )
 
     def table(self) -> Rows:
-        """A row a pool."""
+        """One row per pool."""
         return [
             {"pool": pool.name, "address": f"{pool.address:#010x}", "size_bytes": pool.size_bytes}
             for pool in self.pools

@@ -1,5 +1,5 @@
-"""Vendor memory-pool files (.mpool), read as people write them and as the compiler saves them, and
-written."""
+"""Vendor memory-pool files (.mpool), in hand-written and in compiler-saved form; reader and
+writer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Cache, Machine, MemoryPool, Placement
 from npuscope.machine.schema import find_fault
 
-# Vendor memory-pool files (.mpool), as people write them and as the compiler saves them.
+# --- Reading ---
 
 log = logging.getLogger(__name__)
 
-# The compiler's copy holds the pseudo pool "ec params pool", as large as its integers go.
+# The compiler's copy holds the pseudo pool "ec params pool", whose size is the largest integer.
 _ADDRESS_SPACE = 1 << 32
 RELATIVE = "USEMODE_RELATIVE"
 # Bus decoders of this family hand out windows of 256 MiB: one external memory has a window.
@@ -34,7 +34,7 @@ class Mpool:
 
 
 def read_mpool(path: str | Path, machine: Machine | None = None) -> tuple[MemoryPool, ...]:
-    """The pools of the file; the machine's own say how each is reached and how it scores."""
+    """The pools of the file; the machine's own pools define their path and score."""
     mpool = read_mpool_file(path, machine or load_machine())
     for note in mpool.notes:
         log.warning(note)
@@ -68,7 +68,7 @@ def as_reached(pool: MemoryPool, machine: Machine) -> MemoryPool:
 
 
 def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
-    """Everything of the file that matters here, with notes on what was odd."""
+    """The pools and cache of the file, with notes on unusual content."""
     source = read_json(path)
     memory = VendorNode(source.value, file=str(path)).get("memory")
     entries = memory.get("mempools").items()
@@ -118,7 +118,7 @@ def _flag(prop: VendorNode, *names: str) -> bool:
 
 
 def _road(address: int, machine: Machine) -> str | None:
-    """The machine's path to an address, from where its own pools lie; None if none is near."""
+    """The machine's path to an address, judged by its own pools; None if none is near."""
     near = [pool for pool in machine.pools if _window(pool.address) == _window(address)]
     if len(near) <= 1:
         return near[0].path if near else None
@@ -142,7 +142,7 @@ def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
         return ""
     return (
         f"{path}: pool '{pool.name}' at {pool.address:#x} is in no memory window of "
-        f"{machine.name}; timed as if on '{machine.cache.path}'"
+        f"{machine.name}; timed like memory on '{machine.cache.path}'"
     )
 
 
@@ -193,9 +193,9 @@ def _placement(machine: Machine, pools: tuple[MemoryPool, ...]) -> Placement:
     )
 
 
-# Memory pools as a vendor .mpool file, in the spelling that people write.
+# --- Writing, in the hand-written form ---
 
-_NEAR = 2.0  # ratio of clocks up to which the vendor's files call a memory fast
+_NEAR = 2.0  # clock ratio up to which the vendor's files call a memory fast
 
 
 def mpool_text(machine: Machine) -> str:
@@ -239,10 +239,10 @@ def _written_pool(pool: MemoryPool) -> dict[str, Any]:
     }
 
 
-# A machine for images that are loaded at run time: external memories get their place then.
+# --- Machines for images loaded at run time: external memories get their address then ---
 
 
 def with_relative_pools(machine: Machine) -> Machine:
-    """External pools (those behind the NPU's cache) relative, all others where they are."""
+    """External pools (those behind the NPU's cache) become relative, all others stay fixed."""
     pools = tuple(replace(p, relative=p.relative or p.cacheable) for p in machine.pools)
     return machine.with_pools(pools)

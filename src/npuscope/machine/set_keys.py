@@ -19,10 +19,7 @@ from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.plain_data import WORDS, shown
 from npuscope.records import decode, hints_of, unwrapped
 
-# The keys of a machine: every settable value by its path in the TOML, what changing it asks for,
-# and what the TOML's comments say of it.
-
-# The keys of a machine: every settable value by its path in the TOML, with its mark.
+# --- Keys of a machine: every settable value by its path in the TOML, with its mark ---
 
 # Sizes of pools are KiB in the TOML and bytes in the record.
 _KIB = 1024
@@ -30,7 +27,7 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One settable value: where it stands, what it is now, what changing it asks for."""
+    """One settable value: its path, its present value, and what changing it requires."""
 
     place: tuple[str, ...]
     kind: Any  # its annotation
@@ -71,7 +68,7 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
 
 @lru_cache(maxsize=64)
 def _fields(kind: type) -> tuple[tuple[str, Any, KeyEffect | None], ...]:
-    """(name, annotation, mark) of a record's fields; no mark where a user cannot set it."""
+    """(name, annotation, mark) of a record's fields; the mark is None where users cannot set it."""
     hints = hints_of(kind)
     return tuple((field.name, *_marked(hints[field.name])) for field in fields(kind))
 
@@ -120,15 +117,15 @@ def _replaced(owner: Any, place: tuple[str, ...], value: Any) -> Any:
     return replace(owner, **{head: _replaced(getattr(owner, head), rest, value)})
 
 
-# What the TOML's comments say of its keys: the meaning, and in brackets the source.
+# --- Comments in the TOML: the meaning of each key, and in brackets the source ---
 
 _SECTION = re.compile(r"\[{1,2}([^\]#]+)\]{1,2}\s*(?:#\s*(.*))?$")
 _ENTRY = re.compile(r"(\w+)\s*=\s*([^#]*?)\s*(?:#\s*(.*))?$")
-_MORE = re.compile(r"\s+#\s*(.*)$")  # a comment that goes on in the next line
+_MORE = re.compile(r"\s+#\s*(.*)$")  # a comment that continues on the next line
 
 
 def key_notes(path: Path, machine: Machine) -> dict[str, str]:
-    """The comment behind every key of a machine, else that behind the table it stands in."""
+    """The comment on every key of a machine, or else on the table that holds it."""
     text = read_text(path, MACHINE)
     comments: dict[str, str] = {}
     for place, comment in _comments(text.splitlines()):
@@ -166,7 +163,7 @@ def _nearest(places: Iterator[str], comments: Mapping[str, str]) -> str:
 
 
 def _places(key: Key, generations: Mapping[str, Any], generation: str) -> Iterator[str]:
-    """Where a key may stand: a generation may have taken it over from another."""
+    """Where a key may be defined: a generation may inherit it from another."""
     if key.place[0] != "generation":
         yield key.name
         return
@@ -176,9 +173,9 @@ def _places(key: Key, generations: Mapping[str, Any], generation: str) -> Iterat
         name = generations.get(name, {}).get("like")
 
 
-# What-if values in plain tables, and how keys are spelt; set_keys.py sets those of records.
+# --- What-if values in plain tables, and the spelling of keys ---
 
-# How people say it -> where it stands in the TOML.
+# Common names -> path in the TOML.
 ALIASES = {
     "npu.clock_mhz": "clocks.npu_mhz",
     "mcu.clock_mhz": "clocks.mcu_mhz",
@@ -202,7 +199,7 @@ def apply_overrides(table: dict[str, Any], overrides: Mapping[str, object]) -> N
 def leaves(table: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Dotted path -> (the table or list that holds the value, its key there).
 
-    Entries of a list of tables go by their name: `pools.npuRAM5.size_kib`.
+    Entries of a list of tables are addressed by name: `pools.npuRAM5.size_kib`.
     """
     found: dict[str, tuple[Any, Any]] = {}
     for key, value in table.items():
@@ -223,7 +220,7 @@ def canonical(key: str) -> str:
 
 
 def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
-    """The complaint about a key, with its nearest neighbours."""
+    """The error for an unknown key, with the nearest known ones."""
     names = [*places, *ALIASES]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     last = name.rpartition(".")[2]
@@ -236,7 +233,7 @@ def _same_type(key: str, old: object, new: object) -> object:
     if isinstance(old, list):
         return same_list(key, type(old[0]) if old else str, new)
     kind = type(old)
-    # A whole number in the TOML may stand for a float, so the record decides about fractions.
+    # An integer in the TOML may be meant as a float, so the record's type decides.
     if kind is int and isinstance(new, float):
         kind = float
     return _converted(key, kind, new)
@@ -251,7 +248,7 @@ def _converted(key: str, kind: type, new: object) -> object:
 
 
 def same_list(key: str, kind: type, new: object) -> list[object]:
-    """A list whose entries are all of one type."""
+    """A list whose entries all have one type."""
     if isinstance(new, list | tuple) and all(type(item) is kind for item in new):
         return list(new)
     raise UsageError(
@@ -259,7 +256,7 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
     )
 
 
-# What-if values: `--set clocks.npu_mhz=800` replaces one value of a machine.
+# --- What-if values of a machine: `--set clocks.npu_mhz=800` ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +270,7 @@ class KeyChange:
 
     @property
     def remaps(self) -> bool:
-        """A compiled Program no longer fits the machine."""
+        """True if a compiled Program no longer fits the machine."""
         return self.effect is KeyEffect.MAPPING and self.old != self.new
 
 

@@ -17,14 +17,14 @@ from npuscope.machine.schema import find_fault
 from npuscope.options import rows as option_rows
 from npuscope.options.rows import NOT_MODELLED
 
-# Vendor machine-description files (.mdesc): which units the NPU has.
+# --- Vendor machine-description files (.mdesc): which units the NPU has ---
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitInfo:
-    """Units of one type. A port's number is that of the switch it hangs on."""
+    """Units of one type. A port's number is that of the switch port it is connected to."""
 
     type: str
     count: int
@@ -142,12 +142,12 @@ def _number(node: VendorNode, name: str) -> float | None:
     return found.number() if found else None
 
 
-# The vendor compiler's options: what each means here, or why it means nothing.
+# --- The vendor compiler's options ---
 
 _LEVELS = range(4)
 
-# Options without an influence on what is modelled, with the number of values they take: those that
-# our command line accepts for nothing, names of files, and the model itself.
+# Options that do not affect anything modelled here, with the number of values they take: those that
+# our command line accepts without effect, names of files, and the model itself.
 NEUTRAL = {
     **option_rows.NEUTRAL,
     "--csv-file": 1,
@@ -161,7 +161,7 @@ NEUTRAL = {
 
 @dataclass(frozen=True, slots=True)
 class VendorOptions:
-    """An option string, understood."""
+    """A parsed option string."""
 
     optimization: int | None = None
     epoch_controller: bool = False
@@ -211,7 +211,7 @@ def _without_effect(found: VendorOptions, name: str, words: list[str], where: st
         for _ in range(NEUTRAL[name]):
             _value(name, words, where)
         return found
-    reason = NOT_MODELLED.get(name, "it is not known here")
+    reason = NOT_MODELLED.get(name, "it is unknown")
     if name not in NOT_MODELLED and words and not words[0].startswith("-"):
         words.pop(0)
     return replace(found, notes=(*found.notes, f"{where}: option {name} is ignored: {reason}"))
@@ -249,13 +249,13 @@ def with_vendor_options(machine: Machine, options: VendorOptions) -> Machine:
 
 
 def unknown_keys(keys: Sequence[str], known: Sequence[str], place: str) -> tuple[str, ...]:
-    """The vendor's own warning for keys of a profile that mean nothing (any more)."""
+    """A warning like the vendor's, for profile keys that have no effect (any more)."""
     odd = [key for key in keys if key not in known]
     renamed = "; 'memory_desc' was renamed, use 'machine_desc'" if "memory_desc" in odd else ""
     return (f"{place}: keys {', '.join(odd)} are ignored{renamed}",) if odd else ()
 
 
-# Profiles of the vendor's neural_art.json: pools, machine description and compiler options.
+# --- Profiles of neural_art.json: pools, machine description and compiler options ---
 
 
 _KEYS = ("memory_pool", "machine_desc", "options")

@@ -1,4 +1,4 @@
-"""Ops of several operands, value by value: arithmetic, comparisons, logic, choice."""
+"""Element-wise ops of several operands: arithmetic, comparisons, logic, Where."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class BinaryAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class ModAttrs(Attrs):
-    """What a division leaves, with the divisor's sign; with the dividend's if `truncated`."""
+    """Remainder of a division, with the sign of the divisor; of the dividend if `truncated`."""
 
     truncated: bool = False
 
 
 def makes_truth(graph: Graph, op: Op) -> str:
-    """Comparisons."""
+    """Comparisons give bool."""
     return wrong_type(graph, op.outputs[0], (DType.BOOL,), "output")
 
 
 def only_truth(graph: Graph, op: Op) -> str:
-    """Logic."""
+    """Logic takes and gives bool."""
     names = (*op.inputs, *op.outputs)
     problems = (wrong_type(graph, name, (DType.BOOL,), "operand") for name in names)
     return next((text for text in problems if text), "")
@@ -51,7 +51,7 @@ def chooses(graph: Graph, op: Op) -> str:
     """Where: a condition, then two values of the output's type."""
     types = {graph.tensors[name].dtype.value for name in (*op.inputs[1:], *op.outputs)}
     if len(types) > 1:
-        return f"it chooses between {' and '.join(sorted(types))}"
+        return f"its two choices have different types: {' and '.join(sorted(types))}"
     return wrong_type(graph, op.inputs[0], (DType.BOOL,), "condition")
 
 

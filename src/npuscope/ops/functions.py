@@ -60,7 +60,7 @@ def _function(
     tflite: Mapping[str, Tflite] | str = "",
     onnx: Mapping[str, Onnx] | str = "",
 ) -> Row:
-    """One value in, one out; a text is the name in the file of an op without attributes."""
+    """One value in, one out; a plain string is the file's name of an op without attributes."""
     return Row(
         kind,
         attrs,

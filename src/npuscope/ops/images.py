@@ -1,4 +1,4 @@
-"""Resize, and the ops that trade channels for pixels."""
+"""Resize, DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class ResizeMode(StrEnum):
 
 
 class Coordinates(StrEnum):
-    """Which place x of the input an output place i stands for; r = output / input size."""
+    """Input position x of output position i; r = output size / input size."""
 
     ASYMMETRIC = "asymmetric"  # i / r
     HALF_PIXEL = "half_pixel"  # (i + 1/2) / r - 1/2
-    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"  # the same about the middle of the image
-    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # half_pixel, but 0 for an output of one
+    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"  # half_pixel from the middle
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"  # half_pixel, but 0 when the output has one element
     ALIGN_CORNERS = "align_corners"  # i * (input - 1) / (output - 1)
     TF_HALF_PIXEL_FOR_NN = "tf_half_pixel_for_nn"  # (i + 1/2) / r
 
 
 class NearestRounding(StrEnum):
-    """How a place becomes a whole number."""
+    """How a position is rounded to an integer."""
 
     FLOOR = "floor"
     CEIL = "ceil"
@@ -40,8 +40,8 @@ class NearestRounding(StrEnum):
 class ResizeAttrs(Attrs):
     """Resize of (N, H, W, C) to `sizes` (H, W).
 
-    `scales` are the ratios output / input that coordinates are computed with: files may state
-    others than the sizes give. `rounding` counts for nearest only.
+    `scales` are the ratios output / input that coordinates are computed with: a file may state
+    ratios that differ from those of the sizes. `rounding` matters for nearest only.
     """
 
     sizes: tuple[int, int]
@@ -52,7 +52,7 @@ class ResizeAttrs(Attrs):
 
 
 class DepthOrder(StrEnum):
-    """Order of the parts of a channel number: d is down, r is right, c the channel."""
+    """How a channel index is composed: d is down, r is right, c the channel."""
 
     DCR = "dcr"  # (d, r, c)
     CRD = "crd"  # (c, d, r)
@@ -67,7 +67,7 @@ class BlockAttrs(Attrs):
 
 
 def resizable(graph: Graph, op: Op) -> str:
-    """Copies of the nearest value may be of any type."""
+    """Nearest only copies values, so any type is allowed."""
     linear = op.attrs_as(ResizeAttrs).mode == ResizeMode.LINEAR
     return real_type(graph, op) if linear else ""
 

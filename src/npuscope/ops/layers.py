@@ -132,7 +132,7 @@ def _spread(attrs: TransposeConvAttrs, axis: int, size: int, kernel: int) -> int
     whole = (size - 1) * stride + (kernel - 1) * dilation + 1
     result = whole - attrs.pads[axis] - attrs.pads[axis + 2] + attrs.output_pads[axis]
     if result < 1:
-        raise ModelError(f"pads {attrs.pads} leave nothing of {whole} elements")
+        raise ModelError(f"pads {attrs.pads} remove all of {whole} elements")
     return result
 
 

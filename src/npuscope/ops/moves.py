@@ -1,4 +1,4 @@
-"""Ops that move values: reshape, cut, repeat, reorder, pad, join."""
+"""Ops that move values: reshape, slice, repeat, reorder, pad, join."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class SliceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SplitAttrs(Attrs):
-    """One output a size, side by side along `axis`."""
+    """One output per size, side by side along `axis`."""
 
     axis: int
     sizes: tuple[int, ...]
 
 
 class MirrorMode(StrEnum):
-    """Where the values of a padding that is no constant come from."""
+    """Where a non-constant padding takes its values from."""
 
     REFLECT = "reflect"  # c b | a b c | b a
     SYMMETRIC = "symmetric"  # b a | a b c | c b
@@ -106,7 +106,7 @@ def reads_places(graph: Graph, op: Op) -> str:
 
 
 def reshape_shape(graph: Graph, op: Op) -> Shapes:
-    """The wanted shape lives in the output tensor; only the element count is checked."""
+    """The target shape is that of the output tensor; only the element count is checked."""
     source, target = graph.first_input(op), graph.output_tensor(op)
     if source.elements != target.elements:
         raise ModelError(f"{source.shape} cannot be reshaped to {target.shape}")
@@ -120,7 +120,7 @@ def pad_shape(graph: Graph, op: Op) -> Shapes:
         raise ModelError(f"{len(attrs.pads)} pairs of pads for shape {source}")
     result = tuple(a + dim + b for dim, (a, b) in zip(source, attrs.pads, strict=True))
     if result and min(result) < 1:
-        raise ModelError(f"pads {attrs.pads} leave nothing of shape {source}")
+        raise ModelError(f"pads {attrs.pads} remove all of shape {source}")
     return (result,)
 
 
@@ -138,7 +138,7 @@ def concat_shape(graph: Graph, op: Op) -> Shapes:
     check_axis(axis, shapes[0])
     rests = {shape[:axis] + shape[axis + 1 :] for shape in shapes}
     if len(rests) != 1 or len({len(shape) for shape in shapes}) != 1:
-        raise ModelError(f"shapes {shapes} do not match beside axis {axis}")
+        raise ModelError(f"shapes {shapes} differ in an axis other than {axis}")
     first = shapes[0]
     return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
@@ -153,7 +153,7 @@ def slice_shape(graph: Graph, op: Op) -> Shapes:
     if not all(_inside(*row) for row in rows):
         raise ModelError(
             f"starts {attrs.starts}, sizes {attrs.sizes}, steps {attrs.steps} "
-            f"leave the shape {source}"
+            f"reach outside of shape {source}"
         )
     return (attrs.sizes,)
 
@@ -173,7 +173,7 @@ def split_shape(graph: Graph, op: Op) -> Shapes:
     return tuple((*before, size, *after) for size in attrs.sizes)
 
 
-# A reflection needs the values beside the border, the others may use the border itself.
+# A reflection needs the values next to the border; the other modes may use the border itself.
 _REACH = {
     MirrorMode.REFLECT: lambda dim: dim - 1,
     MirrorMode.SYMMETRIC: lambda dim: dim,
@@ -199,7 +199,7 @@ def gather_shape(graph: Graph, op: Op) -> Shapes:
     check_axis(attrs.axis, source)
     batch = attrs.batch_axes
     if not 0 <= batch <= min(attrs.axis, len(indices)) or source[:batch] != indices[:batch]:
-        raise ModelError(f"{batch} common axes of {source} and {indices}")
+        raise ModelError(f"{batch} batch axes, which {source} and {indices} do not share")
     return ((*source[: attrs.axis], *indices[batch:], *source[attrs.axis + 1 :]),)
 
 

@@ -1,4 +1,4 @@
-"""Pooling, reductions over axes, and the places of extremes."""
+"""Pooling, reductions over axes, ArgMax and ArgMin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from npuscope.ops.row import (
 
 @dataclass(frozen=True, slots=True)
 class PoolAttrs(Attrs):
-    """Windowed pooling; padded positions never count in an average unless `count_pads`."""
+    """Windowed pooling; an average ignores padded positions unless `count_pads`."""
 
     window: tuple[int, int]
     strides: tuple[int, int]
@@ -44,7 +44,7 @@ class ReduceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class ArgAttrs(Attrs):
-    """ArgMax and ArgMin; of equal values the first counts unless `last`."""
+    """ArgMax and ArgMin; of equal values the first is taken unless `last`."""
 
     axis: int
     keep_dims: bool = False

@@ -1,4 +1,4 @@
-"""One row an op: the record, and what shape functions and checks of types share.
+"""One row per op: the record, and what shape functions and type checks share.
 
 Kernels and converters are named, "module:function": they are loaded when a network uses them.
 """
@@ -28,7 +28,7 @@ class Kernel:
     `form` tells how the quantized ones are made where none is named:
     function      a plain function of one array: the kernel is made of it, look-ups too
     values        value by value, any number of operands
-    whole         more than one value at a time
+    whole         many values at a time
     moves         values pass as they are; `litert` and `qdq` on raw ones, where they differ
     layer         with weights; `qdq` is the shortcut on integers
     comparison    a plain function of two arrays that gives truth
@@ -89,7 +89,7 @@ class Row:
     `moves_data` marks ops whose output values are input values, so quantization passes
     through them unchanged; `data_inputs` is how many of the inputs they move (None: all).
     `by_value` marks functions of one value: for 8 bits a table can stand for them.
-    `types` gives the problem with the element types as text, or "".
+    `types` returns what is wrong with the element types as text, or "".
     """
 
     kind: str
@@ -125,7 +125,7 @@ def real_type(graph: Graph, op: Op) -> str:
     for name in (op.inputs[0], *op.outputs):
         tensor = graph.tensors[name]
         if not tensor.dtype.is_float and tensor.quant is None:
-            return f"it computes real numbers on {tensor.dtype.value} without a scale"
+            return f"it needs real numbers, but its {tensor.dtype.value} input has no scale"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The reference executor: a Graph and its inputs to outputs, bit-exact with the graph's numerics.
+"""The reference executor: runs a Graph on inputs, bit-exact with the graph's numerics.
 
 A graph is prepared once (weights as floats, multipliers, tables) and the plan kept as long as the
 graph lives and its ops and tensors stay the same.
@@ -24,7 +24,7 @@ from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.text import safe_terminal
 
 _ITEM_BYTES = 8  # of kernels' intermediate values, at most
-# What numpy says to shapes that do not fit, or to sizes beyond the memory.
+# What numpy raises for shapes that do not fit and sizes beyond the memory.
 _REFUSALS = (ValueError, IndexError, MemoryError)
 
 
@@ -100,7 +100,7 @@ def _execute(stage: Stage, values: dict[str, Array]) -> None:
     for result, (name, shape, dtype) in zip(results, stage.makes, strict=True):
         if result.shape != shape or result.dtype != dtype:
             raise ModelError(
-                f"the op makes {result.dtype} {result.shape}, the graph says {dtype} {shape}",
+                f"the op gives {result.dtype} {result.shape}, but the graph states {dtype} {shape}",
                 where=_place(stage.op),
             )
         values[name] = result
@@ -117,7 +117,7 @@ def check_work(graph: Graph, keeps_all: bool = False) -> None:
     macs = 0
     for index, op in enumerate(graph.ops):
         alive += sum(graph.tensors[name].size_bytes for name in op.outputs)
-        macs += spec(op).macs(graph, op) if op.kind in OPS else 0  # refused when its turn comes
+        macs += spec(op).macs(graph, op) if op.kind in OPS else 0  # `prepare` refuses the others
         check_run(alive + _ITEM_BYTES * _scratch(graph, op), macs, _place(op))
         if not keeps_all:
             dying = (n for n in _touched(graph, op) if last_reader.get(n, index) == index)
@@ -125,7 +125,7 @@ def check_work(graph: Graph, keeps_all: bool = False) -> None:
 
 
 def _scratch(graph: Graph, op: Op) -> int:
-    """Elements that a kernel may hold beside its tensors: wide copies, a row of windows."""
+    """Elements that a kernel may hold in addition to its tensors: wide copies, a row of windows."""
     tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
     return max(tensor.elements for tensor in tensors) + _window_row(graph, op)
 
@@ -164,7 +164,7 @@ def prepare(graph: Graph) -> Plan:
 
 
 def _touched(graph: Graph, op: Op) -> list[str]:
-    """Tensors that may die with an op: what it reads and makes, but no constants."""
+    """Tensors that may be freed after an op: its inputs and outputs, but no constants."""
     names = dict.fromkeys((*op.inputs, *op.outputs))
     return [name for name in names if name and not graph.tensors[name].is_constant]
 

@@ -1,4 +1,4 @@
-"""All ops: the rows of the themes in one table, and what is asked of it."""
+"""All ops: the rows of all themes in one table, and lookups in it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OPS: dict[str, Row] = {
     for row in theme.ROWS
 }
 
-# Value by value, of one operand or several.
+# Element-wise ops, of one operand or several.
 ELEMENTWISE = tuple(row.kind for row in (*elementwise.ROWS, *functions.ROWS))
 
-# How files write them.
+# By the name that files use.
 TFLITE: dict[str, Tflite] = {name: how for row in OPS.values() for name, how in row.tflite.items()}
 ONNX: dict[str, Onnx] = {name: how for row in OPS.values() for name, how in row.onnx.items()}
 ONNX_ROWS: dict[str, Row] = {name: row for row in OPS.values() for name in row.onnx}

@@ -88,7 +88,7 @@ def _known_tensors(graph: Graph) -> Iterator[Problem]:
 def _tensor_names(graph: Graph) -> Iterator[Problem]:
     for key, tensor in graph.tensors.items():
         if key != tensor.name or not key:
-            yield _tensor_place(tensor), f"it is stored under the name '{safe_terminal(key)}'"
+            yield _tensor_place(tensor), f"it is listed under another name, '{safe_terminal(key)}'"
 
 
 def _single_producer(graph: Graph) -> Iterator[Problem]:
@@ -131,7 +131,7 @@ def _inferred_shape(graph: Graph) -> Iterator[Problem]:
             continue
         found = tuple(graph.tensors[name].shape for name in op.outputs)
         if found != wanted:
-            yield _place(op), f"output shapes are {list(found)}, the inputs give {list(wanted)}"
+            yield _place(op), f"output shapes are {list(found)}, but the inputs give {list(wanted)}"
 
 
 def _dimensions(graph: Graph) -> Iterator[Problem]:
@@ -146,7 +146,7 @@ def _work(graph: Graph) -> Iterator[Problem]:
     for op in graph.ops:
         macs = spec(op).macs(graph, op)
         if macs > MAX_MACS:
-            text = f"it takes {macs:,} multiply-accumulates, more than the {MAX_MACS:,} we accept"
+            text = f"it takes {macs:,} multiply-accumulates; the limit is {MAX_MACS:,}"
             yield _place(op), text
 
 
@@ -157,7 +157,8 @@ def _moved_type(graph: Graph) -> Iterator[Problem]:
             moved = op.inputs[: spec(op).data_inputs]
             types = {graph.tensors[name].dtype.value for name in (*moved, *op.outputs)}
             if len(types) > 1:
-                yield _place(op), f"it moves data between {' and '.join(sorted(types))}"
+                found = " and ".join(sorted(types))
+                yield _place(op), f"it only moves data, but the types differ: {found}"
 
 
 def _element_types(graph: Graph) -> Iterator[Problem]:

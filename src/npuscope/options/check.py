@@ -1,4 +1,4 @@
-"""Words and keywords against the table: what a verb does not know is an error with a suggestion."""
+"""Checks words and keywords against the table; an unknown one is an error with a suggestion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npuscope.options.verbs import PYTHON_ONLY, VERBS
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Functions whose verb is called otherwise.
+# Functions whose verb has another name.
 _FUNCTIONS = {"board_serve": "board", "sweep_report": "sweep report"}
 
 
@@ -28,14 +28,14 @@ def verb_of(function: str) -> Verb:
 
 @cache
 def keywords(function: str) -> frozenset[str]:
-    """What a function of the API may be given by name."""
+    """The keywords that a function of the API accepts."""
     row = verb_of(function)
     arguments = (argument.name for argument in row.arguments if argument.python)
     return frozenset((*arguments, *(option.name for option in row.options if option.python)))
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose keywords are those of its row; another one is told with a suggestion."""
+    """Decorator: the function accepts the keywords of its row; others raise with a suggestion."""
     name = function.__name__
 
     @wraps(function)
@@ -70,7 +70,7 @@ def _functions() -> Iterator[str]:
 
 
 def wrong_words(name: str, words: Iterable[str]) -> UsageError:
-    """Words of a command line that a verb does not know, with what was meant perhaps."""
+    """The error for unknown words on a command line, with a suggestion."""
     words = list(words)
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     known = [s for o in _of_command(name) for s in o.spellings if o.shell]
@@ -88,7 +88,7 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
 
 
 def _of_command(name: str) -> list[Option]:
-    """With those of its own verbs, where it has some."""
+    """The options of a command, including those of its subcommands."""
     rows = [row for verb, row in VERBS.items() if verb == name or verb.startswith(f"{name} ")]
     return [option for row in rows for option in row.options]
 

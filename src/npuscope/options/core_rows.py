@@ -17,7 +17,7 @@ from npuscope.options.kinds import (
 )
 from npuscope.options.rows import HTML, JSON, QUIET, SET, SHAPE, VERBOSE
 
-# A row is a row.
+# One option per row is easier to read than the formatter's layout.
 # fmt: off
 CORE_MACHINE = (
     text("machine", "the machine (cloudai100)", default="cloudai100"),
@@ -36,23 +36,24 @@ CORE_COMPILE = (
 )
 CORE_STATS = (
     whole("stats_level",
-        "what is collected: 40 (default) threads, 50 ports, 70 ops, 100 counters by op", "LEVEL",
+        "what to collect: 40 (default) threads, 50 ports, 70 ops, 100 counters per op", "LEVEL",
         default=40, flags=("-stats-level", "--stats-level")),
     whole("stats_batchsize", "inferences in one run of the network (1)", default=1,
         flags=("-stats-batchsize", "--stats-batchsize")),
-    flag("ddr_stats", "DDR traffic by core; level >= 40", flags=("-ddr-stats", "--ddr-stats")),
+    flag("ddr_stats", "DDR traffic per core; needs level 40 or higher",
+        flags=("-ddr-stats", "--ddr-stats")),
     text("pmu_recipe", "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
         flags=("-aic-pmu-recipe", "--pmu-recipe")),
     text("pmu_events", "counters by number, up to 8, such as 3F,70,200", "HEX,...",
         flags=("-aic-pmu-events", "--pmu-events")),
     flag("perf_warnings", "what makes the program slower than necessary",
         flags=("-aic-perf-warnings", "--perf-warnings"), python=False),
-    flag("perf_metrics", "traffic, VTCM, barriers and MACs by core", flags=("-aic-perf-metrics",
+    flag("perf_metrics", "traffic, VTCM, barriers and MACs per core", flags=("-aic-perf-metrics",
         "--perf-metrics"), python=False),
 )
 CORE_TARGET = (
-    whole("cores", "cores of a device (all that have work)", flags=("-aic-num-cores",
-        "--aic-num-cores", "--cores")),
+    whole("cores", "number of cores to use on a device (default: all that have work)",
+        flags=("-aic-num-cores", "--aic-num-cores", "--cores")),
     whole("devices", "devices that share the network (1)", default=1),
     *CORE_MACHINE,
     replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
@@ -68,7 +69,7 @@ CORE_RUN = (
 CORE_PROFILING = (
     text(
         "aic_profiling_type",
-        "raw_device_stats saves buffers for `opstats`; stats and trace what the host saw",
+        "raw_device_stats saves buffers for `opstats`; stats and trace save the host's view",
         "",
         choices=PROFILING_TYPES,
     ),
@@ -79,7 +80,7 @@ CORE_PROFILING = (
     real("aic_profiling_start_delay", "milliseconds of device time before the first (0)", "MS",
         default=0.0),
     text("want",
-        "views that the buffers must allow: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
+        "views that the buffers must support: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
         "LIST", default=""),
 )
 CORE_SIMULATION = (
@@ -92,7 +93,7 @@ CORE_SIMULATION = (
         mark=Mark.NONE),
 )
 OPSTATS = (
-    file("qpc", "programqpc.bin that was run", flags=("-q", "--qpc")),
+    file("qpc", "the programqpc.bin that was run", flags=("-q", "--qpc")),
     file("input_dir", "folder with the stats buffers", "DIR", flags=("-i", "--input-dir"),
         required=True),
     file(
@@ -106,7 +107,7 @@ OPSTATS_RESULTS = (
     flag("trace", "timeline as Chrome trace JSON"),
     flag("perfetto", "timeline in Perfetto's format"),
     HTML,
-    replace(JSON, means="tables as JSON and nothing else, or written to FILE"),
+    replace(JSON, means="print the tables as JSON and nothing else, or write them to FILE"),
 )
 
 
@@ -115,13 +116,13 @@ def _boolean(name: str, means: str) -> Option:
 
 
 OPSTATS_TRACE = (
-    file("host_trace", "what the host did (JSON), beside the devices"),
+    file("host_trace", "what the host did (JSON), shown next to the devices"),
     text("select_cores", "cores to show, such as 0,5,1 (all)", "LIST", flags=("-c",
         "--select-cores")),
     text("select_devices", "devices to show, such as 0,1 (all)", "LIST", flags=("-d",
         "--select-devices")),
-    _boolean("merge_mq_traces", "devices of one inference in one file (true)"),
-    _boolean("merge_thread_groups", "one row for each thread group, not for each thread (true)"),
+    _boolean("merge_mq_traces", "put all devices of an inference in one file (true)"),
+    _boolean("merge_thread_groups", "one row per thread group instead of per thread (true)"),
     text(
         "flow_events",
         "arrows for dependencies between ops (none)",

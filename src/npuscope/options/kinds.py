@@ -1,4 +1,4 @@
-"""The words of the table of options: what an option, an argument, a group and a verb are."""
+"""The types of the option table: option, argument, group and verb."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Kind(Enum):
     FILE = "file"  # or folder
     WHOLE = "whole number"
     REAL = "number"
-    FLAG = "flag"  # there or not
+    FLAG = "flag"  # a flag without a value
     SWITCH = "switch"  # --name and --no-name
     BOOLEAN = "true|false"  # a value, as in the vendor's tools
     LIST = "list"  # may be given several times
 
 
 class Mark(Enum):
-    """What a value changes: a timed program is timed again, a mapped one compiled again."""
+    """What a changed value requires: timing the program again, or compiling it again."""
 
     NONE = ""
     TIMING = "timing"
@@ -27,26 +27,26 @@ class Mark(Enum):
 
 
 class VendorEffect(Enum):
-    """What becomes of a vendor's option."""
+    """How an option of the vendor's tools is treated."""
 
     OBEYED = "obeyed"
-    NONE = "none"  # accepted, and one line says that nothing changes
+    NONE = "none"  # accepted; a note says that it has no effect
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`python` is False for what only a command line has: how the answer is printed."""
+    """`python` is False for options of the command line only: how the answer is printed."""
 
     name: str
     kind: Kind
     means: str
     default: object = None
-    value: str = ""  # what its value is called
+    value: str = ""  # placeholder for its value in --help
     flags: tuple[str, ...] = ()  # --name if empty
     vendor: tuple[str, ...] = ()
     choices: tuple[object, ...] = ()
-    const: object = None  # where the value may be left out
+    const: object = None  # used when the value is omitted
     mark: Mark = Mark.NONE
     python: bool = True
     shell: bool = True
@@ -66,7 +66,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a verb is about: given by place."""
+    """A positional argument."""
 
     name: str
     value: str
@@ -79,14 +79,14 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Options under one heading; of `exclusive` ones only one may be given."""
+    """Options under one heading; only one of the `exclusive` ones may be given."""
 
     title: str
     options: tuple[Option, ...]
     about: str = ""
     exclusive: tuple[str, ...] = ()
-    needs_one: bool = False  # of the exclusive ones
-    shared: bool = False  # by many verbs: documented once
+    needs_one: bool = False  # one of the exclusive ones must be given
+    shared: bool = False  # used by many verbs and documented once
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from npuscope.options.kinds import (
     whole,
 )
 
-# A row is a row.
+# One option per row is easier to read than the formatter's layout.
 # fmt: off
 DATA_TYPES = ("float32", "int8", "uint8")
 LEVELS = (0, 1, 2, 3)
@@ -35,7 +35,7 @@ DEFAULT_ADDRESS = "0x71000000,0x71800000"
 MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
 TIMED: dict[str, Any] = {"mark": Mark.TIMING}
 
-# Groups that verbs share.
+# --- Groups that verbs share ---
 
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH)
@@ -46,7 +46,7 @@ MACHINE = (
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, mark=Mark.MAPPING),
     option("epoch_controller", Kind.SWITCH,
-        "epochs are started by the NPU's own controller (default) or by the CPU",
+        "start epochs with the NPU's own controller (default) or from the CPU",
         vendor=("--enable-epoch-controller",), **MAPPED),
     text("art_profile",
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
@@ -56,28 +56,28 @@ MACHINE = (
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
     SET,
 )
-LEVEL = whole("optimization", "0 to 3 (by generation)", "LEVEL", flags=("-O", "--optimization"),
-    choices=LEVELS, **MAPPED)
+LEVEL = whole("optimization", "0 to 3 (default: that of the generation)", "LEVEL",
+    flags=("-O", "--optimization"), choices=LEVELS, **MAPPED)
 # Without the level: for verbs that look at a model and compile nothing.
 LOOKED_AT = Group("machine", MACHINE, shared=True)
 OF_PROGRAMS = (
     option("compiled_from", Kind.FILE, "the model of a compiled program", shell=False, **MAPPED),
-    flag("ec_single_epoch", "a blob for every epoch, not one for many", shell=False, **MAPPED),
+    flag("ec_single_epoch", "one blob per epoch instead of one for many", shell=False, **MAPPED),
 )
 TARGET = Group("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "pin an input whose size the file leaves open", "NAME=1,224,224,3",
+SHAPE = list_("shapes", "fix the shape of an input that is dynamic in the file", "NAME=1,224,224,3",
     flags=("--shape",), **MAPPED)
 READING = Group("model", (*IO_TYPES, SHAPE), shared=True)
-BUILT_IN = Group("model", IO_TYPES, shared=True)  # nothing is left open there
+BUILT_IN = Group("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
 
 JSON = file("json", "print the result as JSON and nothing else, or write it to FILE", const="-",
     python=False)
-QUIET = flag("quiet", "the answer in one line", flags=("-q", "--quiet"), python=False)
-VERBOSE = flag("verbose", "details and tracebacks", flags=("-v", "--verbose"), python=False)
+QUIET = flag("quiet", "print the answer in one line", flags=("-q", "--quiet"), python=False)
+VERBOSE = flag("verbose", "print details and tracebacks", flags=("-v", "--verbose"), python=False)
 OUTPUT = Group("output", (JSON, QUIET, VERBOSE), shared=True)
 NO_COLOR = flag("no_color", "not needed: there are no colours",
     python=False, effect=VendorEffect.NONE)
@@ -85,17 +85,17 @@ NO_COLOR = flag("no_color", "not needed: there are no colours",
 
 def vendor_output(log: str) -> Group:
     """As on every verb, but -v is the verbosity of the vendor's tool."""
-    verbosity = whole("verbosity", "0 the answer, 1 the usual, 2 everything", "", default=1,
-        flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
+    verbosity = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
+        default=1, flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
     kept = file("log", f"a log ({log})", const=log, python=False)
-    debug = flag("debug", "the inner log on stderr", python=False)
+    debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
     return Group("output", (JSON, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
 
 
-HTML = file("html", "write a report for a browser: one file that loads nothing")
-SARIF = file("sarif", "the findings as SARIF 2.1.0, to FILE")
-JUNIT = file("junit", "rules and findings as JUnit XML, to FILE")
+HTML = file("html", "write an HTML report: one file, no network access")
+SARIF = file("sarif", "write the findings to FILE as SARIF 2.1.0")
+JUNIT = file("junit", "write rules and findings to FILE as JUnit XML")
 FINDINGS = Group("files", (SARIF, JUNIT))
 SOURCE_HELP = (
     "a model (.tflite, QDQ .onnx), or what a compiler made: folder, network.c, c_info.json"
@@ -124,7 +124,7 @@ NEUTRAL = {
     "--out-dir-prefix": 1,
     "--save-mpool-file": 1,
 }
-# Those that change a build in a way that is not known well enough to follow.
+# Options whose effect on a build is not known well enough to reproduce.
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
@@ -134,7 +134,7 @@ NOT_MODELLED = {
 def _neutral(flag: str, values: int) -> Option:
     name = flag.lstrip("-").replace("-", "_")
     kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
-    means = "accepted, changes nothing"
+    means = "accepted, no effect"
     default = None if values else False
     return Option(name, kind, means, default, value, (flag,),
         python=False, effect=VendorEffect.NONE)
@@ -144,7 +144,7 @@ VENDOR = Group(
     "the vendor's options",
     (
         text("target", "stm32n6", python=False),
-        text("name", "network's name in C", default="network", flags=("-n", "--name"),
+        text("name", "name of the network in C", default="network", flags=("-n", "--name"),
             vendor=("--network-name",)),
         file("csv_file", "name of the epoch table (network.csv)", "F"),
         file("output_info_file", "name of c_info.json", "F"),
@@ -167,7 +167,7 @@ ESTIMATE = (
     file("model", "the model of a compiled program, for --set with mapping keys", "M"),
     flag(
         "sensitivity",
-        "which timing keys save most time when they are 10 % better",
+        "show which timing keys save most time if improved by 10 %",
         python=False,  # npuscope.sensitivity(...)
     ),
 )
@@ -179,7 +179,7 @@ PROFILE = (
     HTML,
     file("trace", "write a timeline for ui.perfetto.dev"),
     file("chrome", "write it as Chrome trace events (JSON)"),
-    file("save", "keep the profile, to report or export it later"),
+    file("save", "save the profile, to report or export it later"),
 )
 DEVICE = (
     text("connect",
@@ -189,32 +189,34 @@ DEVICE = (
     file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
         flags=("-c", "--cfile"), python=False),
     flag("vendor_plan",
-        "count in the passes of the vendor's profiler (a warm-up and three), not the fewest"),
+        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
     flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
     SINGLE,
-    file("log", "keep every counter of every inference, for --connect log:FILE"),
+    file("log", "save every counter of every inference, for --connect log:FILE"),
 )
 FIX = (
     list_("only", "rules or fixes, applied even if they cost time", "NAME,..."),
     flag("cut",
         "end the network where the NPU's work ends; what the application does then is listed"),
-    flag("drop_softmax", "end it before a last Softmax"),
+    flag("drop_softmax", "end the network before a final Softmax"),
     flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
-    flag("everything", "every edit there is, these three too, if it helps", flags=("--all",)),
+    flag("everything", "try every edit, including these three, and keep those that help",
+        flags=("--all",)),
 )
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 GATE = (
     *(
-        list_(name, f"the {name} that a figure may be: total_ms=20, SW=0, internal_ram_bytes=2MiB, "
-            "findings.error=0", "KEY=VALUE", flags=(flag,))
-        for name, flag in (("most", "--max"), ("least", "--min"))
+        list_(name, f"the {word} allowed value of a figure: total_ms=20, SW=0, "
+            "internal_ram_bytes=2MiB, findings.error=0", "KEY=VALUE", flags=(flag,))
+        for name, flag, word in (("most", "--max", "largest"), ("least", "--min", "smallest"))
     ),
     file("baseline", "JSON of estimate, profile or gate, or any source: nothing gets worse"),
-    text("tolerance", "how much worse it may get, e.g. 3%", "SHARE", default="0", flags=("--tol",)),
+    text("tolerance", "how much worse a figure may get, e.g. 3%", "SHARE", default="0",
+        flags=("--tol",)),
     file("summary", "append a Markdown table to FILE"),
-    flag("with_findings", "findings too, without a file for them", shell=False),
+    flag("with_findings", "include findings, without writing a file for them", shell=False),
     flag("github", "errors as annotations on stdout, the table in the summary of the GitHub job",
         python=False),
 )
@@ -231,12 +233,12 @@ COMPARE = (
         "SHARE"),
 )
 PACKAGE = (
-    file("input", "the same, or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),
+    file("input", "the folder or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),
         python=False),
-    file("directory", "where the files go; other files there stay (build)", "DIR", default="build",
+    file("directory", "output folder; other files there are kept (build)", "DIR", default="build",
         flags=("-o", "--output")),
-    text("name", "of the files, and of the network on the board (that of network.c)", "NAME",
-        default="", flags=("-n", "--name")),
+    text("name", "name of the files and of the network on the board (default: that of network.c)",
+        "NAME", default="", flags=("-n", "--name")),
     text(
         "cpu",
         "processor of the board; cortex-m33 for the emulated one",
@@ -252,8 +254,8 @@ PACKAGE = (
     flag("parse_only", "read and check, build nothing", python=False),
     flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
     text("options", "all of these as one PackageOptions", "RECORD", shell=False),
-    file("pack_dir", "not needed: npuscope brings the runtime, the kernels and the compiler", "DIR",
-        python=False, effect=VendorEffect.NONE),
+    file("pack_dir", "not needed: npuscope includes the runtime, the kernels and the compiler",
+        "DIR", python=False, effect=VendorEffect.NONE),
 )
 RUN = (
     file("input", "the same", flags=("-i", "--input"), python=False),
@@ -265,25 +267,25 @@ RUN = (
         choices=BOARDS,
         python=False,
     ),
-    text("address", f"places in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
+    text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
         default=DEFAULT_ADDRESS),
     text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
         "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
     text("generation", "generation whose control times are used (that of the image)", default=""),
     real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
-    whole("batch", "inferences; times are their mean (1)", default=1),
-    option("inputs", Kind.LIST, "arrays to run on (random)", shell=False),
+    whole("batch", "number of inferences; times are means (1)", default=1),
+    option("inputs", Kind.LIST, "input arrays (default: random)", shell=False),
     file("cube_ide_dir", "not needed: the emulated board needs no debugger", "DIR", python=False,
         effect=VendorEffect.NONE),
 )
 SWEEP_RUNS = (
     file("store", "the store (default: SPEC.jsonl beside SPEC.toml)", "STORE", flags=("-o",
         "--output")),
-    whole("jobs", "processes (default: the cores)"),
-    real("timeout", "a run that takes longer than S seconds fails", "S"),
-    flag("retry_failed", "do failed runs of the store again"),
-    flag("yes", "do more than 10,000 runs"),
+    whole("jobs", "number of processes (default: one per core)"),
+    real("timeout", "fail a run that takes longer than S seconds", "S"),
+    flag("retry_failed", "repeat failed runs of the store"),
+    flag("yes", "allow more than 10,000 runs"),
     text("watch", "called with a Tally after every run", "FUNCTION", shell=False),
     text("options", "all of these as one SweepOptions", "RECORD", shell=False),
 )
@@ -293,7 +295,7 @@ SWEEP_CLUSTER = (
     file("tls_ca", "certificate authority of tls://"),
     file("tls_cert", "our certificate for tls://"),
     file("tls_key", "the key of our certificate"),
-    flag("dashboard", "dask's pages about --local-cluster, on loopback"),
+    flag("dashboard", "serve dask's dashboard for --local-cluster, on loopback"),
 )
 SWEEP_REPORT = (
     file("html", "tables and plots as one offline HTML file"),

@@ -1,7 +1,7 @@
 """Every option once: the command line, the keywords in Python and docs/cli.md are made from here.
 
 `VERBS` lists what each verb takes. An Option has the keyword of Python as its name and one or more
-spellings on the command line; `vendor` spellings are those of the tools that people come from.
+spellings on the command line; `vendor` spellings are those of the vendor's tools.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "estimate": Verb(
-        "does a model fit and how fast is it: one screen, no files",
+        "whether a model fits and how fast it is: one screen, no files",
         (rows.SOURCE,),
         (Group("", rows.ESTIMATE), rows.TARGET, rows.READING, rows.OUTPUT),
     ),
@@ -63,11 +63,13 @@ VERBS: dict[str, Verb] = {
                         required=True,
                     ),
                     flag(
-                        "log_lowering", "list the ways that rules refused, by epoch", python=False
+                        "log_lowering",
+                        "list the mappings that rules refused, by epoch",
+                        python=False,
                     ),
                     flag(
                         "relocatable",
-                        "external pools relative, as `npuscope package` needs them",
+                        "make external pools relative, as `npuscope package` needs them",
                         **rows.MAPPED,
                     ),
                 ),
@@ -102,7 +104,7 @@ VERBS: dict[str, Verb] = {
                 "connection",
                 (
                     flag("pty", "a pseudo terminal, used as a serial port"),
-                    whole("tcp", "a TCP port; 0: any free one", "PORT"),
+                    whole("tcp", "a TCP port; 0 for any free one", "PORT"),
                     text(
                         "host",
                         "address for --tcp (default: this computer only)",
@@ -161,12 +163,12 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "lint": Verb(
-        "risks that the model file alone shows",
+        "risks visible in the model file alone",
         (Argument("source", "MODEL", "a model: .tflite or .onnx"),),
         (rows.LOOKED_AT, rows.READING, rows.FINDINGS, rows.OUTPUT),
     ),
     "fix": Verb(
-        "edits of the model that help: applied, compiled again, timed, measured",
+        "edits of the model that help: applied, compiled again, timed and compared",
         (Argument("model", "MODEL", "a .tflite or .onnx model", dest="source"),),
         (
             Group(
@@ -174,14 +176,14 @@ VERBS: dict[str, Verb] = {
                 (
                     file(
                         "output",
-                        "the fixed model; without it nothing is written",
+                        "file for the fixed model; without it nothing is written",
                         "FIXED",
                         flags=("-o", "--output"),
                     ),
                     whole("seeds", "seeded inputs to compare on (2)", default=2),
                 ),
             ),
-            Group("which fixes (default: those that keep the function)", rows.FIX),
+            Group("which fixes (default: those that keep the network's function)", rows.FIX),
             rows.TARGET,
             rows.READING,
             rows.OUTPUT,
@@ -206,7 +208,7 @@ VERBS: dict[str, Verb] = {
         (Group("", (rows.COMPILED_FROM,)), rows.DATA, rows.TARGET, rows.READING, rows.OUTPUT),
     ),
     "bisect": Verb(
-        "the first op whose NPU arithmetic leaves the reference",
+        "the first op whose NPU arithmetic differs from the reference",
         (rows.SOURCE,),
         (Group("", (rows.COMPILED_FROM,)), rows.DATA, rows.TARGET, rows.READING, rows.OUTPUT),
     ),
@@ -234,7 +236,7 @@ VERBS: dict[str, Verb] = {
         (rows.OUTPUT,),
     ),
     "package": Verb(
-        "a compiled network to an image that a firmware loads at run time",
+        "turn a compiled network into an image that firmware loads at run time",
         (Argument("source", "DIR", "folder of a compiled network", "?"),),
         (Group("", rows.PACKAGE), rows.vendor_output("package.log")),
     ),
@@ -306,7 +308,7 @@ VERBS: dict[str, Verb] = {
                         flags=("-o", "--output"),
                         required=True,
                     ),
-                    text("name", "ends the array's name in a header (default 1)", default="1"),
+                    text("name", "suffix of the array's name in a header (default 1)", default="1"),
                 ),
             ),
             rows.OUTPUT,
@@ -334,12 +336,12 @@ VERBS: dict[str, Verb] = {
         rows.SWEEP_USAGE,
     ),
     "sweep report": Verb(
-        "what a store says: best runs, latency against memory, failures",
+        "evaluate a store: best runs, latency against memory, failures",
         (Argument("store", "STORE", "the store that runs left"),),
         (Group("report", rows.SWEEP_REPORT), rows.OUTPUT),
     ),
     "machines": Verb(
-        "the machines and compiler generations that are known",
+        "the known machines and compiler generations",
         (),
         (
             Group(
@@ -366,17 +368,17 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("what is installed, and what each missing part would add", (), (rows.OUTPUT,)),
 }
 
-# What only Python has, as functions of their own.
+# --- Functions that exist in Python only ---
 _BUILDING = (rows.TARGET, rows.READING)
 PYTHON_ONLY: dict[str, Verb] = {
     "what_if": Verb(
-        "the network before and after keys of the machine changed",
+        "compare the network before and after changing keys of the machine",
         (rows.SOURCE, Argument("values", "VALUES", "the changed keys with their values")),
         _BUILDING,
     ),
     "sensitivity": Verb("timing keys that save most time", (rows.SOURCE,), _BUILDING),
     "measure": Verb(
-        "profile a device block by block, with all that it counted",
+        "profile a device block by block, with all its counters",
         (rows.SOURCE,),
         (
             Group("", tuple(o for o in rows.PROFILE if o.name == "batch")),

@@ -1,5 +1,5 @@
 """What the device executes, and its files: each format has one reader and one writer.
 
-In and out: Programs of our compiler or of the vendor's files in; the same files out.
-Model, units: the values; verify: invariants; sources: any file to a Program.
+In: Programs of our compiler, or the vendor's files. Out: the same files. model, units: the values;
+verify: invariants; sources: any file to a Program.
 """

@@ -12,10 +12,9 @@ from npuscope.program.model import Buffer, Call, Pool, Program
 from npuscope.program.units import Ref, Streng
 from npuscope.text import c_identifier
 
-# From physical addresses, as foreign files hold them, to buffers of a Program; and pools that have
-# no address until an image is loaded.
+# --- Pools that have no address until an image is loaded ---
 
-# Pools whose address is set when an image is loaded, and the symbols that stand for them.
+# In C a symbol stands for the first byte of such a pool.
 
 _PREFIX = "_mem_pool_"
 
@@ -29,7 +28,7 @@ def relative_pools(program: Program) -> tuple[Pool, ...]:
     return tuple(pool for pool in program.pools if pool.relative)
 
 
-# From physical addresses, as foreign files hold them, to buffers of a Program.
+# --- From physical addresses, as foreign files hold them, to buffers of a Program ---
 
 
 class AddressMap:
@@ -80,7 +79,7 @@ class AddressMap:
         for pool in sorted(self._pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"bytes {address:#x} to {end:#x} lie in no pool")
+        raise FileError(f"bytes {address:#x} to {end:#x} are in no pool")
 
     def knows(self, name: str) -> bool:
         return name in self._names
@@ -114,7 +113,7 @@ def _whole(pool: Pool) -> Buffer:
     )
 
 
-# Where a stream engine's bytes lie: one walk through memory, used to check and to execute.
+# --- The bytes of a stream engine: one walk through memory, used to check and to execute ---
 
 Shape = tuple[int, int, int]
 
@@ -171,7 +170,7 @@ def _extreme_frames(engine: Streng) -> set[int]:
     return {frame for frame in corners if 0 <= frame <= last}
 
 
-# Strided copies: what a library call that only moves data does, byte for byte.
+# --- Strided copies: what a library call that only moves data does, byte for byte ---
 #
 # A Call carries each as a tuple of numbers under the names copy0, copy1, ...
 
@@ -211,9 +210,9 @@ def copies_of(call: Call) -> tuple[Copy, ...]:
 
 def _copy(call: Call, value: object) -> Copy:
     if not isinstance(value, tuple) or len(value) < _HEAD or len(value) != _HEAD + 3 * value[4]:
-        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
+        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
     source, start_in, start_out, element, rank = value[:_HEAD]
     if not 0 <= source < len(call.inputs) or element not in (1, 2, 4, 8) or min(value) < 0:
-        raise TargetError(f"software kernel '{call.kernel}' has a copy that cannot be read")
+        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
     parts = [value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)]
     return Copy(source, start_in, start_out, element, *parts)

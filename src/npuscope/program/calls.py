@@ -15,7 +15,7 @@ from npuscope.ops.table import OPS
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.model import Call, Program
 
-# Names of operators: ours, and those under which the vendor's files list the same kernels.
+# --- Names of operators: ours, and those in the vendor's files ---
 
 _LISTED_AS = {
     "Quantize": "QuantizeLinear",
@@ -59,7 +59,7 @@ def attributes(call: Call) -> Attrs:
 
 
 def _typed(value: object, wanted: Any) -> Any:
-    """Enums travel by value, pairs of pads as nested or flat tuples."""
+    """Enums are stored by value, pairs of pads as nested or flat tuples."""
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return wanted(value)
     if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):

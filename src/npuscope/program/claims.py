@@ -131,7 +131,7 @@ def _access_cycles(
         return 0.0
     adjoin = engine.raw or engine.batch_offset == engine.batch_depth * engine.element_bytes
     conv = wiring.feature_reader(engine)
-    # A pair of channels is one word on the link and two bytes to the compiler.
+    # A pair of channels is one word on the link, but two bytes in the compiler's count.
     element = 1 if conv is not None and conv.dss2mode else engine.element_bytes
     run_bytes = pool.byte_width if adjoin else engine.batch_depth * element
     per_access = max(1, min(run_bytes, pool.byte_width))  # a damaged engine may move nothing

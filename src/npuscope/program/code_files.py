@@ -16,20 +16,20 @@ from npuscope.program.serialize import images
 from npuscope.text import c_comment, c_identifier, c_string, file_name
 from npuscope.version import __version__
 
-# The C side of a build: network.c, its header, and epoch-controller blobs.
+# --- The C side of a build: network.c, its header, and epoch-controller blobs ---
 
 Files = dict[str, str | bytes]
 
 
 def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
-    """C and blobs. What the blobs cannot hold the CPU starts; what the runtime cannot do at all
-    leaves out the C."""
+    """C and blobs. Where blobs are impossible the CPU starts the epochs; where the runtime lacks
+    something, no C is written."""
     try:
         blobs = blob_arrays(program, name)
         files: Files = {f"{name}_ecblobs.h": write_header(blobs)} if blobs else {}
         return (), files | _c_files(program, machine, name)
     except TargetError as error:
-        note = f"no blobs were written, network.c starts epochs by the CPU: {_told(error)}"
+        note = f"no blobs were written, the CPU starts the epochs of network.c: {_told(error)}"
     try:
         return (note,), _c_files(without_blobs(program), machine, name)
     except TargetError as error:
@@ -60,7 +60,7 @@ def blob_arrays(program: Program, name: str) -> dict[str, bytes]:
     return {blob_name(name, n): write_binary(binary_of(program, n, name)) for n in numbers}
 
 
-# Weight images: the bytes of each pool that holds parameters, as files to flash or to load.
+# --- Weight images: the bytes of each pool with parameters, as files to flash or to load ---
 
 _PREFIX = "atonbuf"
 _HEX_BYTES = 32
@@ -87,7 +87,7 @@ def image_name(pool: Pool) -> str:
 
 
 def hex_text(data: bytes, address: int) -> str:
-    """The bytes as Intel HEX, to be put at `address`."""
+    """The bytes as Intel HEX for `address`."""
     if address < 0 or address + len(data) > _ADDRESS_END:
         raise TargetError(f"{len(data)} bytes at {address:#x} do not fit into 32 address bits")
     lines: list[str] = []
@@ -101,7 +101,7 @@ def hex_text(data: bytes, address: int) -> str:
 
 
 def _pieces(data: bytes, address: int) -> list[tuple[int, bytes]]:
-    """Lines of equal length; none crosses the border where the upper address changes."""
+    """Lines of equal length; none crosses a 64 KiB border, where the upper address changes."""
     pieces = []
     place = 0
     while place < len(data):
@@ -117,11 +117,11 @@ def _record(kind: int, address: int, data: bytes) -> str:
     return f":{body.hex().upper()}{-sum(body) & 0xFF:02X}"
 
 
-# app_config.h: what an application must know of a network to feed it and to read its results.
+# --- app_config.h: what an application must know to feed a network and read its results ---
 
-# What a network's outputs look like: classes, heatmaps, boxes. A guess, from shapes alone.
+# The kind of an output (classes, heatmaps, boxes) is a guess from its shape alone.
 
-# Fewer rows than this are hardly a list of candidate boxes.
+# Fewer rows than this are unlikely to be a list of candidate boxes.
 _MIN_BOXES = 20
 _BOX_VALUES = 4
 _MAX_CLASSES_OF_A_MAP = 256
@@ -137,7 +137,7 @@ class Head:
 
 
 def guess_heads(graph: Graph) -> list[Head]:
-    """One guess an output, in order."""
+    """One guess per output, in order."""
     several = len(graph.outputs) > 1
     return [_guess(graph, name, several) for name in graph.outputs]
 

@@ -1,4 +1,4 @@
-"""A Program as a Graphviz graph: a cluster an epoch, units inside, buffers between."""
+"""A Program as a Graphviz graph: one cluster per epoch, units inside, buffers between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPERATIONS_PER_MAC = 2
 
 
 class EpochTimes(Protocol):
-    """What is taken of a profile's epoch; a Profile lies above this package."""
+    """What is used of a profile's epoch; Profile itself is in a higher layer."""
 
     @property
     def first(self) -> int: ...
@@ -98,7 +98,7 @@ def _label(unit: Unit) -> str:
 
 
 def _detail(unit: Unit) -> str:
-    """What tells one configuration from another."""
+    """The details that distinguish configurations."""
     if isinstance(unit, Convacc):
         window = f"{unit.kernelHeight}x{unit.kernelWidth}"
         return f": {window}, {unit.nKernels} kernels of {unit.batchDepth}"
@@ -119,7 +119,7 @@ def _word(kind: type[IntEnum], value: int) -> str:
 
 
 def _buffers(program: Program) -> Lines:
-    """Activations and graph ends; parameters would hide everything else."""
+    """Activations, graph inputs and outputs; parameters would hide everything else."""
     return [
         f"  {name} [shape=ellipse, label={dot_string(label)}];"
         for name, label in (

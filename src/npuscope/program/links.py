@@ -54,7 +54,7 @@ class Wiring:
         return None
 
     def frames(self, conv: Convacc) -> int:
-        """Frames a convolution computes: one a set of kernels."""
+        """Frames that a convolution computes: one per set of kernels."""
         kernels = self.source(conv, 1)
         return kernels.frames if isinstance(kernels, Streng) else 1
 

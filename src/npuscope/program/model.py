@@ -17,7 +17,7 @@ class EpochKind(Enum):
     HW = "HW"  # units of the NPU
     SW = "SW"  # a kernel on the host CPU
     HYBRID = "HYBRID"  # a library call that drives the NPU's DMA
-    EMPTY = "EMPTY"  # keeps its number, does nothing
+    EMPTY = "EMPTY"  # has a number, but does nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A way of running an op that a rule refused before the one taken."""
+    """A way of running an op that a rule refused before the chosen one."""
 
     way: str
     rule: str
@@ -207,7 +207,7 @@ class Program(Shown):
         )
 
     def table(self) -> Rows:
-        """A row an epoch."""
+        """One row per epoch."""
         return [
             {
                 "epoch": epoch.number,

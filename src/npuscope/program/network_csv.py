@@ -1,4 +1,4 @@
-"""Writes network.csv from what a program claims."""
+"""network.csv, the compiler's table of epochs: records, reader, and writer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from npuscope.program.model import Access, Epoch, Program
 from npuscope.program.units import Streng
 from npuscope.text import csv_cell, safe_terminal
 
-# network.csv, the compiler's table of epochs: its columns, and the reader that checks each
-# cell.
+# --- Columns and rows ---
 
-# network.csv, the compiler's table of epochs: its columns and rows.
 
 POOL_COLUMNS = (" (r)", " (w)", " (r+w)", " (r cycles)", " (w cycles)", " (cycles)")
 PORT_COLUMNS = (" (r)", " (w)")
@@ -83,7 +81,7 @@ class EpochRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """Used bytes in the file's unit ("MB", "KB", "B") and bytes a second; None if unused."""
+    """Used bytes in the file's unit ("MB", "KB", "B") and bytes per second; None if unused."""
 
     pool: str
     used: Number | None = None
@@ -109,7 +107,7 @@ def header(pools: Sequence[str], ports: Sequence[int]) -> list[str]:
     return [FIRST_COLUMN, *pool_cells, *port_cells, *EPOCH_COLUMNS]
 
 
-# Reads network.csv; a cell that is not what its column says is an error with its line.
+# --- Reader: a cell that does not fit its column is an error with the line ---
 
 
 def read_network_csv(path: str | Path) -> NetworkCsv:
@@ -153,7 +151,7 @@ class _Lines:
         return int(text) if text.lstrip("-").isdigit() else value
 
     def maybe(self, text: str) -> Number | None:
-        """A blank cell says that a figure is not known."""
+        """A blank cell means that the figure is unknown."""
         return self.number_of(text) if text else None
 
     def error(self, message: str) -> FileError:

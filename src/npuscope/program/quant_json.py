@@ -1,4 +1,4 @@
-"""<model>_Q.json: the front end's word on every tensor's numbers and every node's source layer."""
+"""<model>_Q.json: the format of every tensor and the source layer of every node."""
 
 from __future__ import annotations
 

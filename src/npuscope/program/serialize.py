@@ -1,4 +1,4 @@
-"""A Program as files: program.json, and one image of constants a pool.
+"""A Program as files: program.json, and one image of constants per pool.
 
 Schema "npuscope/program/1": the records of program.model and program.units under their own field
 names, and `constants`, the bytes that each constant takes at its buffer's place in the image.
@@ -25,7 +25,7 @@ from npuscope.whole_file import write_files
 
 SCHEMA = "npuscope/program/1"
 JSON_NAME = "program.json"
-# Compilers leave NumPy integers in fields here and there.
+# Compilers leave NumPy integers in some fields.
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 _POOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -77,7 +77,7 @@ def load(path: Path | str) -> Program:
     data = read_bytes(file, PROGRAM)
     try:
         program = from_json(data, _Images(file.parent))
-        # A file that contradicts itself would fail somewhere deep inside.
+        # A file that contradicts itself would otherwise fail deep inside a later step.
         verify(program, error=FileError)
         return program
     except FileError as error:

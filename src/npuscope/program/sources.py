@@ -51,7 +51,7 @@ def _read(path: Path) -> Program:
 
 
 def _refuse_results(path: Path) -> None:
-    """JSON that our own verbs write says so at its beginning."""
+    """JSON that our own verbs write states its schema at the beginning."""
     told = _SCHEMA.search(read_head(path, _HEAD_BYTES))
     if told is not None:
         raise FileError(
@@ -62,7 +62,7 @@ def _refuse_results(path: Path) -> None:
 
 
 def _from_folder(folder: Path) -> Program:
-    """The most telling file wins: our own program, then network.c, then c_info.json."""
+    """The most complete file wins: our own program, then network.c, then c_info.json."""
     if (folder / _PROGRAM_FILE).is_file():
         return load(folder)
     files = _files(folder)
@@ -76,7 +76,7 @@ def _from_folder(folder: Path) -> Program:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Files of the folder itself, in order; a folder full of others is not searched through."""
+    """Files of the folder itself, in order; a folder with very many files is refused."""
     found = sorted(f for f in folder.iterdir() if f.is_file())
     if len(found) > _MOST_FILES:
         raise FileError(f"holds {len(found)} files", where=str(folder), hint="name the file itself")
@@ -108,7 +108,7 @@ def _from_c(path: Path, files: list[Path]) -> Program:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """What is wrong in a file is told with the file's name."""
+    """Errors in a file are reported with its name."""
     try:
         yield
     except FileError as error:
@@ -118,7 +118,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
-    """Parameter images lie beside the source, named after the pool's file."""
+    """Parameter images are beside the source, named after the pool's file."""
 
     def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
         return {p.name: data for p in pools if (data := _image(p, path.stem, files))}
@@ -128,7 +128,8 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
     parameters = [b for b in program.buffers if b.is_param and b.size_bytes and not b.view_of]
     missing = sorted({b.pool for b in parameters if b.name not in program.constants})
     if missing:
-        note = f"the image of {', '.join(missing)} is not in the folder: nothing can be executed"
+        images = ", ".join(missing)
+        note = f"the image of {images} is not in the folder: the program cannot be executed"
         network = replace(network, program=replace(program, notes=(*program.notes, note)))
     return network
 

@@ -1,6 +1,6 @@
 """Unit configurations, under the hardware's own field names.
 
-One record a unit type, as the device's driver knows it, so that a network from a vendor's
+One record per unit type, with the fields of the device's driver, so that a network from a vendor's
 `network.c`, from an epoch-controller blob and from our compiler are the same values. Addresses
 are references to buffers: (buffer, byte offset). Fields that a source leaves out keep the
 driver's zero.
@@ -375,7 +375,7 @@ class Port:
 class Link:
     """A stream-switch connection to one destination port.
 
-    Two contexts alternate for ever: the first lets `frames0` frames pass (or drops them when
+    Two contexts alternate: the first lets `frames0` frames pass (or drops them when
     not enabled), then the second `frames1`. frames0 == 0 means a plain, unlimited connection.
     """
 

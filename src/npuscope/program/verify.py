@@ -19,7 +19,7 @@ Invariant = Callable[[Program], Iterator[Problem]]
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
-# Fields of units that the amounts of data are divided by.
+# Fields of units by which amounts of data are divided; 0 is refused.
 _DIVISORS = {"CONVACC": ("hstride", "vstride"), "POOL": ("inputX", "inputY", "batchSize")}
 
 
@@ -38,7 +38,7 @@ def verify(
 
 
 def check_foreign(program: Program, where: str) -> None:
-    """What timing and reports rely on: names that exist and figures that can be divided by.
+    """Check what timing and reports rely on: names that exist, and divisors that are not 0.
 
     Files of other compilers may break the other rules, which concern what can be executed.
     """
@@ -47,7 +47,7 @@ def check_foreign(program: Program, where: str) -> None:
             raise FileError(
                 f"{safe_terminal(what)} (rule '{name}')",
                 where=f"{where}: {safe_terminal(place)}",
-                hint="the file is damaged, or of a compiler that npuscope does not know",
+                hint="the file is damaged, or comes from a compiler that npuscope does not know",
             )
 
 
@@ -94,7 +94,7 @@ def _epoch_work(program: Program) -> Iterator[Problem]:
     for epoch in program.epochs:
         known = epoch.kind is EpochKind.HW and epoch.groups is not None
         if known and not any(group.units for group in epoch.groups or ()):
-            yield epoch.name, "the epoch runs on hardware and configures no unit"
+            yield epoch.name, "the epoch runs on hardware but configures no unit"
 
 
 def _unique_names(program: Program) -> Iterator[Problem]:
@@ -133,11 +133,11 @@ def _link_ends(
     if start is None:
         yield where, f"a link starts at {_port(source)}, which is not in the group"
     elif source.port != 0 or (isinstance(start, Streng) and start.dir):
-        yield where, f"a link starts at {_port(source)}, which gives nothing"
+        yield where, f"a link starts at {_port(source)}, which has no output"
     if end is None:
         yield where, f"a link ends at {_port(destination)}, which is not in the group"
     elif not 0 <= destination.port < end.ports_in or (isinstance(end, Streng) and not end.dir):
-        yield where, f"a link ends at {_port(destination)}, which takes nothing"
+        yield where, f"a link ends at {_port(destination)}, which has no input"
 
 
 def _port(port: Port) -> str:
@@ -190,7 +190,7 @@ def _figures(program: Program) -> Iterator[Problem]:
         if pool.size_bytes and (pool.byte_width < 1 or not 0 < pool.freq_ratio < inf):
             yield (
                 f"pool '{pool.name}'",
-                f"{pool.byte_width} bytes a cycle and a clock ratio of {pool.freq_ratio}",
+                f"{pool.byte_width} bytes per cycle and a clock ratio of {pool.freq_ratio}",
             )
     for where, unit in _units(program):
         for field in _DIVISORS.get(unit.unit, ()):
@@ -203,7 +203,7 @@ def _figures(program: Program) -> Iterator[Problem]:
 
 
 def _quantization(program: Program) -> Iterator[Problem]:
-    """One scale a tensor, unless there is an axis that they run along."""
+    """One scale per tensor, unless there is an axis for more."""
     for buffer in program.buffers:
         quant = buffer.quant
         if quant is None or quant.per_channel:
@@ -291,7 +291,7 @@ def _overlaps(program: Program) -> Iterator[Problem]:
 
 
 def _clash(one: Buffer, other: Buffer) -> bool:
-    """Parameters live always, and may share bytes among themselves."""
+    """Parameters are always live, and may share bytes with each other."""
     if not one.size_bytes or not other.size_bytes or (one.is_param and other.is_param):
         return False
     if one.is_param or other.is_param:

@@ -287,7 +287,7 @@ def _inference(row: Recorded) -> Iterator[str]:
     current = 0
     for index, node in enumerate(row.inference.nodes):
         current = current if node.extra else node.number
-        yield from node_lines(node, Place(index, current))
+        yield from node_lines(node, Place(index, current), row.options)
         yield _node_end(node)
     cycles = [*row.inference.mcu_cycles, sum(row.inference.mcu_cycles), 0]
     yield _end(row.network, cycles, row.inference.duration_ms, 'id=0.0 type=0x0/NONE,"epoch"')

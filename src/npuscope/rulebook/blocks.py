@@ -14,7 +14,7 @@ from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
 
 # What exporters put between the parts of a norm or of attention: scalings, masks, moves.
 _BETWEEN = ("Mul", "Add", "Div", "Reshape", "Transpose", "Quantize", "Dequantize")
-# Detection heads: a hundred rows or more, of a few values each (a choice).
+# Detection heads: a hundred rows or more, of a few values each. The limits are our choice.
 _ANCHORS, _VALUES = 100, 16
 # A decoder computes and moves; a tail of one kind alone is an ordinary output.
 _ARITHMETIC = ("Sub", "Div", "Mul", "Exp", "Add")
@@ -34,7 +34,7 @@ def values_are_normalised(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A normalisation over the values of a tensor (LayerNorm, RMSNorm), whole or in pieces."""
     makers = graph.producers()
     for op in of_kind(graph, "LayerNorm", "Rsqrt", "Div"):
-        # A quotient by a root is a norm in pieces; other quotients are told as such.
+        # A quotient by a root is a norm in pieces; other quotients have a rule of their own.
         by_root = op.kind == "Div" and _behind(makers, op.inputs[1], "Sqrt") is not None
         if op.kind != "Div" or by_root:
             yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", "BatchNorm")
@@ -84,8 +84,8 @@ def softmax_needs_a_sum_of_exponentials(graph: Graph, op: Op, machine: Machine) 
     "NA-SOFTMAX",
     "LINT-SOFTMAX",
     title="Softmax",
-    ops=("Softmax",),  # a LogSoftmax is told among the ops without a unit
-    cause="It runs on the CPU: some 113 cycles an element for one row of scores.",
+    ops=("Softmax",),  # a LogSoftmax is reported among the ops without a unit
+    cause="It runs on the CPU: about 113 cycles per element for one row of scores.",
     also=("NA-OP-SOFTWARE",),
 )
 def scores_are_normalised(graph: Graph, op: Op) -> Hit | None:
@@ -100,19 +100,19 @@ def scores_are_normalised(graph: Graph, op: Op) -> Hit | None:
     "Boxes are decoded inside the network",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Behind the last layer come many small ops on anchors. They fall to software one by "
-    "one, lose precision in int8, and run faster in the application.",
+    cause="After the last layer come many small ops on anchors. They run in software one by one, "
+    "lose precision in int8, and are faster in the application.",
     fixes=(fixes.DECODE_OUTSIDE,),
 )
 def boxes_are_decoded(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """Behind the last layer boxes or anchors are decoded: many small ops on few values."""
+    """Boxes or anchors are decoded after the last layer: many small ops on few values."""
     tail = _tail(graph)
     inner = [op for op in tail if op.kind in (*_ARITHMETIC, *_MOVES)]
     kinds = {op.kind for op in inner}
     if kinds & set(_ARITHMETIC) and kinds & set(_MOVES) and any(_anchors(graph, o) for o in inner):
         ops = tuple(dict.fromkeys(name for op in tail for name in source(op)))
         evidence: dict[str, Value] = {"cut_at": [*_frontier(graph, tail)]}
-        yield Hit(ops, f"{len(inner)} ops behind the last layer", 0, evidence)
+        yield Hit(ops, f"{len(inner)} ops after the last layer", 0, evidence)
 
 
 def _tail(graph: Graph) -> list[Op]:

@@ -23,14 +23,15 @@ from npuscope.rulebook.streams import (
     with_count,
 )
 
-_SLOW = 2.0  # against parts of full size: below it another count rarely pays for training again
-_SMALL_SHARE = 0.01  # of the network's MACs: layers below it do not matter
+_SLOW = 2.0  # relative to parts of full size; below this, retraining with another count rarely pays
+_SMALL_SHARE = 0.01  # share of the network's MACs; smaller layers do not matter
 _NARROW_INPUTS = 4  # images and masks: RGB, RGBA
-_WIDE_MAP = 32 * 32  # positions: on smaller maps the start of the epoch weighs more (a choice)
+_WIDE_MAP = 32 * 32  # positions; on smaller maps the start of the epoch dominates (our choice)
 # Nothing to subtract; -128 turns into the plain byte of uint8. Every other layer seen in vendor
 # builds has its zero point in the unit, and is in 16x8 mode.
 _FREE_ZERO_POINTS = (0, -128)
-_SLOWER = 1.3  # against 8x8 mode: less is lost in the rest of the epoch (a choice)
+# Relative to 8x8 mode; a smaller loss disappears in the rest of the epoch (our choice).
+_SLOWER = 1.3
 # Between an input and its first layer these leave the zero point as the application gave it.
 _SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
 
@@ -41,7 +42,7 @@ _SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Channels are cut into equal parts. A count such as 257, 58 or 34 has no divisor near "
-    "the size of the units, so the layer runs in many small parts, up to ten times slower.",
+    "the size of the units, so the layer runs in many small parts, up to 10x slower.",
     fixes=(fixes.CHANGE_OUTPUTS, fixes.CHANGE_INPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
     twins=("NA-CONV-PRIME", "ADV-CHANNELS"),
 )
@@ -64,7 +65,7 @@ def _bad_counts(graph: Graph, op: Op, factor: float, machine: Machine) -> Hit:
     text = f"{shape.inputs} -> {shape.outputs} channels"
     evidence: dict[str, Value] = {"slowdown": round(factor, 1)}
     fixes = channel_fixes(graph, op, machine)
-    return Hit(source(op), text, f"slowdown {_SLOW:g}", evidence, fixes)
+    return Hit(source(op), text, f"less than {_SLOW:g}x slower", evidence, fixes)
 
 
 def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
@@ -112,12 +113,12 @@ def outputs_exceed_the_vector(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "1x1 convolution on few channels",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
-    cause="Each word brings one channel of one pixel; with few of them the unit mostly waits. A "
+    cause="Each word carries one channel of one pixel; with few channels the unit mostly waits. A "
     "3x3 kernel on the same map is faster.",
     fixes=(fixes.USE_3X3,),
 )
 def pointwise_on_few_channels(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A 1x1 convolution on a wide map of few channels: one multiplication a word."""
+    """A 1x1 convolution on a wide map of few channels: one multiplication per word."""
     for op, _, weights in convolutions(graph):
         features = graph.first_input(op)
         pixels = features.elements // features.shape[-1]

@@ -1,4 +1,4 @@
-"""Layers: what the convolution units can hold, and forms that compilers do not like."""
+"""Layers: limits of the convolution units, and forms that compilers handle badly."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import LAYERS, convolutions, hit, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
 
-# A shape that no unit takes is told before the number format: to quantize would not help.
+# An unsupported shape is reported before the number format: quantizing would not help.
 _SHAPE_FIRST = -1
 _STRIDES = (1, 2, 4)  # the preferred ones; 3 was seen in software
-_HANGING_GROUPS = 256  # the one count that was reported to hang; where it begins is not known
+_HANGING_GROUPS = 256  # the only count that was reported to hang; the real threshold is not known
 _PARTIAL_BYTES = 2  # sums between pieces have 16 bits
-_JOINED = 2  # so many pieces run in one epoch and leave no partial sums
+_JOINED = 2  # this many pieces run in one epoch and leave no partial sums
 
 
 @refuse(
@@ -28,7 +28,7 @@ _JOINED = 2  # so many pieces run in one epoch and leave no partial sums
     "Grouped convolution that is not depthwise",
     ops=("Conv2D",),
     confidence=Confidence.REPORTED,
-    cause="The units know dense kernels and one kernel per channel; groups of several channels "
+    cause="The units support dense kernels and one kernel per channel; groups of several channels "
     "run on the CPU.",
     fixes=(fixes.DENSE_GROUPS,),
     turn=_SHAPE_FIRST,
@@ -147,7 +147,7 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     shape = graph.output_tensor(op).shape
     outputs, positions = shape[-1], prod(shape[:-1])
     weights = graph.tensor(op.inputs[1]).shape
-    # Seen for dense layers and 1x1 kernels alone; a limit of 0 stands for a newer generation.
+    # Seen only for dense layers and 1x1 kernels; a limit of 0 means a newer generation without it.
     pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
     if not limit or positions > 1 or not pointwise or outputs <= limit:
         return None
@@ -264,7 +264,7 @@ def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
     confidence=Confidence.VERIFIED,
     cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns; three and more leave "
     "a 16-bit buffer of partial sums each. A 7x7 stem with wide outputs sends them to "
-    "external RAM, some 75 ms at 64 outputs of 112x112.",
+    "external RAM, about 75 ms at 64 outputs of 112x112.",
     fixes=(fixes.SMALLER_KERNEL,),
     twins=("ADV-PARTIALS",),
 )
@@ -287,12 +287,11 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The gaps are filled with zeros and the kernel is cut like a large one: 3x3 with "
-    "dilation 9 takes 28 pieces, an epoch and an addition each.",
+    "dilation 9 takes 28 pieces, each with an epoch and an addition of its own.",
     fixes=(fixes.POOL_INSTEAD,),
 )
 def kernel_is_dilated(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A dilated kernel is filled with zeros to its full reach and cut into pieces, an epoch
-    each."""
+    """A dilated kernel is filled with zeros to its full size and cut into pieces, one per epoch."""
     for op, attrs, weights in convolutions(graph):
         pieces = _pieces(attrs, weights, machine)
         if attrs.dilations != (1, 1) and pieces > 1:

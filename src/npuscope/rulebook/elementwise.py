@@ -21,8 +21,8 @@ from npuscope.rulebook.queries import (
 )
 from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
 
-# What the operator tables of the vendor list as software, under the names of our ops. Ops with a
-# rule of their own (Softmax, Gather, bilinear Resize ...) are left to it.
+# Ops that the vendor's operator tables list as software, under our names. Ops with a rule of their
+# own (Softmax, Gather, bilinear Resize ...) are not repeated here.
 _SOFTWARE = (
     *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
     *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
@@ -32,7 +32,7 @@ _SOFTWARE = (
 )
 
 
-# No check of its own: lowering tells it of an op that has no row in its table.
+# No check of its own: lowering reports it for an op that has no row in its table.
 declare(
     __name__,
     Rule(
@@ -78,7 +78,7 @@ def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 
 def _needs_two(graph: Graph, op: Op) -> bool:
-    """With a constant a quotient is a product, a minimum or maximum a clamp."""
+    """True unless a constant operand turns a quotient into a product, an extreme into a clamp."""
     if op.kind in ("Min", "Max"):
         return len(operands(graph, op)) == 2
     return op.kind == "Div" and not graph.tensor(op.inputs[1]).is_constant
@@ -119,7 +119,7 @@ def constant_minus_tensor(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "Neg of an int8 tensor",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Its lowering was seen to give the constant 127.",
+    cause="In one build its result was always 127.",
     fixes=(fixes.NEGATE_BY_PRODUCT, fixes.FOLD_SIGN),
     until="4.0",
 )
@@ -178,7 +178,7 @@ def slopes_are_float(graph: Graph, op: Op) -> Hit | None:
     fixes=(fixes.REPLACE_BLOCK,),
 )
 def one_operand_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """A product of two computed matrices has no weights to keep in the units."""
+    """A product of two computed matrices has no constant weights for the units."""
     shapes = [graph.tensor(name).shape for name in op.inputs[:2]]
     return Refusal(f"{shapes[0]} times {shapes[1]}")
 
@@ -204,12 +204,11 @@ def both_matrices_are_computed(graph: Graph, op: Op) -> Hit | None:
     "Operands that broadcast both ways",
     ops=BINARY,
     cause="The arithmetic unit repeats one operand (a scalar or one value per channel) against a "
-    "full one; both at once, or other axes, are beyond it.",
+    "full one; it cannot repeat both, or other axes.",
     fixes=(fixes.EXPAND_OPERAND,),
 )
 def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """One operand must have the result's shape; the other the same, or one value per channel
-    or in all."""
+    """One operand must have the full shape; the other too, or one value per channel or in total."""
     out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
     if not _one_way(shapes, out):
         return Refusal(f"{shapes[0]} against {shapes[1]}")
@@ -226,14 +225,14 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     title="Broadcast along other axes than the channels",
     confidence=Confidence.VERIFIED,
     cause="A scalar or one value per channel is free. Other operands are read again by an engine, "
-    "33 cycles an element, or the op leaves the NPU.",
+    "at 33 cycles per element, or the op runs on the CPU.",
     also=("NA-BROADCAST-VECTOR", "ADV-BROADCAST"),
 )
 def operands_broadcast_widely(graph: Graph, op: Op) -> Hit | None:
     """Operands broadcast both ways, or along other axes than the channels."""
     out, shapes = graph.output_tensor(op), _shapes(graph, op)
     if is_float(out) or _one_way(shapes, out.shape):
-        return None  # float ops have rules of their own; so have constants of the full shape
+        return None  # float ops and constants of the full shape have rules of their own
     text = " and ".join(shape_text(shape) for shape in shapes)
     return hit(op, text, "a scalar, or one value per channel", elements=out.elements)
 

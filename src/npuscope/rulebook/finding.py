@@ -1,4 +1,4 @@
-"""Finding: what a rule has to say about an op, an epoch or the whole network."""
+"""Finding: what a rule reports about an op, an epoch or the whole network."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from npuscope.whole_file import write_whole
 
 class Severity(StrEnum):
     ERROR = "error"  # the network does not run, or its results are wrong
-    WARNING = "warning"  # work leaves the NPU, or a known hazard is met
-    INFO = "info"  # slower or larger than it needs to be
+    WARNING = "warning"  # work runs off the NPU, or a known problem may occur
+    INFO = "info"  # slower or larger than necessary
 
     @property
     def rank(self) -> int:
@@ -35,7 +35,7 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Shown):
-    """What a rule has to say: evidence, cause, and the fixes with their predicted gain.
+    """What a rule reports: evidence, cause, and the fixes with their predicted gain.
 
     `epoch` is None for findings about the model file or the whole run.
 
@@ -63,7 +63,7 @@ class Finding(Shown):
 
     @property
     def is_problem(self) -> bool:
-        """Worth a failing exit code, where one was asked for."""
+        """True for findings that may set a failing exit code."""
         return self.severity is not Severity.INFO
 
     def told(self) -> str:
@@ -101,7 +101,7 @@ class Findings(tuple["Finding", ...], Shown):
         return f"{counted(len(self), 'finding')}, errors or warnings: {problems}"
 
     def table(self) -> Rows:
-        """A row a finding."""
+        """One row per finding."""
         return [row for finding in self for row in finding.table()]
 
     def save(self, path: str | Path) -> None:
@@ -128,18 +128,18 @@ class Hit:
 
 
 def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By severity alone: nothing ran that could tell a gain."""
+    """By severity only: without a run no gain is known."""
     return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
 
 
 def worst_first(finding: Finding) -> tuple[float, int, float]:
-    """Sort key: what pays most, then what hurts most, then the order of execution."""
+    """Sort key: largest gain, then severity, then order of execution."""
     gain = finding.gain_ms or 0.0
     place = finding.epoch if finding.epoch is not None else float("inf")
     return -gain, finding.severity.rank, place
 
 
-# Findings as a file: the objects of `explain --json`, which are the findings' own fields.
+# --- Findings as a file: the objects of `explain --json` ---
 
 SCHEMA = "npuscope/findings/1"
 _HEAD_BYTES = 256
@@ -175,7 +175,7 @@ def fix_json(fix: Fix) -> dict[str, Any]:
 
 
 def gain(value: float | None) -> float | None:
-    """Milliseconds, as all of the JSON rounds them; null when unknown."""
+    """Milliseconds, rounded as everywhere in the JSON; null when unknown."""
     return None if value is None else round(value, 6)
 
 
@@ -203,7 +203,7 @@ def read_findings(path: Path) -> Findings:
 def _finding(row: Any, where: str) -> Finding:
     try:
         if not all(isinstance(row[key], str) for key in _TEXTS):
-            raise ValueError("expected texts")
+            raise ValueError("expected strings")
         if row["epoch"] is not None and type(row["epoch"]) is not int:
             raise ValueError("expected a whole number as the epoch")
         return Finding(

@@ -1,6 +1,6 @@
-"""All fixes, once: ids of graph edits or of options of the tool chain, and what they do.
+"""The table of all fixes: ids of graph edits or of toolchain options, and what they do.
 
-A leaf: rules name the fixes that they offer, and many rules share one.
+This module imports no other rule module: rules name the fixes they offer, and many share one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 
 
 class FixEffect(StrEnum):
-    """What a fix does to the op it is about: tells how a gain may be predicted."""
+    """What a fix does to its op: decides how the gain is predicted."""
 
-    REMOVES = "removes"  # the work is gone from the network
-    MAPS = "maps"  # the same work in one pass over the NPU
-    RESHAPES = "reshapes"  # other channel counts: the layer can be compiled again
+    REMOVES = "removes"  # the work is removed from the network
+    MAPS = "maps"  # the same work, in one pass on the NPU
+    RESHAPES = "reshapes"  # other channel counts: predicted by compiling the layer again
     OTHER = "other"
 
 
@@ -52,12 +52,12 @@ class FixTemplate:
 
     @property
     def in_general(self) -> str:
-        """The title before there is a finding: names stand in for values."""
+        """The title without a finding: parameter names in place of values."""
         return self.title.format(**{name: f"<{name}>" for name in self.parameters})
 
     @property
     def untimed(self) -> FixTemplate:
-        """The same where the ops of a finding are not all that goes: no gain is foretold."""
+        """The same without a predicted gain: the fix removes more than the ops of its finding."""
         return replace(self, effect=FixEffect.OTHER)
 
     def fix(self, parameters: Mapping[str, Value]) -> Fix:
@@ -65,7 +65,7 @@ class FixTemplate:
         return Fix(self.id, title, parameters, self.automatic)
 
 
-# Edits that keep the network's function.
+# --- Edits that keep the network's function ---
 SPLIT_OUTPUTS = FixTemplate(
     "split-outputs",
     "split the layer into {parts} output channels and join the results",
@@ -136,17 +136,18 @@ EXPAND_OPERAND = FixTemplate(
 BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", automatic=True)
 QUANTIZE_OP = FixTemplate(
     "quantize-op",
-    "quantize this op too: QuantizeLinear and DequantizeLinear must touch its output",
+    "quantize this op too: its output needs a QuantizeLinear and DequantizeLinear directly after "
+    "it",
     automatic=True,
     effect=FixEffect.MAPS,
 )
 NEAREST_RESIZE = FixTemplate(
     "nearest-resize",
-    "use nearest resizing (asymmetric, floor) and a convolution behind it",
+    "use nearest resizing (asymmetric, floor) followed by a convolution",
     automatic=True,
 )
 ADD_BEHIND = FixTemplate(
-    "add-behind", "add the activation in an Add behind the layer", automatic=True
+    "add-behind", "add the computed bias in an Add after the layer", automatic=True
 )
 MEAN_TIMES_N = FixTemplate(
     "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=FixEffect.MAPS
@@ -178,7 +179,7 @@ STATIC_EXPORT = FixTemplate("static-export", "write the shapes as constants", au
 FOLD_CONSTANTS = FixTemplate("fold-constants", "fold constants before quantizing", automatic=True)
 OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", automatic=True)
 
-# Edits at the border of the network: the application has to follow.
+# --- Edits of inputs and outputs: the application has to change too ---
 INTEGER_INPUT = FixTemplate(
     "integer-input",
     "take int8 or uint8 at the input (--input-data-type) and quantize in the application",
@@ -201,9 +202,9 @@ SEPARATE_OUTPUTS = FixTemplate(
     "separate-outputs", "give the parts as outputs of their own", effect=FixEffect.REMOVES
 )
 HOST_LAYOUT = FixTemplate(
-    "host-layout", "bring the data into this order on the host", effect=FixEffect.REMOVES
+    "host-layout", "arrange the data in this order on the host", effect=FixEffect.REMOVES
 )
-THREAD_STATES = FixTemplate("thread-states", "validate with states threaded from call to call")
+THREAD_STATES = FixTemplate("thread-states", "validate with the state passed from call to call")
 ORIGINAL_FILE = FixTemplate("original-file", "use the model that you quantized")
 DECODE_OUTSIDE = FixTemplate(
     "cut-tail",
@@ -215,14 +216,14 @@ BATCH_FRAMES = FixTemplate(
     "batch-frames", "process several frames at once, so that weights are reused"
 )
 CHANNEL_LAST_BORDER = FixTemplate(
-    "channel-last-border", "have the {side} channel-last (--{side}s-ch-position chlast)"
+    "channel-last-border", "make the {side} channel-last (--{side}s-ch-position chlast)"
 )
 
-# Options of the tool chain.
+# --- Options of the tool chain ---
 OPTION_EXPAND_SOFTMAX = FixTemplate("option-expand-softmax", "compile with --expand-softmax")
 NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
 SAFE_SHIFT = FixTemplate(
-    "safe-shift", "compile with --generation open, whose shift knows the real sums"
+    "safe-shift", "compile with --generation open, whose shift uses the real sums"
 )
 OLDER_OPSET = FixTemplate("older-opset", "export with opset 13 to 17")
 OPTION_SHUFFLE_DMA = FixTemplate(
@@ -236,7 +237,7 @@ OPTION_AUTO_SCHED = FixTemplate(
 )
 EPOCH_CONTROLLER = FixTemplate("epoch-controller", "compile with --enable-epoch-controller")
 
-# Changes of the network that need training or calibration again.
+# --- Changes of the network that need new training or calibration ---
 CHANGE_OUTPUTS = FixTemplate(
     "change-outputs", "use {channels} output channels", effect=FixEffect.RESHAPES
 )
@@ -250,7 +251,7 @@ QUANTIZE_NEIGHBOURS = FixTemplate(
 )
 CHANNEL_AXIS = FixTemplate(
     "channel-axis",
-    "lay the data out so that the op works along the channels",
+    "arrange the data so that the op works along the channels",
     effect=FixEffect.MAPS,
 )
 REPLACE_BLOCK = FixTemplate(
@@ -276,11 +277,11 @@ RELU = FixTemplate("relu", "use ReLU and train again", effect=FixEffect.MAPS)
 FOLD_DEPTH_TO_SPACE = FixTemplate("fold-resize", "move it to a tensor with fewer channels")
 RESIZE_CONV = FixTemplate("resize-conv", "use nearest resizing and a convolution")
 PER_CHANNEL = FixTemplate("per-channel", "quantize weights per output channel")
-PRUNE_CHANNELS = FixTemplate("prune-channels", "remove the channels and their readers' weights")
+PRUNE_CHANNELS = FixTemplate("prune-channels", "remove the channels and the weights that read them")
 MERGE_AXES = FixTemplate("merge-axes", "merge axes, or replace view-permute-view blocks")
 FOLD_ROWS = FixTemplate("fold-rows", "fold the long axis into rows")
 NARROW_OUTPUTS = FixTemplate("narrow-outputs", "keep layers on large maps at 512 channels or fewer")
-USE_3X3 = FixTemplate("use-3x3", "use a 3x3 kernel here, or join it with the layer behind")
+USE_3X3 = FixTemplate("use-3x3", "use a 3x3 kernel here, or merge it with the next layer")
 STRIDE_TWO = FixTemplate("stride-two", "use strides 1, 2 or 4")
 SMALLER_STRIDE = FixTemplate(
     "smaller-stride", "use strides 1, 2 or 4, and a pool where more is needed"
@@ -288,7 +289,7 @@ SMALLER_STRIDE = FixTemplate(
 FOLD_WIDTH = FixTemplate(
     "fold-width", "fold the width into rows or channels, or use a one-row kernel"
 )
-POOL_INSTEAD = FixTemplate("pool-instead", "use pooling or strides to widen the view")
+POOL_INSTEAD = FixTemplate("pool-instead", "use pooling or strides to enlarge the receptive field")
 TWO_KERNELS = FixTemplate(
     "two-kernels", "use two shorter kernels, such as 4x1 with stride 4 and 2x1"
 )
@@ -310,13 +311,13 @@ MAPPED_FORM = FixTemplate(
     "mapped-form", "use a form that maps: mean x N for sums, a product for quotients"
 )
 GATE_FORM = FixTemplate("gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)")
-FOLD_SIGN = FixTemplate("fold-sign", "fold the sign into the layer in front")
+FOLD_SIGN = FixTemplate("fold-sign", "fold the sign into the layer before it")
 BATCH_NORM = FixTemplate("batch-norm", "use BatchNorm, which folds into the convolution")
 MATMUL_FORM = FixTemplate("matmul-form", "write it as Slice, MatMul and Concat of rank 2")
 SMALL_FLOAT = FixTemplate("small-float", "keep tensors of software ops small, or map the op")
 FEWER_WEIGHTS = FixTemplate("fewer-weights", "make the layer smaller: sparse or low-rank")
-RELU_IN_FRONT = FixTemplate("relu", "end the layer in front with ReLU, whose zero point is -128")
-FEWER_INPUTS = FixTemplate("fewer-inputs", "narrow the channels with a 1x1 layer in front")
+RELU_IN_FRONT = FixTemplate("relu", "end the layer before it with ReLU, whose zero point is -128")
+FEWER_INPUTS = FixTemplate("fewer-inputs", "reduce the channels with a 1x1 layer before it")
 AVOID_COPY = FixTemplate("avoid-copy", "let producers write into one tensor, or keep one layout")
 FULL_OPERAND = FixTemplate(
     "full-operand", "store the operand in the full shape, or fold it in a layer"

@@ -1,4 +1,4 @@
-"""Float where the NPU has integers only: ops, whole networks, islands, inputs and outputs."""
+"""Float where the NPU computes integers only: ops, whole networks, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from npuscope.rulebook.queries import (
     source,
 )
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.shown import counted
 
-# Kinds with a row in the lowering table whose units read bytes. Moves and PReLU ask for themselves:
-# what they need of a format is more than "no float".
+# Kinds with a row in the lowering table whose units read bytes. Moves and PReLU have checks of
+# their own: they need more than "not float".
 _MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
-# What quantizers store weights in.
+# Types in which quantizers store weights.
 _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 
 
@@ -57,7 +58,7 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
     severity=Severity.ERROR,
     confidence=Confidence.DOCUMENTED,
     cause="All layers compute in float32. The NPU has no float unit, so nothing would run on it; "
-    "a quantizer that found no calibration data leaves such a file too.",
+    "a quantizer without calibration data also writes such a file.",
     fixes=(fixes.QUANTIZE,),
 )
 def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
@@ -77,8 +78,8 @@ def _is_float_network(graph: Graph) -> bool:
     "Ops left in float",
     severity=Severity.WARNING,
     confidence=Confidence.DOCUMENTED,
-    cause="A few ops were not quantized. They run on the CPU, and so do the dequantize in front "
-    "of them and the quantize behind: one epoch each, on four times the bytes.",
+    cause="A few ops were not quantized. They run on the CPU, and so do the dequantize before and "
+    "the quantize after them: one epoch each, on four times the bytes.",
     fixes=(fixes.QUANTIZE_OP,),
     twins=("NA-FLOAT", "NA-DEQUANTIZE-FLOAT", "NA-QUANTIZE-FLOAT", "NA-OP-SOFTWARE"),
 )
@@ -98,7 +99,7 @@ def float_between_integers(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 
 def _islands(graph: Graph) -> list[list[Op]]:
-    """Ops that hang together by float tensors, in order of execution."""
+    """Groups of ops that are connected by float tensors, in order of execution."""
     home: dict[str, list[Op]] = {}  # float tensor -> the island it belongs to
     islands: list[list[Op]] = []
     for op in graph.ops:
@@ -121,7 +122,7 @@ def _merge(
 ) -> None:
     if other is island:
         return
-    # The op at hand joins two islands that were apart until now.
+    # This op joins two islands that were separate until now.
     island.extend(other)
     islands[:] = [known for known in islands if known is not other]
     home.update({name: island for name, known in home.items() if known is other})
@@ -131,11 +132,11 @@ def _merge(
     "NA-QUANTIZE-FLOAT",
     "Float values are quantized on the CPU",
     ops=("Quantize",),
-    cause="Turning float32 into int8 is a pass over all elements on the CPU.",
+    cause="Converting float32 to int8 is a pass over all elements on the CPU.",
     fixes=(fixes.INTEGER_INPUT, fixes.QUANTIZE_NEIGHBOURS),
 )
 def quantized_from_integers(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """Float numbers are brought to integers by the CPU."""
+    """Float values are converted to integers by the CPU."""
     tensor = graph.first_input(op)
     return Refusal(f"'{tensor.name}' is float32") if tensor.dtype is DType.FLOAT32 else None
 
@@ -152,7 +153,7 @@ def inputs_are_float(graph: Graph, op: Op) -> Hit | None:
     """An input is float32 and is quantized on the CPU."""
     tensor = graph.first_input(op)
     if tensor.name not in graph.inputs:
-        return None  # behind a float op, which has a rule of its own
+        return None  # a float op reads it, and that has a rule of its own
     return hit(op, shape_text(tensor.shape), "int8 or uint8", elements=tensor.elements)
 
 
@@ -160,11 +161,12 @@ def inputs_are_float(graph: Graph, op: Op) -> Hit | None:
     "NA-DEQUANTIZE-FLOAT",
     "Results are dequantized on the CPU",
     ops=("Dequantize",),
-    cause="Float32 was asked for; each such tensor is one more pass over all elements on the CPU.",
+    cause="The output is float32; each such tensor costs one more pass over all elements on the "
+    "CPU.",
     fixes=(fixes.INTEGER_OUTPUT, fixes.QUANTIZE_NEIGHBOURS),
 )
 def stays_integer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """Integers are brought to float numbers by the CPU."""
+    """Integers are converted to float values by the CPU."""
     return Refusal(f"'{op.outputs[0]}' is float32")
 
 
@@ -214,9 +216,9 @@ def only_weights_are_quantized(graph: Graph, op: Op) -> Hit | None:
 )
 def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Activations inside the network are uint8."""
-    # At the border uint8 is allowed: the application may have it so.
+    # uint8 is allowed at inputs and outputs: the application decides about those.
     border = {*graph.inputs, *graph.outputs}
     inner = [t for t in computed(graph) if t.dtype is DType.UINT8 and t.name not in border]
     if inner:
         ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
-        yield Hit(source(ops[0]), f"{len(inner)} uint8 tensors", "int8")
+        yield Hit(source(ops[0]), counted(len(inner), "uint8 tensor"), "int8")

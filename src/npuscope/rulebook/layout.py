@@ -29,7 +29,7 @@ from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
 _SWAPPED = (0, 1, 2, 4, 3)  # channels are last, in two axes: groups and channels of a group
-# Every element alike: it does not matter in which order they stand.
+# Element-wise ops: the order of the elements does not matter.
 _UNARY = (*FUNCTIONS, "Quantize", "Dequantize", "Clip", "Identity", "Cast")
 _BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
 
@@ -39,7 +39,7 @@ _BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
     "Transpose that the stream engines cannot do",
     ops=("Transpose",),
     confidence=Confidence.REPORTED,
-    cause="Engines turn channel-first into channel-last data and back; other permutations run on "
+    cause="Engines convert channel-first to channel-last data and back; other permutations run on "
     "the CPU.",
     fixes=(fixes.KEEP_LAYOUT, fixes.SHUFFLE_CONV),
 )
@@ -60,7 +60,7 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
     "NA-TRANSPOSE",
     "LINT-TRANSPOSE",
     title="Transpose inside the network",
-    cause="Stream engines turn channel-first into channel-last data and back; other permutations, "
+    cause="Stream engines convert channel-first to channel-last data and back; other permutations, "
     "such as those between attention heads, run on the CPU.",
     fixes=(fixes.KEEP_LAYOUT.untimed, fixes.SHUFFLE_CONV),
     also=("NA-OP-SOFTWARE",),
@@ -68,7 +68,8 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
 def axes_are_permuted(graph: Graph, op: Op) -> Hit | None:
     """A Transpose inside the network that the stream engines cannot do."""
     permutation = op.attrs_as(TransposeAttrs).permutation
-    # At the border the application may choose the layout; with batch 1 and int8 engines do these.
+    # At inputs and outputs the application can choose the layout; with batch 1 and int8 the engines
+    # do it.
     at_border = {*graph.inputs, *graph.outputs} & {op.inputs[0], op.outputs[0]}
     if at_border or permutation in _BY_ENGINES:
         return None
@@ -95,7 +96,7 @@ def shuffle_fix(graph: Graph, op: Op) -> Mapping[str, Mapping[str, Value]]:
     "The same op twice",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Two ops of one kind read the same tensors and make the same: exporters repeat "
+    cause="Two ops of one kind read the same tensors and compute the same: exporters repeat "
     "Transposes and Reshapes for every reader.",
     fixes=(fixes.SHARE_RESULT,),
 )
@@ -103,7 +104,7 @@ def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The same op works on the same inputs twice."""
     known: dict[tuple[object, ...], Op] = {}
     for op in live_ops(graph):
-        # Formats too: two layers may read the same and quantize differently.
+        # Formats are compared too: two layers may read the same tensor and quantize differently.
         first = known.setdefault((op.kind, op.attrs, op.inputs, _formats(graph, op)), op)
         if first is not op:
             elements = graph.output_tensor(op).elements
@@ -119,7 +120,7 @@ def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
     "NA-RESIZE-MODE",
     "Resize that is not nearest",
     ops=("Resize",),
-    cause="Interpolation needs products of positions; the NPU has no unit for it.",
+    cause="Interpolation computes with pixel positions; the NPU has no unit for it.",
     fixes=(fixes.NEAREST_RESIZE,),
     way="NPU+CPU",
 )
@@ -138,7 +139,7 @@ def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     "NA-RESIZE-MODE",
     "LINT-RESIZE-LINEAR",
     title="Bilinear resize",
-    cause="The NPU has no unit that interpolates; the CPU takes some 30 cycles an element.",
+    cause="The NPU has no unit that interpolates; the CPU takes about 30 cycles per element.",
     also=("NA-OP-SOFTWARE",),
 )
 def resize_interpolates(graph: Graph, op: Op) -> Hit | None:
@@ -159,7 +160,7 @@ def resize_interpolates(graph: Graph, op: Op) -> Hit | None:
 def resize_ends_in_depth_to_space(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit writes a pixel twice: pixels are copied into channels and moved into space by a
     library call."""
-    # Always: what can be done half on the NPU is for lowering to decide.
+    # Always refused here: lowering decides what can run partly on the NPU.
     return Refusal("depth-to-space at the end")
 
 
@@ -168,7 +169,7 @@ def resize_ends_in_depth_to_space(graph: Graph, op: Op, machine: Machine) -> Ref
     "LINT-RESIZE-NEAREST",
     title="Nearest resize",
     cause="It becomes a convolution that repeats channels and a depth-to-space, which the CPU "
-    "drives: about five cycles an output element.",
+    "drives: about five cycles per output element.",
     also=("NA-OP-SOFTWARE",),
 )
 def resize_repeats(graph: Graph, op: Op) -> Hit | None:
@@ -206,7 +207,7 @@ def resize_factor(graph: Graph, op: Op) -> int | None:
     rows, columns = attrs.sizes
     factor = rows // height
     whole = rows == factor * height and columns == factor * width
-    # A factor of 1 is no resize; a smaller map would leave pixels out, which is a stride.
+    # A factor of 1 changes nothing; a smaller output would skip pixels, which is a stride.
     if attrs.mode is not ResizeMode.NEAREST or not whole or factor < 2:
         return None
     return factor if repeats_pixels(graph, op) else None
@@ -215,7 +216,7 @@ def resize_factor(graph: Graph, op: Op) -> int | None:
 def repeats_pixels(graph: Graph, op: Op) -> bool:
     """Does a nearest resize pick what asymmetric coordinates and floor would?"""
     attrs = op.attrs_as(ResizeAttrs)
-    # The two runtimes round float positions in their own ways; the graph knows whose it is.
+    # The two runtimes round float positions differently; the graph states which one applies.
     picks = litert_nearest_of if graph.numerics is Numerics.LITERT else nearest_of
     for axis, (size, count) in enumerate(
         zip(graph.first_input(op).shape[1:3], attrs.sizes, strict=True)
@@ -245,7 +246,7 @@ def _sizes(graph: Graph, op: Op) -> str:
     fixes=(fixes.REMOVE_TRANSPOSES,),
 )
 def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """Two Transposes that undo each other, alone or around ops that treat all elements alike."""
+    """Two Transposes that undo each other, alone or around element-wise ops."""
     for op in of_kind(graph, "Transpose"):
         elements = graph.output_tensor(op).elements
         pair = _pair(graph, op)
@@ -261,8 +262,8 @@ def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "Reshapes that change nothing",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A Reshape to the same shape, or one whose result is only reshaped again. They hide "
-    "from compilers that an op and its activation belong together.",
+    cause="A Reshape to the same shape, or one whose result is only reshaped again. They keep "
+    "compilers from seeing that an op and its activation belong together.",
     fixes=(fixes.REMOVE_RESHAPES,),
 )
 def reshapes_do_nothing(graph: Graph, machine: Machine) -> Iterator[Hit]:

@@ -1,4 +1,4 @@
-"""Joins, cuts and pads: what stream engines do by themselves, and what the CPU helps with."""
+"""Joins, slices and pads: what stream engines do alone, and what needs the CPU."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
 def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:
     """A Concat along another axis than the channels."""
     if len(op.inputs) < 2:
-        return None  # a Concat of one part is left out
+        return None  # a Concat of one part is removed by the compiler
     axis, last = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape) - 1
     return hit(op, f"axis {axis}", f"axis {last}", bytes=_bytes(graph, op))
 
@@ -82,10 +82,10 @@ def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | Non
     "Slice along another axis than the channels",
     ops=("Slice",),
     confidence=Confidence.REPORTED,
-    cause="A slice of channels is a stream engine's window; along other axes a library call "
+    cause="A slice of channels is a window of a stream engine; along other axes a library call "
     "drives the copies.",
     fixes=(fixes.CHANNEL_AXIS,),
-    turn=1,  # a step is the graver reason: it has to go first
+    turn=1,  # reported after a step, which is the more serious reason
 )
 def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Stream engines cut tensors along the channels only; other axes are copied by the CPU."""
@@ -104,13 +104,13 @@ def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal 
 def slice_of_rows(graph: Graph, op: Op) -> Hit | None:
     """A Slice along another axis than the channels."""
     if _steps(op):
-        return None  # told by its step
+        return None  # the rule for steps reports it
     last = len(graph.output_tensor(op).shape) - 1
     return hit(op, f"axis {_cut_axes(graph, op)[0]}", f"axis {last}", bytes=_bytes(graph, op))
 
 
 def _cut_axes(graph: Graph, op: Op) -> list[int]:
-    """Axes other than the channels of which a part is left out."""
+    """Axes other than the channels that are not kept whole."""
     shape, sizes = graph.first_input(op).shape, op.attrs_as(SliceAttrs).sizes
     return [axis for axis, size in enumerate(sizes[:-1]) if size != shape[axis]]
 
@@ -208,7 +208,7 @@ def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None
 )
 def channels_are_padded(graph: Graph, op: Op) -> Hit | None:
     """A Pad that adds channels."""
-    # Pads of another rank or type are refused too, but are no matter of channels.
+    # Pads of another rank or type are refused too, but not because of channels.
     if not any(op.attrs_as(PadAttrs).pads[-1]):
         return None
     before, after = (t.shape[-1] for t in (graph.first_input(op), graph.output_tensor(op)))
@@ -223,7 +223,7 @@ def channels_are_padded(graph: Graph, op: Op) -> Hit | None:
     fixes=(fixes.ZERO_PAD,),
 )
 def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """A padding of the byte 0 is no padding for the unit: it would be left out."""
+    """A padding value of byte 0 means no padding to the unit: it would be skipped."""
     tensor, value = graph.first_input(op), op.attrs_as(PadAttrs).value
     if not is_npu_tensor(tensor) or tensor.quant is None or value == 0.0:
         return None
@@ -263,7 +263,7 @@ def elements_are_gathered(graph: Graph, op: Op) -> Hit | None:
     "Depth-to-space is driven by the CPU",
     ops=("DepthToSpace", "SpaceToDepth"),
     confidence=Confidence.REPORTED,
-    cause="Pixels and channels change places: a library call programs the copies one by one.",
+    cause="Pixels and channels are exchanged: a library call programs the copies one by one.",
     fixes=(fixes.FOLD_DEPTH_TO_SPACE,),
 )
 def pixels_stay_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:

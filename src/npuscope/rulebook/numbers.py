@@ -25,19 +25,20 @@ from npuscope.rulebook.queries import (
 )
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
 
-_FOUR_BITS = 16  # a channel whose largest weight is below this uses four bits of its eight
-_NARROW_SHARE = 0.25  # of the channels: fewer are outliers that no scale would suit (a choice)
-_DEAD_SHARE = 1 / 16  # of the channels: fewer cost little (a choice)
+_FOUR_BITS = 16  # a channel whose largest weight is below this uses four of its eight bits
+_NARROW_SHARE = 0.25  # share of the channels; fewer are outliers (our choice)
+_DEAD_SHARE = 1 / 16  # share of the channels; fewer cost little (our choice)
 _INT16_MAX = 32767  # sums leave the convolution unit with 16 bits
 _GAIN_BITS = 7  # the shift leaves room for a constant input of this many bits
 _BYTE_SPREAD = 256 / 12**0.5  # standard deviation of bytes that fill their range
 _RARE = 4  # standard deviations: one sum in about 16,000 is larger
-_CLIPPED_SUM = 1.25  # sums that much beyond the limit: what is clipped shows
+_CLIPPED_SUM = 1.25  # sums this far beyond the limit clip visibly
 _CLIPPED_SHARE = 0.25  # share of an operand's range that the result cannot hold
-_LOST_BITS = 16.0  # operand scales this far apart: the finer one drops four bits
+_LOST_BITS = 16.0  # operand scales this far apart: the finer one loses four bits
 _CONCAT_RATIO = 8.0  # the narrowest part keeps 32 of its 256 steps
 # Of a scale. Below, all bytes of a tensor span less than 3e-5: it was constant in calibration.
-# Above, one step is 1000: it overflowed. Both are choices far outside what networks have.
+# Above, one step is 1000: it overflowed. Both limits are our choice, far outside of what real
+# networks have.
 _SMALLEST, _LARGEST = 1e-7, 1e3
 _NOISE_WIDTH = (5.5, 9.5)  # what a few hundred values of a standard normal cover
 _NOISE_ZERO = 8  # a normal is symmetric: the zero point is near the middle, but not on it
@@ -69,15 +70,15 @@ def weights_are_constant_int8(graph: Graph, op: Op, machine: Machine) -> Refusal
 
 @lint(
     "LINT-PER-TENSOR",
-    "One weight scale for unlike channels",
+    "One weight scale for very different channels",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
     cause="Weights have one scale for all output channels, and the largest channel sets it. The "
-    "others use a few of their 256 steps, which costs accuracy.",
+    "others use only a few of their 256 steps, which costs accuracy.",
     fixes=(fixes.PER_CHANNEL,),
 )
 def one_scale_for_unlike_channels(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """One scale serves all output channels, and many of them use a few bits of it only."""
+    """All output channels share one scale, and many of them use only a few of its bits."""
     for op, weights in layers(graph):
         if weights.quant is None or weights.quant.per_channel or weights.dtype.bits != 8:
             continue
@@ -92,8 +93,8 @@ def one_scale_for_unlike_channels(graph: Graph, machine: Machine) -> Iterator[Hi
     "NA-WEIGHTS",
     "LINT-ASYMMETRIC",
     title="Weights with a zero point",
-    cause="The units multiply plain int8, so weights are shifted; where they leave the byte they "
-    "are rounded to a coarser scale.",
+    cause="The units multiply plain int8, so weights are shifted; where they no longer fit a byte "
+    "they are rounded to a coarser scale.",
 )
 def weights_have_a_zero_point(graph: Graph, op: Op) -> Hit | None:
     """Weights have a zero point; the units multiply plain int8."""
@@ -108,7 +109,7 @@ def weights_have_a_zero_point(graph: Graph, op: Op) -> Hit | None:
     "Output channels with no weights",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Their kernels are all zero: the channels are constant and cost as much as the others.",
+    cause="Their kernels are all zero: the channels are constant, but cost as much as the others.",
     fixes=(fixes.PRUNE_CHANNELS,),
 )
 def channels_are_all_zero(graph: Graph, machine: Machine) -> Iterator[Hit]:
@@ -178,7 +179,7 @@ def _shift(rows: np.ndarray) -> int:
 
 
 def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | None:
-    """Over all channels: the largest sum that will occur and that the output can still tell.
+    """Over all channels: the largest sum that is likely and still changes the output.
 
     None where the layer is not plain int8.
     """
@@ -195,14 +196,14 @@ def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | 
 
 
 def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
-    """By channel: what independent bytes make it in all but rare cases, within its reach."""
+    """Per channel: the sum that independent bytes rarely exceed, at most the largest possible."""
     mean = np.abs(rows.sum(axis=1) * (zero + 0.5))
     spread = _BYTE_SPREAD * np.sqrt((rows**2).sum(axis=1))
     return np.asarray(np.minimum(mean + _RARE * spread, _reach(rows, zero)))
 
 
 def _reach(rows: np.ndarray, zero: int) -> np.ndarray:
-    """The largest sum that bytes of the input can make, by channel."""
+    """Per channel: the largest sum that input bytes can give."""
     low, high = -128 - zero, 127 - zero
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     above, below = positive * high + negative * low, positive * low + negative * high
@@ -230,7 +231,7 @@ def _bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
 
 @lint(
     "LINT-ADD-SCALES",
-    "Operands of an addition have unlike scales",
+    "Operands of an addition have very different scales",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
     cause="The result's scale cannot hold the range of an operand, or one operand is so much "
@@ -239,7 +240,7 @@ def _bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
     fixes=(fixes.TIE_SCALES,),
 )
 def operands_have_unlike_scales(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """The scales of an addition do not go together: it clips, or one operand loses bits."""
+    """The scales of an addition do not fit together: it clips, or one operand loses bits."""
     for op in of_kind(graph, "Add", "Sub"):
         tensors, out = operands(graph, op), graph.output_tensor(op)
         scales = [value for value in map(scale, tensors) if value]
@@ -271,7 +272,7 @@ def _range(tensor: Tensor) -> tuple[float, float]:
 
 @lint(
     "LINT-CONCAT-SCALES",
-    "Parts of a Concat have unlike ranges",
+    "Parts of a Concat have very different ranges",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
     cause="All parts get the scale of the widest; the narrow ones keep a few steps only.",
@@ -295,11 +296,11 @@ def _before_requantize(graph: Graph, producers: dict[str, Op], name: str) -> Ten
 
 @lint(
     "LINT-DEGENERATE-SCALE",
-    "A scale out of all proportion",
+    "An extreme scale",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
     cause="A tensor that was always the same in calibration gets a scale near 0; one that "
-    "overflowed gets a huge one. Either way its values carry nothing.",
+    "overflowed gets a huge one. Either way its values carry no information.",
     fixes=(fixes.CALIBRATE,),
 )
 def scales_are_out_of_range(graph: Graph, machine: Machine) -> Iterator[Hit]:
@@ -318,8 +319,7 @@ def scales_are_out_of_range(graph: Graph, machine: Machine) -> Iterator[Hit]:
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
     cause="The input range is what a standard normal gives, or several inputs share one odd "
-    "scale: quantizer examples feed random arrays. Ranges of the whole network then mean "
-    "little.",
+    "scale: quantizer examples use random arrays. Ranges of the whole network then mean little.",
     fixes=(fixes.CALIBRATE,),
 )
 def ranges_look_like_noise(graph: Graph, machine: Machine) -> Iterator[Hit]:
@@ -342,6 +342,6 @@ def _is_noise(tensor: Tensor) -> bool:
 
 
 def _is_odd(tensor: Tensor) -> bool:
-    """A scale that nobody chose by hand."""
+    """A scale that is not one of those chosen by hand."""
     value = scale(tensor)
     return value is not None and not any(isclose(value, nice, rel_tol=1e-3) for nice in _NICE)

@@ -1,4 +1,4 @@
-"""An ONNX file as it is: what the vendor's front end trips over and our reader smooths away."""
+"""An ONNX file as stored: what the vendor's front end rejects and our reader accepts."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class OnnxFile:
 
 
 def read_onnx_file(path: str | Path, data: bytes | None = None) -> OnnxFile | None:
-    """The file's records; None when it is no ONNX file (a reader tells what it is then).
+    """The file's records; None when it is not an ONNX file (the reader then reports what it is).
 
-    `data` is the content that is not, or not yet, in the file.
+    `data` replaces the content of the file.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -171,7 +171,7 @@ def pad_has_an_empty_input(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
 
 @lint_file(
     "LINT-SLICE-BOUNDS",
-    "Slice with open bounds",
+    "Slice with open-ended bounds",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
     cause="The vendor's shape engine was seen to take negative and largest ends literally: 'Error "
@@ -216,7 +216,7 @@ def clip_bounds_are_not_plain(file: OnnxFile, machine: Machine) -> Iterator[Hit]
 
 @lint_file(
     "LINT-ALLOWZERO",
-    "Shapes left to be computed",
+    "Shapes are computed at run time",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
     cause="Reshapes with allowzero and Shape subgraphs come from the dynamo exporter or from "
@@ -225,7 +225,7 @@ def clip_bounds_are_not_plain(file: OnnxFile, machine: Machine) -> Iterator[Hit]
     until="4.0",
 )
 def reshape_allows_zero(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
-    """A Reshape with allowzero, or a Shape op: the exporter left shapes to be computed."""
+    """A Reshape with allowzero, or a Shape op: shapes are computed at run time."""
     for node in file.nodes:
         if node.kind == "Reshape" and node.numbers.get("allowzero"):
             yield _hit(node, "allowzero = 1", "allowzero = 0")
@@ -273,14 +273,14 @@ def inputs_have_an_odd_form(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     "A constant behind a DequantizeLinear",
     severity=Severity.ERROR,
     confidence=Confidence.REPORTED,
-    cause="Constants that are no weights must be plain: the front end stops with E010, "
+    cause="Constants other than weights must be plain: the front end stops with E010, "
     "non-numerical constant.",
     fixes=(fixes.FOLD_CONSTANTS,),
     until="4.0",
 )
 def constants_are_dequantized(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
-    """A constant that is no weight goes through a DequantizeLinear."""
-    # Weights go to layers, which fold them; these ops pass a constant on as it is.
+    """A constant other than a weight goes through a DequantizeLinear."""
+    # Layers fold their weights; these ops pass a constant on unchanged.
     readers = {name: node for node in file.nodes for name in node.inputs}
     for node in file.nodes:
         if node.kind != "DequantizeLinear" or node.inputs[0] not in file.constants:
@@ -301,7 +301,7 @@ def constants_are_dequantized(file: OnnxFile, machine: Machine) -> Iterator[Hit]
     until="4.0",
 )
 def weights_are_shared(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
-    """One initializer serves a Gemm and a MatMul: per-channel quantization fails on it."""
+    """A Gemm and a MatMul share one initializer: per-channel quantization fails on it."""
     users: dict[str, set[str]] = {}
     for node in file.nodes:
         # Input 1 holds the weights of both.

@@ -18,7 +18,7 @@ _LARGEST_FACTOR = 7  # global pools of 7x7 map on every generation; 50x11 was se
 
 
 def covers_the_map(graph: Graph, op: Op) -> bool:
-    """A window that is the whole map: a global pool."""
+    """True for a window that covers the whole map: a global pool."""
     attrs = cast(PoolAttrs, op.attrs)
     return attrs.window == graph.first_input(op).shape[1:3] and not any(attrs.pads)
 
@@ -79,13 +79,13 @@ def _largest_factor(number: int) -> int:
     "NA-POOL-STRIDE",
     "Pooling stride larger than the unit's",
     ops=("MaxPool", "AveragePool"),
-    cause="The stride registers of the pooling unit end at 15.",
+    cause="The stride registers of the pooling unit hold at most 15.",
     fixes=(fixes.SMALL_POOL_STRIDES,),
 )
 def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The stride is larger than the unit's."""
     strides, limit = cast(PoolAttrs, op.attrs).strides, machine.pool.max_stride
-    # One result: there is no next position that a stride would lead to.
+    # With a single result the stride is never used.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
     return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
@@ -96,7 +96,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "Padding that the pooling unit cannot do",
     ops=("MaxPool", "AveragePool"),
     confidence=Confidence.REPORTED,
-    cause="The pad registers end at 7, and an average must not count padded values.",
+    cause="The pad registers hold at most 7, and an average must not count padded values.",
     fixes=(fixes.EXPLICIT_PAD,),
 )
 def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -122,7 +122,7 @@ def average_is_padded(graph: Graph, op: Op) -> Hit | None:
 
 @refuse(
     "NA-MEAN-AXES",
-    "A mean that is no global pool",
+    "A mean that is not a global pool",
     ops=("Mean",),
     confidence=Confidence.REPORTED,
     cause="The pooling unit averages whole maps: both spatial axes of a 4-D tensor together.",
@@ -146,7 +146,7 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
     """A mean over other axes than height and width together."""
     tensor, axes = graph.first_input(op), op.attrs_as(ReduceAttrs).axes
     if is_float(tensor):
-        return None  # off the NPU whatever its axes are
+        return None  # off the NPU whatever its axes
     return hit(op, f"axes {axes} of {len(tensor.shape)}", "height and width of 4-D")
 
 

@@ -1,4 +1,4 @@
-"""Questions that rules ask of a graph."""
+"""Questions about a graph that several rules ask."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def computed(graph: Graph) -> Iterator[Tensor]:
 
 
 def operands(graph: Graph, op: Op) -> list[Tensor]:
-    """Inputs that are no constants."""
+    """Inputs that are not constants."""
     return [t for t in graph.input_tensors(op) if t is not None and not t.is_constant]
 
 
@@ -88,7 +88,7 @@ def is_float(tensor: Tensor) -> bool:
 
 
 def zero_point(tensor: Tensor) -> int | None:
-    """As int8 would have it; None where there is no single one."""
+    """The zero point in int8 terms; None where there is not exactly one."""
     if tensor.quant is None or len(set(tensor.quant.zero_points)) != 1:
         return None
     return tensor.quant.zero_point - (128 if tensor.dtype is DType.UINT8 else 0)

@@ -1,4 +1,4 @@
-"""One registry of all rules: the record, the decorators that fill it, and who asks it.
+"""The registry of all rules: the record, the decorators that fill it, and the queries.
 
 A rule is a function. Its decorator says what the user reads (id, title, cause, fixes), its
 docstring is the sentence. Lowering asks the refuse rules, op by op; `lint` asks those on the
@@ -28,7 +28,7 @@ from npuscope.shown import Rows, Shown
 if TYPE_CHECKING:
     from npuscope.rulebook.onnx_file import OnnxFile
 
-# The order in which rules are listed, and in which findings of one severity are told.
+# The order in which rules are listed, and findings of one severity reported.
 THEMES = (
     "floats",
     "numbers",
@@ -45,7 +45,7 @@ THEMES = (
 
 
 class Kind(StrEnum):
-    REFUSE = "refuse"  # keeps an op off the NPU; lowering asks
+    REFUSE = "refuse"  # keeps an op off the NPU; checked by lowering
     LINT = "lint"  # a risk that the model file alone shows
     ADVISE = "advise"  # what hurts in a run
 
@@ -87,8 +87,8 @@ class Rule(Shown):
     twins: tuple[str, ...] = ()
     sentence: str = ""
     ops: tuple[str, ...] = ()
-    way: str = "NPU"  # what it refuses: the NPU alone, or also with the CPU's help (NPU+CPU)
-    turn: int = 0  # among the refusals of one op: the lowest is told first, and decides
+    way: str = "NPU"  # what it refuses: the NPU alone, or also NPU and CPU together
+    turn: int = 0  # among the refusals of one op the lowest is reported first, and decides
     on_file: bool = False
     check: Check | None = field(default=None, compare=False, repr=False)
     look: Look | None = field(default=None, compare=False, repr=False)
@@ -104,7 +104,7 @@ class Rule(Shown):
         return f"docs/rules/{self.id}.md"
 
     def applies_to(self, generation: str) -> bool:
-        """A generation that we do not know may have every habit."""
+        """An unknown generation is assumed to have every habit."""
         order = generations()
         if generation not in order:
             return True
@@ -147,7 +147,7 @@ def _fixes(rule: Rule, hit: Hit) -> Iterator[Fix]:
             yield replace(template.fix(given), gain_ms=hit.gains.get(template.id))
 
 
-# Declaring
+# --- Declaring rules ---
 
 # By module, since one may be imported before another for the sake of a helper function.
 _DECLARED: dict[str, dict[str, Rule]] = {}
@@ -213,8 +213,9 @@ def foretells(
 ) -> Callable[[Tell], Tell]:
     """A lint rule that says of the model file what a refuse rule above it says of an op.
 
-    The refuse rule finds the ops; the function tells what was found, or None where lint has
-    nothing to say. What is not given is the refuse rule's own; `also` are further twins.
+    The refuse rule finds the ops; the function returns what was found, or None where lint has
+    nothing to report. Values that are not given are those of the refuse rule; `also` are further
+    twins.
     """
 
     def register(tell: Tell) -> Tell:
@@ -251,7 +252,7 @@ def _foreseen(refusal: Rule, tell: Tell, kinds: tuple[str, ...]) -> Look:
 
 
 class Told(TypedDict, total=False):
-    """What a rule says of itself beside id and title: fields of Rule."""
+    """What a rule states besides id and title: fields of Rule."""
 
     severity: Required[Severity]
     confidence: Required[Confidence]
@@ -293,7 +294,7 @@ def _sentence(function: Callable[..., object]) -> str:
     return " ".join((function.__doc__ or "").split())
 
 
-# Asking
+# --- Asking rules ---
 
 
 def themed(package: str, themes: Iterable[str]) -> dict[str, Rule]:

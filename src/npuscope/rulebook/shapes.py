@@ -1,4 +1,4 @@
-"""Shapes: ranks, sizes, batches, and inputs that nobody reads."""
+"""Shapes: ranks, sizes, batches, and unused inputs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import computed, shape_text, source
 from npuscope.rulebook.registry import lint
+from npuscope.shown import counted
 
-_MAX_RANK = 4  # batch, height, width, channels: what a buffer of the NPU can tell
+_MAX_RANK = 4  # batch, height, width, channels: the axes of an NPU buffer
 _MAX_SIZE = 65535  # dimensions are 16-bit fields of the registers
-# Part of the note that our readers leave on a graph.
-_OPEN_BATCH = "the open batch size was set to 1"
+# Part of the note that our readers add to a graph.
+_OPEN_BATCH = "the dynamic batch size was set to 1"
 
 
 @lint(
@@ -47,7 +48,7 @@ def axes_are_long(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 
 def _by_tensor(graph: Graph, wrong: Callable[[Tensor], bool], limit: int) -> Iterator[Hit]:
-    """One hit for all tensors that are wrong; the first is the evidence."""
+    """One hit for all affected tensors; the first is the evidence."""
     found = [tensor for tensor in computed(graph) if wrong(tensor)]
     if found:
         makers = graph.producers()
@@ -77,28 +78,29 @@ def batch_is_not_one(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 @lint(
     "LINT-OPEN-BATCH",
-    "The batch size is left open",
+    "The batch size is dynamic",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
-    cause="npuscope takes 1. The vendor's 2.x tools stop with 'NoneType object has no attribute "
+    cause="npuscope uses 1. The vendor's 2.x tools stop with 'NoneType object has no attribute "
     "get_value'.",
     fixes=(fixes.BATCH_ONE,),
     until="4.0",
 )
 def batch_is_open(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """The file leaves the batch size open; we took 1."""
+    """The batch size is dynamic in the file; 1 was used."""
     notes = [note for note in graph.notes if _OPEN_BATCH in note]
-    # Reported for ONNX; a TFLite file carries a size beside the open one.
+    # Reported for ONNX only; a TFLite file also carries a fixed size.
     if notes and graph.numerics.value == "qdq":
-        yield Hit(tuple(graph.inputs), f"{len(notes)} open batch sizes", 1)
+        yield Hit(tuple(graph.inputs), counted(len(notes), "dynamic batch size"), 1)
 
 
 @lint(
     "LINT-UNUSED-INPUT",
-    "An input that nobody reads",
+    "An input that no op reads",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="The application fills a buffer in vain, or the wrong part of a network was exported.",
+    cause="The application fills a buffer for nothing, or the wrong part of a network was "
+    "exported.",
     fixes=(fixes.DROP_INPUT,),
 )
 def inputs_are_not_read(graph: Graph, machine: Machine) -> Iterator[Hit]:
@@ -122,9 +124,9 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Outputs look like inputs: the network carries a state from one inference to the next."""
     shapes = [graph.tensor(name).shape for name in graph.outputs]
     states = [name for name in graph.inputs if graph.tensor(name).shape in shapes]
-    # With one input or one output nothing is left that could be the data itself.
+    # With one input or one output, nothing would be left for the data itself.
     if len(graph.inputs) > 1 and len(graph.outputs) > 1 and states:
-        yield Hit(tuple(states), f"{len(states)} state inputs", 0)
+        yield Hit(tuple(states), counted(len(states), "state input"), 0)
 
 
 @lint(

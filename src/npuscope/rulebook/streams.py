@@ -1,8 +1,8 @@
 """How long a layer's streams take, by its channel counts: the cost of bad divisors.
 
 Channels are cut into equal parts, so the parts are divisors: of the outputs not above the
-parallel kernels, of the inputs not above the depth of a tile. Words move one a cycle, and a
-frame whose sums go through memory takes a turn more.
+parallel kernels, of the inputs not above the depth of a tile. One word moves per cycle, and a frame
+whose sums go through memory takes one more pass.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from npuscope.ops.layers import is_depthwise
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.queries import LAYERS, is_dense, zero_point
 
-_NEAR = 0.125  # how far a better channel count may lie from the present one
-_ALIKE = 2.0  # costs a channel within this factor count as good
+_NEAR = 0.125  # how far a better channel count may be from the present one
+_ALIKE = 2.0  # a cost per channel within this factor of the best is good
 _STEP = 8  # a count that every mode can cut into good parts
 _MORE = 0.25  # how many channels of zeros may be added, as a share
 _FARTHEST = 4096  # channels that are added or left out at most; no search is longer
-_EVEN = 4  # zeros are cheap: counts that need not suit every mode are tried too
-_WORTH = 0.8  # of the cycles: a change that saves less is none
+_EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried too
+_WORTH = 0.8  # share of the cycles; a smaller saving is ignored
 _DEEP_PACK = 3  # a word of a stream has 24 bits: three channels in Deep1x1 mode
 SIDES = ("outputs", "inputs")
-# Ops that keep channels apart: a channel more on one side is a channel more on the other.
+# Ops that keep channels apart: one more channel in means one more channel out.
 _APART = (
     *("Add", "Sub", "Mul", "PRelu", "Min", "Max", "Clip", "LeakyRelu", "Elu", "Sigmoid", "Tanh"),
     *("HardSwish", "HardSigmoid", "Quantize", "Dequantize", "Identity", "MaxPool", "AveragePool"),
     *("Mean", "Resize", "Pad"),
 )
-_BORDER = ("Slice", "Split", "Concat")  # they can take some channels more along
+_BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def stream_cycles(shape: LayerShape, machine: Machine) -> float:
 
 
 def slowdown(shape: LayerShape, machine: Machine) -> float:
-    """Against the cycles that parts of full size would take."""
+    """Ratio to the cycles that parts of full size would take."""
     ideal = min(_cycles(shape, *mode, machine, exact=False) for mode in _modes(shape, machine))
     return stream_cycles(shape, machine) / ideal
 
@@ -117,7 +117,7 @@ def largest_divisor(number: int, limit: int) -> int:
 
 
 def _modes(shape: LayerShape, machine: Machine) -> Iterator[tuple[TileLimit, int]]:
-    """Tile limits and channels a word of the modes that the layer may use."""
+    """Tile limits and channels per word of the modes that the layer may use."""
     tiles = machine.convacc.tiles
     if shape.window != (1, 1):
         yield tiles["dense8x8" if shape.eight_bits else "dense16x8"], 1
@@ -130,7 +130,7 @@ def _modes(shape: LayerShape, machine: Machine) -> Iterator[tuple[TileLimit, int
 def _cycles(
     shape: LayerShape, limit: TileLimit, pack: int, machine: Machine, *, exact: bool
 ) -> float:
-    """Features once a tile, kernels once, partial sums once a pass."""
+    """Features once per tile, kernels once, partial sums once per pass."""
     tiles = ceil(shape.outputs / limit.kernels)
     passes, pipe = _whole_parts(shape.inputs, limit.depth, machine.longest_pipe)
     if exact:
@@ -161,7 +161,7 @@ class SharedCount:
     count: int
     makers: tuple[Op, ...]
     takers: tuple[Op, ...]
-    repeats: bool = False  # something else makes it: some channels would have to come twice
+    repeats: bool = False  # another op makes it: some channels would have to be copied
 
     def layers(self) -> Iterator[tuple[Op, str]]:
         """Each with the side on which it has the count."""

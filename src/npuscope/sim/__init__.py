@@ -1,5 +1,5 @@
 """What the silicon does with a Program: results, cycles, counters.
 
-In and out: a Program and a Machine in; outputs, times and counters out.
-Run and arithmetic: values; timing, group_work: cycles; counters, debug_unit: what is counted.
+In: a Program and a Machine. Out: outputs, times and counters. run and arithmetic: values; epochs,
+group_work and program_work: cycles; counters and debug_unit: what is counted.
 """

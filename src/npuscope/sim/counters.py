@@ -12,7 +12,7 @@ import numpy as np
 from npuscope.program.addresses import frame_step, frame_walk
 from npuscope.program.units import Streng
 
-# Bus traffic of a stream engine: bursts by length, and the cache lines it touches.
+# --- Bus traffic of a stream engine: bursts by length, and the cache lines it touches ---
 #
 # A contiguous run of bytes is rounded to 8-byte beats and cut at 64-byte boundaries; whole blocks
 # go as one burst of 8 beats, the rest as 4, 2 and 1. Runs are counted by where they start inside a
@@ -57,7 +57,7 @@ def _frame_runs(engine: Streng) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _frames(engine: Streng) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Where frames start: (offset, loops of (count, step)); the last turn may be cut short."""
+    """Where frames start: (offset, loops of (count, step)); the last loop may be incomplete."""
     frames, loop, step = engine.frames, engine.frame_loop_cnt, frame_step(engine)
     if not loop:
         return [(0, [(frames, step)])]
@@ -75,7 +75,7 @@ def _spread(address: int, axes: list[tuple[int, int]]) -> np.ndarray:
         if count == 1:
             continue
         shifts = np.bincount(np.arange(min(count, BLOCK)) * step % BLOCK, minlength=BLOCK)
-        # Steps repeat modulo 64 after 64 turns at the latest.
+        # Steps repeat modulo 64 after at most 64 iterations.
         if count > BLOCK:
             whole, rest = divmod(count, BLOCK)
             part = np.bincount(np.arange(rest) * step % BLOCK, minlength=BLOCK)
@@ -125,7 +125,7 @@ def lines_touched(runs: Runs, line_bytes: int) -> int:
     return int((runs.starts * lines).sum())
 
 
-# What the device counts while an epoch runs: cycles by phase, engines, bursts, cache.
+# --- What the device counts while an epoch runs ---
 
 
 class Bound(Enum):

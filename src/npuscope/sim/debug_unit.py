@@ -1,8 +1,9 @@
 """The debug and trace unit: 16 counters of 32 bits, and the NPU cache's own monitors.
 
-A counter watches one signal and counts the cycles it is low or high, or its edges. Signals are told
-for whole stretches of time (a phase of an epoch), not cycle by cycle: how long each was low and
-high. Links of units other than stream engines are not modelled; they read as idle."""
+A counter watches one signal and counts the cycles it is low or high, or its edges. Signals are
+given for whole time spans (a phase of an epoch), not cycle by cycle: how long each was low and
+high. Links of units other than stream engines are not modelled; they read as idle.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Signal(IntEnum):
 
 LAST_SIGNAL = 291
 CONTROLLER_INTERRUPT = 28
-# What feeds the switch has an output link: an engine that reads memory stalls and envelopes there.
+# Sources of the switch have an output link: an engine that reads memory has its stall and envelope
+# signals there.
 STALL = {"i": Signal.OUTPUT_STALL, "o": Signal.INPUT_STALL}
 HENV = {"i": Signal.OUTPUT_HENV, "o": Signal.INPUT_HENV}
 _BUS = {"r": Signal.BUS_READ, "w": Signal.BUS_WRITE}
@@ -55,7 +57,7 @@ def bus_signal(busif: int, direction: str, length: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A signal over a stretch of time: cycles low and high, and how often it rose and fell."""
+    """A signal over a time span: cycles low and high, and how often it rose and fell."""
 
     low: int
     high: int
@@ -64,7 +66,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A stretch of NPU time: its cycles, the signals that were not idle, the cache."""
+    """A span of NPU time: its cycles, the signals that were not idle, the cache."""
 
     cycles: int
     levels: Mapping[int, Level] = field(default_factory=dict)
@@ -120,7 +122,7 @@ def _pulses(count: int, cycles: int) -> Level:
 
 
 def fetch_activity(busif: int, bursts: Bursts) -> Activity:
-    """Reads that take no time of their own: a blob fetched while its epochs run."""
+    """Reads that take no additional time: a blob fetched while its epochs run."""
     rows = enumerate(bursts)
     return Activity(0, {bus_signal(busif, "r", i): Level(0, count, count) for i, count in rows})
 
@@ -169,7 +171,7 @@ class DebugUnit:
         self.mcu_cycles = 0
 
     def configure(self, counter: int, config: CounterConfig) -> None:
-        """Takes the counter out of use and sets it up; `start` lets it count."""
+        """Stops the counter and sets it up; `start` lets it count."""
         if not 0 <= config.signal <= LAST_SIGNAL:
             raise UsageError(f"signal {config.signal} is not one of 0 to {LAST_SIGNAL}")
         for source in (config.start, config.stop):
@@ -191,11 +193,11 @@ class DebugUnit:
         return self._at(counter).value
 
     def write(self, counter: int, value: int = 0) -> None:
-        """Sets the counter itself, which goes on as it was."""
+        """Sets the counter's value; it keeps running or stopped as before."""
         self._at(counter).value = value % _LIMIT
 
     def release(self) -> None:
-        """All counters out of use."""
+        """Stops and frees all counters."""
         self._counters = [_Counter(_OFF, 0) for _ in range(COUNTERS)]
 
     def advance(self, activity: Activity, mcu_cycles: int = 0) -> None:
@@ -209,7 +211,7 @@ class DebugUnit:
                 self._advance(counter, activity, fired)
 
     def _advance(self, counter: _Counter, activity: Activity, fired: list[bool]) -> None:
-        """A stretch begins with its start event and ends with its stop event."""
+        """A span begins with its start event and ends with its stop event."""
         config = counter.config
         if config.start is not None and fired[config.start]:
             counter.running = True
@@ -226,7 +228,8 @@ class DebugUnit:
         if not 0 <= counter < COUNTERS:
             raise UsageError(
                 f"counter {counter} does not exist",
-                hint=f"the unit has {COUNTERS}; spread the measures over several inferences",
+                hint=f"the unit has {COUNTERS} counters; spread the measurements over several "
+                f"inferences",
             )
         return self._counters[counter]
 
@@ -266,7 +269,7 @@ def _four(values: list[int]) -> Bursts:
     return one, two, three, four
 
 
-# What the runtime's services measure: each sets counters up, starts them and names them.
+# --- Services of the runtime: each sets up counters, starts them and names them ---
 
 
 def watch(unit: DebugUnit, counter: int, config: CounterConfig) -> int:

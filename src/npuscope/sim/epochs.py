@@ -43,7 +43,7 @@ from npuscope.sim.program_work import (
     program_work,
 )
 
-# Time on the silicon, from unit configurations alone.
+# --- Time on the silicon, from unit configurations alone ---
 #
 # A convolution alternates between loading a set of kernels and streaming a frame; the load of the
 # next set hides behind the frame being streamed:
@@ -56,7 +56,7 @@ from npuscope.sim.program_work import (
 
 
 class Span(NamedTuple):
-    """How long something takes, and what makes it so long."""
+    """How long something takes, and what limits it."""
 
     cycles: float
     bound: Bound
@@ -68,7 +68,7 @@ _NOTHING = Span(0.0, Bound.WEIGHTS)
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """What of a machine the timing law reads."""
+    """The machine's values that the timing law uses."""
 
     banks: Mapping[str, Bank]
     timing: Timing
@@ -100,7 +100,7 @@ def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) 
     stream = _stream(pipe, engines, speeds)
     step = max(load.cycles, stream.cycles)
     if pipe.late_weights is not None and pipe.late_weights > speeds.timing.overlap_weights:
-        # One dense set takes more than half of the unit's buffer: nothing is loaded ahead.
+        # A dense set of more than half of the unit's buffer: the next one cannot be loaded ahead.
         step = stream.cycles + load.cycles
     vectors = _vectors(pipe.vectors, speeds.timing) if pipe.vectors else 0.0
     total = load.cycles + (pipe.frames - 1) * step + stream.cycles + vectors
@@ -110,7 +110,7 @@ def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) 
 
 
 def _load(load: LoadWork | None, speeds: Speeds) -> Span:
-    """One set of kernels from memory: at the memory's rate, or one word a cycle."""
+    """One set of kernels from memory: at the memory's rate, or one word per cycle."""
     if load is None:
         return _NOTHING
     bank = speeds.banks[load.bank]
@@ -154,7 +154,7 @@ def _flush(pipe: PipeWork, timing: Timing) -> float:
 
 
 def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> float:
-    """Sums that leave the pipe, and what of them is stored one by one."""
+    """Sums that leave the pipe, and how many are stored one by one."""
     slowest = float(pipe.out_elements)
     for engine in engines:
         if engine.dir:
@@ -197,7 +197,7 @@ def _moving(chain: ChainWork, speeds: Speeds) -> Span:
 
 
 def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
-    """A unit that broadcasts a vector of its own needs longer for every element."""
+    """A unit that broadcasts a vector of its own needs more time for every element."""
     rate = speeds.vector_product_cycles
     return [Span(words * rate, Bound.ARITH_VECTOR) for words in chain.held_words]
 
@@ -317,9 +317,9 @@ def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCoun
 
 
 def _software(epoch: EpochWork, work: SoftwareWork, machine: Machine) -> EpochCounters:
-    """The kernel's work sits in the post phase."""
+    """The kernel's work is counted in the post phase."""
     phases = machine.software_phases
-    # The core phase is empty; what is counted there are MCU cycles seen as NPU cycles.
+    # The core phase is empty; MCU cycles are counted there, in units of NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements)
     return _counters(epoch, phases.pre_cycles, core, kernel, Bound.CPU)

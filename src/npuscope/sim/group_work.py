@@ -1,4 +1,4 @@
-"""What units that are started together have to do: words, bytes and banks, but no rates.
+"""The work of units that are started together: words, bytes and banks, but no rates.
 
 It follows from the unit configurations and from where buffers lie, so it stays the same when only
 the machine's timing changes; sim/epochs.py says how long it takes.
@@ -29,9 +29,9 @@ class EngineWork:
     bank: str
     elements: int
     bytes: int
-    apart: bool  # each word is an access of its own
+    apart: bool  # each word is a separate access
     feeds_kernels: bool
-    constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
+    constant: bool  # kernels, or coefficients of an arithmetic unit, which have separate terms
     rate: str  # the rate of the timing law that holds in a chain without convolutions
     bound: Bound  # what such a chain waits for then
 
@@ -47,7 +47,7 @@ class LoadWork:
 
 @dataclass(frozen=True, slots=True)
 class FeatureWork:
-    """What one convolution unit reads a frame."""
+    """What one convolution unit reads per frame."""
 
     words: float
     paired: bool
@@ -73,7 +73,7 @@ class PipeWork:
     flush_words: int  # drained behind a padded kernel of stride 1
     flush_strided: bool
     out_elements: int
-    sums: float  # partial sums read back a frame
+    sums: float  # partial sums read back per frame
     late_weights: int | None  # of a dense set that may be too large to be loaded ahead
     vectors: VectorWork | None
 
@@ -179,7 +179,7 @@ def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> Featu
 
 
 def _late_weights(conv: Convacc, wiring: Wiring) -> int | None:
-    """Only a dense set that is used for one turn of a repeated frame may come too late."""
+    """Only a dense set that is used for one pass of a repeated frame can arrive too late."""
     features = wiring.source(conv, 0)
     repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
     window = conv.kernelHeight * conv.kernelWidth > 1
@@ -228,13 +228,13 @@ def _moving_rate(engine: Streng, copies: bool, vector: bool, wiring: Wiring) -> 
 
 
 def _words_apart(engine: Streng) -> bool:
-    """Each word has to be fetched by an access of its own."""
+    """True if each word has to be fetched by a separate access."""
     short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
     return short and not engine.raw and engine.batch_offset > engine.element_bytes
 
 
 def _single_elements(engine: Streng) -> bool:
-    """Every element lies apart from its neighbours."""
+    """True if no element is adjacent to its neighbours in memory."""
     return not engine.raw and engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
 
 

@@ -15,7 +15,7 @@ from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.units import Ref, Streng
 
-# Byte images of the memory pools, and buffers read and written by their layout.
+# --- Byte images of the memory pools, and buffers read and written by their layout ---
 #
 # Everything is found by physical address, so a buffer in a virtual pool and one in its subpool
 # share their bytes as they do on the device.
@@ -31,7 +31,7 @@ _SWAP = (0, 2, 1, 3)
 
 @dataclass(slots=True)
 class Region:
-    """A stretch of addresses that buffers use; its bytes are taken at the first access."""
+    """A range of addresses that buffers use; its bytes are allocated at the first access."""
 
     start: int
     end: int
@@ -46,11 +46,13 @@ class Region:
         try:
             return np.zeros(size_bytes, np.uint8)
         except (MemoryError, ValueError, OverflowError):
-            raise TargetError(f"this computer has no {size_bytes} bytes for a pool") from None
+            raise TargetError(
+                f"this computer cannot allocate {size_bytes} bytes for a pool"
+            ) from None
 
 
 class Memory:
-    """What the program's memories hold now."""
+    """The present content of the program's memories."""
 
     def __init__(self, program: Program) -> None:
         self.buffers = program.buffer_map()
@@ -134,7 +136,7 @@ class Memory:
         index = bisect_right(self._regions, start, key=lambda region: region.start) - 1
         if index >= 0 and end <= self._regions[index].end + _SLACK_BYTES:
             return self._regions[index]
-        raise TargetError(f"bytes {start:#x} to {end:#x} lie outside of every buffer")
+        raise TargetError(f"bytes {start:#x} to {end:#x} are outside of every buffer")
 
 
 def stored_shape(buffer: Buffer) -> tuple[int, int, int, int]:
@@ -182,7 +184,7 @@ def _merge(ranges: list[tuple[int, int]]) -> list[Region]:
     return regions
 
 
-# Where a stream engine's bytes really are, and how fast that memory is.
+# --- The physical memory of a stream engine's bytes, and how fast it is ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class Bank:
     external: bool
     writable: bool
     access_cycles: tuple[float, float] | None = None  # one element read, one written
-    short_access_cycles: float = 1.0  # one channel of one pixel, the next one lying apart
+    short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
 
 
 class Banks:
@@ -231,13 +233,13 @@ class Banks:
             start = pool.address + buffer.offset
             memory = next((m for m in self._machine.pools if _holds(m, start)), None)
         if memory is None:
-            # A pool that the machine does not know: go by the file's own figures.
+            # A pool that the machine does not have: the file's own figures are used.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
         return _bank(memory, self._machine)
 
 
 def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
-    """The same banks on a machine of other speeds; foreign ones keep their file's figures."""
+    """The same banks on a machine with other speeds; foreign ones keep their file's figures."""
     memories = {memory.name: memory for memory in machine.pools}
     return {
         name: _bank(memories[name], machine) if name in memories else bank

@@ -1,4 +1,4 @@
-"""What a Program has to do, epoch by epoch, ready to be timed on one machine after another.
+"""The work of a Program, epoch by epoch, ready to be timed on several machines.
 
 All of it follows from the Program and from the machine's mapping keys; timing keys only come in
 when sim/epochs.py counts."""
@@ -22,13 +22,12 @@ from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
 from npuscope.sim.memory import Bank, Banks, Memory, element_type
 
-# The CPU's share: what surrounds an epoch, and software kernels run as the reference kernel of the
-# same op.
+# --- Software kernels: the reference kernel of the same op, run on buffers ---
 
-# Runs a software kernel: the reference kernel of the same op, on buffers.
+
 #
-# The call is made into a graph of one op, so there is one implementation of each kernel. Calls of
-# foreign programs that only move data hold their copies themselves.
+# The call becomes a graph of one op, so that each kernel has one implementation. Calls of foreign
+# programs that only move data list their copies themselves.
 
 
 def run_call(call: Call, memory: Memory) -> None:
@@ -79,10 +78,12 @@ def _dtype(buffer: Buffer) -> DType:
     try:
         return DType(name)
     except ValueError:
-        raise TargetError(f"buffer '{buffer.name}' has type {name}: no kernel reads it") from None
+        raise TargetError(
+            f"buffer '{buffer.name}' has type {name}, which no kernel reads"
+        ) from None
 
 
-# What surrounds the core of an epoch: the CPU's or the epoch controller's own work.
+# --- Around the core of an epoch: the work of the CPU or of the epoch controller ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _work(epoch: Epoch, elements: Mapping[str, int], first: int, last: int) -> C
 
 
 def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
-    """Board epochs with one and with two vectors a channel cost the same."""
+    """On boards, epochs with one and with two vectors per channel cost the same."""
     entries = 0
     for unit in epoch.units:
         if isinstance(unit, Arith):
@@ -156,7 +157,7 @@ class ClaimedWork:
     """No unit registers: the compiler's computation, and the bytes by pool."""
 
     compute_cycles: float
-    moved: tuple[tuple[str, float, int], ...]  # pool, its own cycles a byte, bytes
+    moved: tuple[tuple[str, float, int], ...]  # pool, its cycles per byte, bytes
 
 
 HardwareWork = tuple[GroupWork, ...]

@@ -79,7 +79,7 @@ def run_epoch(epoch: Epoch, memory: Memory) -> Tally:
     return tally
 
 
-# What arrays raise when registers of a foreign program contradict each other.
+# What NumPy raises when registers of a foreign program contradict each other.
 _BAD_GEOMETRY = (ValueError, LookupError, ArithmeticError, MemoryError)
 
 

@@ -118,7 +118,7 @@ def test_a_model_that_cannot_be_read_is_a_run_too(tmp_path: Path) -> None:
     runs = runs_of(spec_file(tmp_path, 'models = ["*.tflite"]'))
     assert len(runs) == 2
     assert str(runs[0].model.error) == (
-        "empty.tflite: the file is empty\n  hint: it may not have been copied whole"
+        "empty.tflite: the file is empty\n  hint: it may not have been copied completely"
     )
 
 

@@ -72,6 +72,35 @@ def test_lines_of_all_counters() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (Option.STRG_I_ACTIVE | Option.NPU_CACHE, ["s:node:streng_active:max:i:-1:0"]),
+        (Option.STRG_O_ACTIVE, ["s:node:streng_active:max:o:-1:0"]),
+        (Option.STRG_ACTIVE, ["s:node:streng_active:max:i:-1:0"]),
+        (Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE, ["s:node:streng_active:max:i:-1:0"]),
+        (Option.STRG_HENV, []),
+        (Option.EPOCH_LEN, []),
+        (Option(0), []),
+    ],
+    ids=repr,
+)
+def test_a_software_epoch_tells_that_no_engine_was_active(
+    options: Option, expected: list[str]
+) -> None:
+    node = NodeCounters("EpochBlock_5", 5, 5, EpochKind.SW, flags=0x23, mcu_cycles=(44, 32, 5000))
+    lines = node_lines(node, Place(0, 5), options)
+    assert [line for line in lines if "streng" in line] == expected
+    operator = node_message(node, 5, CLOCKS.mcu_hz, tensors=0)
+    assert read_node(operator, lines) == node
+
+
+def test_of_equally_busy_engines_the_first_is_named() -> None:
+    node = NodeCounters("", 1, 1, EpochKind.HW, engines={(7, "i"): 30, (2, "i"): 30, (3, "i"): 9})
+    lines = node_lines(node, Place(0, 1), Option.STRG_I_ACTIVE)
+    assert "s:node:streng_active:max:i:2:30" in lines
+
+
 def test_the_clocks_of_a_board() -> None:
     lines = config_lines(0x486, CLOCKS, npu_cache=True)
     assert lines[:2] == ["s:config:version:1.0", "s:config:dev_id:0x486"]

@@ -44,13 +44,13 @@ def symbolic(*dims: int | str | None) -> bytes:
 def test_symbolic_batch_becomes_one(tmp_path: Path) -> None:
     graph = load_model(save(tmp_path, "m.onnx", symbolic("N", 3)))
     assert graph.tensor("image").shape == (1, 3)
-    assert graph.notes == ["input 'image': the open batch size was set to 1"]
+    assert graph.notes == ["input 'image': the dynamic batch size was set to 1"]
 
 
 def test_other_symbols_must_be_pinned(tmp_path: Path) -> None:
     found = text(tmp_path, symbolic("N", 3, "height", None))
     assert found == (
-        "input 'image': input 'image' has open sizes: (N, 3, height, ?)\n"
+        "input 'image': input 'image' has dynamic sizes: (N, 3, height, ?)\n"
         "  hint: pin them: --shape image=1,3,224,224"
     )
 
@@ -123,13 +123,13 @@ def test_external_data_elsewhere(tmp_path: Path, location: str) -> None:
 def test_external_data_of_the_wrong_length(tmp_path: Path) -> None:
     save(tmp_path, "w.bin", bytes(12))
     found = text(tmp_path, external("w.bin"), FileError)
-    assert "its 16 bytes of external data do not lie at 4 of 12" in found
+    assert "its external data, 16 bytes at offset 4, lies outside of the file of 12 bytes" in found
 
 
 def test_constants_shorter_than_their_shape(tmp_path: Path) -> None:
     model = onnx.load_from_string(to_onnx(conv_net()))
     model.graph.initializer[4].dims[:] = [1 << 20]
-    assert "bytes expected" in text(tmp_path, model.SerializeToString(), FileError)
+    assert "expected 4194304 bytes" in text(tmp_path, model.SerializeToString(), FileError)
     model.graph.initializer[4].dims[:] = [1 << 40, 0]
     assert "has the shape (1099511627776, 0)" in text(
         tmp_path, model.SerializeToString(), FileError
@@ -139,11 +139,11 @@ def test_constants_shorter_than_their_shape(tmp_path: Path) -> None:
 def test_a_tensor_made_twice(tmp_path: Path) -> None:
     model = onnx.load_from_string(with_node("Relu"))
     model.graph.node.append(model.graph.node[0])
-    assert text(tmp_path, model.SerializeToString()) == "tensor 'y' is made 2 times"
+    assert text(tmp_path, model.SerializeToString()) == "tensor 'y' is the output of 2 nodes"
 
 
 def test_a_tensor_read_before_it_is_made(tmp_path: Path) -> None:
     model = onnx.load_from_string(with_node("Relu"))
     model.graph.node[0].input[0] = "later"
     found = text(tmp_path, model.SerializeToString())
-    assert found == "Relu:n: tensor 'later' is used before it is made"
+    assert found == "Relu:n: tensor 'later' is used before it is computed"

@@ -247,13 +247,13 @@ def test_open_batch_becomes_one_with_a_note(tmp_path: Path) -> None:
     y = writer.tensor("y", (1, 9), scale=0.5)
     writer.op("SOFTMAX", [x], [y])
     graph = load(tmp_path, writer.finish([x], [y]))
-    assert graph.notes == ["input 'x': the open batch size was set to 1"]
+    assert graph.notes == ["input 'x': the dynamic batch size was set to 1"]
 
 
 def test_other_open_sizes_must_be_pinned(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load(tmp_path, two_axes_open())
-    assert caught.value.message == "input 'x' has open sizes: (?, ?, ?, 3)"
+    assert caught.value.message == "input 'x' has dynamic sizes: (?, ?, ?, 3)"
     assert caught.value.hint == "pin them: --shape x=1,224,224,3"
 
 

@@ -87,11 +87,11 @@ def test_a_damaged_byte_is_an_error_or_another_blob(binary: EcBinary, mask: int)
 @pytest.mark.parametrize(
     ("data", "message", "where"),
     [
-        (b"", "0 bytes are no blob", "word 0"),
+        (b"", "0 bytes are not a blob", "word 0"),
         (b"\0" * 16, "expected 0xca057a7a or a container, found 0x00000000", "word 0"),
         (
             bytes.fromhex("7a7a05caffffffff0c000000"),
-            "4294967295 words of code are announced, 1 are there",
+            "the header states 4294967295 words of code, but there are 1",
             "word 1",
         ),
         (write_binary(PLAIN) + b"\1" * 8, "bytes follow the code", "word 8"),
@@ -106,7 +106,7 @@ def test_messages(data: bytes, message: str, where: str) -> None:
 def test_a_table_cannot_announce_more_than_the_file_has() -> None:
     data = bytearray(write_binary(container(0xECBF0050)))
     data[0x18:0x1C] = b"\xff\xff\xff\x7f"
-    with pytest.raises(FileError, match="a table of 2147483647 rows goes past the end"):
+    with pytest.raises(FileError, match="a table of 2147483647 rows extends past the end"):
         read_binary(bytes(data))
 
 

@@ -175,10 +175,10 @@ def test_a_negated_vector_is_negated_once() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"scalar": 1, "A_scalar": 1 << 17}, "A_scalar 131072 has no room in 16 bits"),
+        ({"scalar": 1, "A_scalar": 1 << 17}, "A_scalar 131072 does not fit 16 bits"),
         ({"scalar": 1, "Ax_shift": 32}, "register SHIFT.AX holds 0 to 31, not 32"),
-        ({"scalar": 1, "dualinput": 1, "bcast": 1}, "arrives at port 1 is not known"),
-        ({"bcast": 1, "A_vector": Ref("none")}, "coefficients 'none' have no 16 bytes at 0"),
+        ({"scalar": 1, "dualinput": 1, "bcast": 1}, "arriving at port 1 are unknown"),
+        ({"bcast": 1, "A_vector": Ref("none")}, "coefficients 'none' do not have 16 bytes at 0"),
         ({"bcast": 0}, "vectors with bcast 0"),
         ({"scalar": 1, "operation": 99}, "unknown operation 99"),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from npuscope.boards.device import Clocks, NodeCounters
+from npuscope.boards.device import NOTHING, Clocks, NodeCounters, Option, granted
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
 from npuscope.boards.wire.messages import Operator
 from npuscope.program.model import EpochKind
@@ -21,6 +21,10 @@ BEAT_BYTES = 8
 BEATS = (1, 2, 4, 8)
 _BLOB_FLAG = 4  # the runtime's flag of a block that the epoch controller starts
 _LONGEST_NUMBER = 18
+
+# The way that is named where engines were counted and none of them moved anything.
+_IDLE_WAYS = {Option.STRG_I_ACTIVE: "i", Option.STRG_O_ACTIVE: "o", Option.STRG_ACTIVE: "i"}
+_NO_ENGINE = -1
 
 # EC is a blob of the epoch controller, EXTRA is DMA of the hybrid before it.
 BLOCK_KINDS = {
@@ -93,12 +97,14 @@ def config_clocks(config: dict[str, str]) -> Clocks | None:
     return Clocks(mcu, noc, npu, nic)
 
 
-def node_lines(node: NodeCounters, place: Place, *, tensors: int = 0) -> list[str]:
-    """All lines of a node, in the order of the vendor's firmware."""
-    return [NODE + line for line in _node_lines(node, place, tensors)]
+def node_lines(
+    node: NodeCounters, place: Place, options: Option = NOTHING, *, tensors: int = 0
+) -> list[str]:
+    """All lines of a node in a run with these options, in the order of the vendor's firmware."""
+    return [NODE + line for line in _node_lines(node, place, granted(options), tensors)]
 
 
-def _node_lines(node: NodeCounters, place: Place, tensors: int) -> Iterator[str]:
+def _node_lines(node: NodeCounters, place: Place, counted: Option, tensors: int) -> Iterator[str]:
     number = node.last if node.extra else node.number
     where = f"{place.index}:{place.current}:{number}:{node.last}"
     kind = operator_type(node, tensors=tensors)
@@ -108,6 +114,8 @@ def _node_lines(node: NodeCounters, place: Place, tensors: int) -> Iterator[str]
     if node.npu_cycles is not None:
         yield f"npu_cycles:{_joined(node.npu_cycles)}"
     yield from _engine_lines(node)
+    yield from _busiest_lines(node, counted)
+    yield from _henv_lines(node)
     yield from _burst_lines(node)
     for way, counts in (("r", node.cache_read), ("w", node.cache_write)):
         if counts is not None:
@@ -115,14 +123,28 @@ def _node_lines(node: NodeCounters, place: Place, tensors: int) -> Iterator[str]
 
 
 def _engine_lines(node: NodeCounters) -> Iterator[str]:
-    core = node.npu_cycles[1] if node.npu_cycles is not None else 0
     for (engine, way), active in sorted(node.engines.items(), key=lambda item: item[0][::-1]):
-        yield f"streng_active:{way}:{engine}:{active}:{core - active}"
+        yield f"streng_active:{way}:{engine}:{active}:{_core(node) - active}"
+
+
+def _busiest_lines(node: NodeCounters, counted: Option) -> Iterator[str]:
+    """One for each way; of equals the first. Where the NPU did nothing, one that says so."""
     for way in sorted({way for _, way in node.engines}):
-        cycles, engine = max((n, e) for (e, which), n in node.engines.items() if which == way)
-        yield f"streng_active:max:{way}:{engine}:{cycles}"
+        active = {e: cycles for (e, which), cycles in sorted(node.engines.items()) if which == way}
+        engine = max(active, key=active.__getitem__)
+        yield f"streng_active:max:{way}:{engine}:{active[engine]}"
+    if not node.engines:
+        ways = [way for choice, way in _IDLE_WAYS.items() if choice in counted]
+        yield from (f"streng_active:max:{way}:{_NO_ENGINE}:0" for way in ways)
+
+
+def _henv_lines(node: NodeCounters) -> Iterator[str]:
     for engine, cycles in sorted(node.henv.items()):
-        yield f"streng_henv:i:{engine}:{cycles}:{core - cycles}"
+        yield f"streng_henv:i:{engine}:{cycles}:{_core(node) - cycles}"
+
+
+def _core(node: NodeCounters) -> int:
+    return node.npu_cycles[1] if node.npu_cycles is not None else 0
 
 
 def _burst_lines(node: NodeCounters) -> Iterator[str]:

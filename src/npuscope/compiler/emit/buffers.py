@@ -1,5 +1,5 @@
-"""Buffers of a program in the making, how their frames lie in memory, and one epoch's units,
-engines and links."""
+"""Buffers of a program under construction, how their frames are laid out in memory, and the units,
+engines and links of one epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit
 
-# Buffers of a program in the making: activations that cross epochs, parameters, scratch.
+# --- Buffers: activations that cross epochs, parameters, scratch ---
 
 Array = np.ndarray
 
@@ -113,7 +113,7 @@ def _living(buffer: Buffer, life: tuple[int, int]) -> Buffer:
     return replace(buffer, first=life[0], last=life[1])
 
 
-# Stream-engine geometry: how a value's frames lie in memory.
+# --- Stream-engine geometry: how a value's frames are laid out in memory ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _channel_offset(value: Value, channel: int) -> int:
     return (block * height * width * batch + inside) * element
 
 
-# One epoch's units, engines and switch links from its stages.
+# --- One epoch's units, engines and switch links from its stages ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class EpochBuilder:
             raise TargetError(
                 f"the epoch needs more {unit} units than the machine has ({number})",
                 where=f"epoch {self.number}",
-                hint=f"the lowering counts on more of them: give it a larger units.{unit}",
+                hint=f"the compiler assumed more of them: set a larger units.{unit}",
             )
         self.used[unit] += 1
         return number

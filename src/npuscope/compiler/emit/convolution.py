@@ -57,7 +57,7 @@ def _feature_walk(stage: ConvStage, index: int) -> Walk:
 
 
 def _words(walk: Walk, stage: ConvStage) -> Walk:
-    """Modes that carry several channels a word: three when deep, two in DSS2."""
+    """Modes that carry several channels per word: three when deep, two in DSS2."""
     pack = {ConvMode.DEEP1X1: DEEP_PACK, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
     fields = walk.fields()
     fields["batch_depth"] = -(-walk.batch_depth // pack)

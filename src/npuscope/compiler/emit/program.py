@@ -17,7 +17,7 @@ from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Progra
 def emit_program(
     graph: Graph, lowered: Lowered, groups: list[StageGroup], machine: Machine
 ) -> Program:
-    """One epoch a group, numbered from 1; buffers live from their first to their last epoch."""
+    """One epoch per group, numbered from 1; buffers live from their first to their last epoch."""
     buffers = BufferTable(lowered, graph)
     for value in lowered.inputs:
         buffers.activation(value, 0)
@@ -140,7 +140,7 @@ def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:
 
 
 def _in_blocks(table: dict[str, Buffer], lowered: Lowered) -> list[Buffer]:
-    """Parts of one concatenation lie side by side; a buffer belongs to one block at most."""
+    """Parts of one concatenation are side by side; a buffer belongs to one block at most."""
     inputs = {value.name for value in lowered.inputs}
     for parts in lowered.blocks:
         names = [part for part in parts if part in table and part not in lowered.views]

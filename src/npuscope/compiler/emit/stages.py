@@ -1,4 +1,4 @@
-"""Stages to unit configurations: one function a kind of stage."""
+"""Stages to unit configurations: one function per kind of stage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npuscope.program.units import Activ, Arith, PoolUnit, Port, Ref
 
 
 def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> StreamSource:
-    """Configure the stage's units; `frame` is the number of channels a frame carries."""
+    """Configure the stage's units; `frame` is the number of channels per frame."""
     if isinstance(stage, ConvStage):
         return emit_conv(builder, stage)
     if isinstance(stage, ArithStage):
@@ -46,7 +46,7 @@ def store(builder: EpochBuilder, source: StreamSource, value: Value, frame: int)
 
 
 def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[StreamSource, int]:
-    """A stream of the value and the bytes a word of it has on the link."""
+    """A stream of the value, and the bytes per word on the link."""
     if value.name in builder.sources:
         return builder.sources[value.name], value.nbits // 8
     walk = channel_frames(value, frame)
@@ -74,7 +74,7 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
             batchDepth=frame,
             inbytes_x=x_bytes,
             outbytes_x=min(2, x_bytes),
-            # The driver wants real widths on both ports, linked or not.
+            # The driver needs valid widths on both ports, linked or not.
             inbytes_y=y_bytes or x_bytes,
             outbytes_y=y_bytes or min(2, x_bytes),
             rounding_o=rounds,
@@ -119,7 +119,7 @@ def _second_operand(
 def _broadcast(
     builder: EpochBuilder, value: Value, output: Value, frame: int
 ) -> tuple[StreamSource, int]:
-    """A vector from memory: once a tile where the unit can hold it, else for every pixel."""
+    """A vector from memory: once per tile where the unit can hold it, else for every pixel."""
     height, width, channels = output.shape
     element = value.nbits // 8
     if value.channels == 1:

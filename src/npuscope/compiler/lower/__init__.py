@@ -1,5 +1,5 @@
 """Ops as stages of the hardware, or as calls of software kernels.
 
-In and out: ops of a Graph in; stages out.
-Graph: the table of lowerings; one module a theme; context: what all share.
+In: ops of a Graph. Out: stages. graph: the table of lowerings; context: what all share; the other
+modules: one theme each.
 """

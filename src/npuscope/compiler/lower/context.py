@@ -15,7 +15,7 @@ from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 
-# What all lowerings share: the graph, the machine, and the stages made so far.
+# --- What all lowerings share: the graph, the machine, and the stages made so far ---
 
 ZERO = np.zeros(1, np.int64)
 SIGN_OFFSET = 128  # between a byte read as unsigned and as signed
@@ -135,7 +135,7 @@ def require_batch_one(tensor: Tensor, op: Op) -> None:
         )
 
 
-# One ARITH stage that multiplies and adds, from its numbers.
+# --- One ARITH stage that multiplies and adds ---
 
 Clip = tuple[int, int] | None
 
@@ -164,7 +164,7 @@ def affine_stage(
     )
 
 
-# Fused activations as a clamp of the quantized output.
+# --- Fused activations as a clamp of the quantized output ---
 
 _RANGES = {
     Activation.NONE: (-inf, inf),
@@ -182,13 +182,13 @@ def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None
 def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
     scale, zero = quant_pair(output)
     lowest, highest = (-128, 127) if output.signed else (0, 255)
-    # limits may be infinite, or lie beyond the byte on either side
+    # limits may be infinite or outside of the byte range
     steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
     low, high = int(steps[0]), int(steps[1])
     return None if (low, high) == (lowest, highest) else (low, high)
 
 
-# One tensor to another scale or sign, on one or two ARITH stages.
+# --- One tensor to another scale or sign, on one or two ARITH stages ---
 
 
 def rescale(
@@ -199,8 +199,8 @@ def rescale(
     origin: tuple[str, ...],
     clip: Clip = None,
 ) -> Value:
-    """Emit what turns `source` into `output`; the unit saturates to signed bytes, so an
-    unsigned result is made signed first and its top bit turned after."""
+    """Emit stages that convert `source` to `output`; the unit saturates to signed bytes, so an
+    unsigned result is made signed first and its top bit flipped afterwards."""
     if output.signed:
         return context.emit(_affine(name, source, output, origin, clip))
     signed = as_signed(output).named(f"{output.name}.signed", tensor="")
@@ -213,7 +213,7 @@ def rescale(
 
 
 def moved(context: Context, op: Op, value: Value) -> Value:
-    """The result of an op that only moves values, brought to its output's own scale."""
+    """The result of an op that only moves values, rescaled to that of its output."""
     target = context.graph.output_tensor(op)
     if target.quant is None or value.quant is None or value.is_float:
         return value

@@ -105,9 +105,9 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 
 
 def _streamed_frame(context: Context, features: Value) -> int:
-    """Channels a frame of the convolution that makes the features, if the stages made last lead
-    from it to them: what follows may share its epoch. One with a window and without passes
-    through memory; others are not joined, nor is any in builds without an optimization level.
+    """Channels per frame of the convolution that makes the features, if the last stages lead from
+    it to them: what follows may share its epoch. Only a convolution with a window and without
+    passes through memory is joined, and none in builds without an optimization level.
     """
     if context.optimization < 1:
         return 0
@@ -178,7 +178,7 @@ def _scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
     """Scales of a layer; the bias in real values."""
     weights = graph.tensor(op.inputs[1])
     channels = weights.shape[0]
-    assert weights.quant is not None  # the refusing rule saw to it
+    assert weights.quant is not None  # a refuse rule has checked it
     weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
     input_scale, _ = quant_pair(source)
     output_scale, output_zero = quant_pair(output)
@@ -195,7 +195,7 @@ def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
 
 
 def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple[Value, Simd, int]:
-    """The feature operand and the mode its zero point asks for.
+    """The feature operand, and the mode that its zero point requires.
 
     0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
     inside the unit, which then works in 16x8 mode at half the speed.
@@ -227,7 +227,7 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
 
 
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
-    """Windows of the kernel, and parts of the input channels where these divide badly."""
+    """Windows of the kernel, and parts of the input channels where these have no good divisors."""
     attrs = layer.attrs
     pieces = cut(layer.kernel.shape[1:3], attrs.strides, attrs.pads, context.machine)
     inputs = layer.kernel.shape[3]
@@ -242,7 +242,7 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
 
 
 def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
-    """Columns beyond the unit's width that this generation leaves to the CPU."""
+    """Columns beyond the unit's width, which this generation runs on the CPU."""
     generation, attrs = context.machine.generation, layer.attrs
     plain = layer.depthwise and attrs.dilations == (1, 1)
     return plain and generation.software_columns and piece.columns[0] > 0
@@ -255,7 +255,7 @@ def _shift(context: Context, layer: Layer) -> int:
 
 
 def _largest_sums(context: Context, layer: Layer) -> Array:
-    """The sums that must not saturate, for the passes and pieces the layer will take."""
+    """The sums that must not saturate, given the passes and pieces of the layer."""
     pieces = _pieces(context, layer)
     passes = _tiling(context, layer, pieces[0].of(layer.kernel).shape).passes
     return layer.largest_sums(passes, len(pieces) > 1)
@@ -316,7 +316,8 @@ def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     if layer.depthwise:
         return depthwise_tiling(
             outputs,
-            layer.kernel.shape[1:3],  # the habit goes by the whole kernel, not by its pieces
+            # The generation decides by the whole kernel, not by its pieces.
+            layer.kernel.shape[1:3],
             layer.attrs.strides,
             layer.simd,
             context.machine,
@@ -357,5 +358,5 @@ def _join(context: Context, layer: Layer, x: Value, y: Value, number: int) -> Va
 
 def _constant(graph: Graph, name: str) -> Array:
     data = graph.tensor(name).data
-    assert data is not None  # the refusing rule saw to it
+    assert data is not None  # a refuse rule has checked it
     return data

@@ -33,7 +33,7 @@ from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
 from npuscope.ops.run import run
 
-# Add, Sub, Clip and requantisation on one ARITH unit.
+# --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
 
 def lower_add(context: Context, op: Op) -> None:
@@ -157,7 +157,7 @@ def _sign_change(source: Value, output: Value) -> bool:
     return not source.signed and output.signed and scale == out_scale and shifted
 
 
-# Mul of two quantized tensors on ARITH units.
+# --- Mul of two quantized tensors on ARITH units ---
 #
 # With zero points the product has four terms: x*y - zx*y - zy*x + zx*zy. The raw product fits 16
 # bits; two more stages take the mixed terms off, the last one rescales.
@@ -241,7 +241,7 @@ def _rescale(
     )
 
 
-# Functions of one tensor on the ACTIV unit: sigmoid, tanh, hard and leaky kinds and the like.
+# --- Functions of one tensor on the ACTIV unit: sigmoid, tanh, hard and leaky variants ---
 
 Array = np.ndarray
 
@@ -272,7 +272,7 @@ def all_outputs(graph: Graph, op: Op) -> Array:
     return run(alone, {source.name: values})[target.name].reshape(-1)
 
 
-# PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages.
+# --- PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages ---
 #
 # slope * x below zero and x above it is slope * x + (1 - slope) * max(x, 0).
 

@@ -55,7 +55,7 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
 }
 
 
-# What these refuse may still run half on the NPU: the lowering itself decides.
+# Ops that these refuse may still run partly on the NPU: their lowering decides.
 _DECIDED_BY_LOWERING = ("NA-RESIZE-MODE", "NA-RESIZE-HYBRID", "NA-CONV-COLUMNS")
 
 

@@ -17,11 +17,11 @@ from npuscope.program.modes import Simd
 from npuscope.rulebook import refusals
 from npuscope.rulebook.layout import resize_factor
 
-# Concat, Slice and Split along the channels: copies by DMA between windows of channels.
+# --- Concat, Slice and Split along the channels: DMA copies between windows of channels ---
 
 
 def lower_concat(context: Context, op: Op) -> None:
-    """One copy a part; a part of another scale goes through an ARITH unit on its way."""
+    """One copy per part; a part with another scale goes through an ARITH unit on the way."""
     output = context.new_value(context.graph.output_tensor(op))
     parts = [context.operand(name, op.origin) for name in op.inputs]
     first = 0
@@ -77,7 +77,7 @@ def lower_slice(context: Context, op: Op) -> None:
     copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])
 
 
-# Reshape and Transpose: views where the bytes stay, DMA where channels move.
+# --- Reshape and Transpose: views where the bytes stay, DMA where channels move ---
 
 _TO_CHANNEL_LAST = (0, 2, 3, 1)
 
@@ -112,7 +112,7 @@ def lower_transpose(context: Context, op: Op) -> None:
 
 
 def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
-    """Only axes of size 1 change places."""
+    """True if only axes of size 1 move."""
     kept = [axis for axis in permutation if tensor.shape[axis] != 1]
     return kept == sorted(kept)
 
@@ -150,11 +150,11 @@ def channel_first_copy(context: Context, value: Value, origin: tuple[str, ...]) 
     return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
 
 
-# Pad of a map: an identity convolution whose padding holds the fill value.
+# --- Pad of a map: an identity convolution whose padding holds the fill value ---
 
 
 def lower_pad(context: Context, op: Op) -> None:
-    """One channel a frame through a kernel of 1."""
+    """One channel per frame through a kernel of 1."""
     attrs = op.attrs_as(PadAttrs)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
@@ -181,7 +181,8 @@ def lower_pad(context: Context, op: Op) -> None:
     context.define(op.outputs[0], moved(context, op, context.emit(stage)))
 
 
-# Resize: nearest by whole factors is replication and depth-to-space; all else on the CPU.
+# --- Resize: nearest by whole factors is replication and depth-to-space; the rest runs on the CPU
+# ---
 
 
 def lower_resize(context: Context, op: Op) -> None:

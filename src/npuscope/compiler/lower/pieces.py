@@ -11,7 +11,7 @@ from npuscope.compiler.stages import Tiling
 from npuscope.compiler.tiling import largest_divisor
 from npuscope.machine.model import Machine
 
-# Kernels larger than the unit's, cut into pieces that are convolutions of their own.
+# --- Kernels larger than the unit's, cut into pieces that are convolutions of their own ---
 #
 # Rows go in groups of three, columns in groups of six (twelve when strided). A dilated kernel is
 # filled up with zeros first, as the vendor's compiler does.
@@ -23,7 +23,7 @@ Pads = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Weights (O, kh, kw, I / groups) whose taps may lie apart.
+    """Weights (O, kh, kw, I / groups), possibly dilated.
 
     The holes of a dilation count as zeros, which take memory only in the pieces that are cut out.
     """
@@ -134,7 +134,7 @@ def _tight(piece: Piece, kernel: Kernel, pads: Pads) -> Piece:
     return _piece(rows, columns, kernel.shape[1:3], pads)
 
 
-# Channel counts without good divisors, cut in two (generation `open`).
+# --- Channel counts without good divisors, cut in two (generation `open`) ---
 #
 # A tile takes a divisor of the channels: of 257 that is 1. Cut into 240 and 17, the larger part
 # fills whole tiles and the rest takes one.
@@ -150,10 +150,10 @@ def good_parts(channels: int, limit: int) -> list[ChannelSpan]:
     return [(0, whole), (whole, channels - whole)]
 
 
-# Weights in the order in which the kernel engine delivers them.
+# --- Weights in the order in which the kernel engine delivers them ---
 
 DEEP_BLOCK = 8  # kernels that a Deep1x1 word row interleaves
-DEEP_PACK = 3  # bytes a deep word
+DEEP_PACK = 3  # bytes per deep word
 
 
 def pack_weights(weights: Array, tiling: Tiling) -> Array:
@@ -165,7 +165,7 @@ def pack_weights(weights: Array, tiling: Tiling) -> Array:
 
 
 def _unit_sets(weights: Array, tiling: Tiling) -> Array:
-    """One row a (tile, pass, unit): kernels of nK x kh x kw x B."""
+    """One row per (tile, pass, unit): kernels of nK x kh x kw x B."""
     _, kh, kw, _ = weights.shape
     split = weights.reshape(
         tiling.tiles, tiling.kernels, kh, kw, tiling.passes, tiling.pipe, tiling.depth

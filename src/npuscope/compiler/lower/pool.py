@@ -26,7 +26,7 @@ from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
 from npuscope.rulebook.pool import covers_the_map
 
-# MaxPool, AveragePool and Mean on the POOL units.
+# --- MaxPool, AveragePool and Mean on the POOL units ---
 
 FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
@@ -121,7 +121,7 @@ def _pooled(
 
 
 def pool_follows(context: Context, op: Op) -> bool:
-    """The op's only reader is a pool that can share its epoch."""
+    """True if the op's only reader is a pool that can share its epoch."""
     readers = [other for other in context.graph.ops if op.outputs[0] in other.inputs]
     if len(readers) != 1 or op.outputs[0] in context.graph.outputs:
         return False
@@ -130,7 +130,7 @@ def pool_follows(context: Context, op: Op) -> bool:
     return is_pool and not refusals(context.graph, reader, context.machine)
 
 
-# The stages behind a convolution: 16-bit sums to the output's scale and zero point.
+# --- The stages after a convolution: 16-bit sums to the output's scale and zero point ---
 
 Array = np.ndarray
 

@@ -139,19 +139,19 @@ def _real_constant(context: Context, name: str) -> str:
 def arguments(
     numerics: Numerics, attrs: Attrs
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
-    """The attribute record as named arguments, enums by value; and whose rounding to follow."""
+    """The attribute record as named arguments, enums by value, plus whose rounding applies."""
     pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
     named = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
     return (*named, ("numerics", numerics.value))
 
 
 def lower_software(context: Context, op: Op) -> None:
-    """Ops that no unit of the NPU computes, and for which no rule has a better word."""
+    """Ops that no unit of the NPU computes and that no other rule explains."""
     why = Refused("NPU", "NA-OP-SOFTWARE", f"{op.kind} has no NPU lowering: it runs on the CPU")
     fall_back(context, op, (why,))
 
 
-# A piece of a kernel that the CPU computes in float: dequantize, convolve, cast to sums.
+# --- A piece of a kernel that the CPU computes in float: dequantize, convolve, cast to sums ---
 
 Array = np.ndarray
 

@@ -1,5 +1,5 @@
-"""What a pass is and the edits passes share; constants computed once; networks that have nothing
-for this machine."""
+"""The Pass protocol, the edits that passes share, constant folding, and the refusal of float
+networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run
 
-# What a pass is, and the edits passes share.
+# --- The protocol, and the edits that passes share ---
 
 
 class Pass(Protocol):
@@ -96,7 +96,7 @@ class Edits:
         return place
 
 
-# Compute once what does not depend on the input.
+# --- Constant folding: compute once what does not depend on the input ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _check(tensor: Tensor, op: Op, computed: Computed) -> None:
     computed.take(tensor.elements * tensor.dtype.numpy.itemsize)
 
 
-# A network without any quantized layer has nothing for this machine.
+# --- Float networks: without a quantized layer nothing would run on the NPU ---
 
 _LAYERS = ("Conv2D", "FullyConnected", "MatMul")
 

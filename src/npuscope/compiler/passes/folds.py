@@ -1,4 +1,5 @@
-"""Ops that move nothing, padding that an op takes over, and Split as slices."""
+"""Batch norms folded into convolutions, ops that move nothing, padding that an op takes over, and
+Split as slices."""
 
 from __future__ import annotations
 
@@ -16,9 +17,8 @@ from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
 from npuscope.ops.norms import BatchNormAttrs
 
-# Batch normalisation: part of the convolution before it, or a product and a sum.
+# --- Batch normalisation: part of the convolution before it, or a product and a sum ---
 
-# Batch normalisation behind a convolution becomes part of its scales and bias.
 
 Array = np.ndarray
 
@@ -44,7 +44,7 @@ def _foldable(edits: Edits, op: Op) -> Op | None:
     clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
     if reader is None or reader.kind != "BatchNorm" or clamps:
         return None
-    # -128 has no opposite among the bytes: such a kernel cannot change its sign.
+    # -(-128) does not fit int8, so such a kernel cannot change its sign.
     weights, gain = graph.tensor(op.inputs[1]), gain_and_offset(graph, reader)[0]
     turned = np.asarray(weights.data)[gain < 0]
     return None if weights.quant is not None and (turned == -128).any() else reader
@@ -100,7 +100,7 @@ def _real(graph: Graph, name: str) -> Array:
     return np.asarray(tensor.data * np.array(tensor.quant.scales), np.float64)
 
 
-# A batch normalisation in float, which no convolution takes up: a product and a sum.
+# A float batch normalisation that no convolution can absorb becomes a product and a sum.
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _constant(graph: Graph, op: Op, role: str, values: Array) -> Tensor:
     return graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data))
 
 
-# Zero padding in front of a convolution or max pool becomes the op's own padding.
+# --- Zero padding before a convolution or max pool becomes the op's own padding ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _absorb(edits: Edits, pad: Op, conv: Op) -> None:
     edits.remove(pad)
 
 
-# Ops that move nothing: Identity, reshapes to the same shape, transposes that cancel.
+# --- Ops that move nothing: Identity, reshapes to the same shape, transposes that cancel ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class RemoveMoves:
         while place < len(edits.slots):
             op = edits.slots[place]
             if op is not None and op.outputs[0] not in outputs and _remove(edits, op):
-                # what one removal brings together, the next may remove
+                # one removal may bring together a pair that the next removes
                 place = min(place, makers.get(op.inputs[0], place))
             else:
                 place += 1
@@ -234,7 +234,7 @@ def _merge_reshape(edits: Edits, op: Op) -> bool:
 
 
 def _cancel_transpose(edits: Edits, op: Op) -> bool:
-    """A transpose and its inverse leave nothing behind."""
+    """A transpose followed by its inverse is removed."""
     graph, reader = edits.graph, edits.only_reader(op.outputs[0])
     if op.kind != "Transpose" or reader is None or reader.kind != "Transpose":
         return False
@@ -252,7 +252,7 @@ def _cancel_transpose(edits: Edits, op: Op) -> bool:
     return True
 
 
-# Split becomes one Slice an output: each is mapped for itself.
+# --- Split becomes one Slice per output, each mapped separately ---
 
 
 @dataclass(frozen=True, slots=True)

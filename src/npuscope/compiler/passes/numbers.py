@@ -11,8 +11,9 @@ from npuscope.compiler.passes.base import Edits
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
+from npuscope.shown import counted
 
-# uint8 tensors inside the network become int8: the units' bytes are signed.
+# --- uint8 tensors inside the network become int8: the units' bytes are signed ---
 #
 # A graph input or output of type uint8 stays what the user has; a Quantize of the same scale
 # stands between, which costs nothing where the units can read unsigned bytes.
@@ -88,10 +89,10 @@ def _bridge(source: str, target: str) -> Op:
     return Op("Quantize", f"{target}.sign", (source,), (target,), Attrs())
 
 
-# Weights with a zero point become symmetric: the units multiply plain int8.
+# --- Weights with a zero point become symmetric: the units multiply plain int8 ---
 #
-# Where the shifted weights still fit a byte nothing changes; else they are rounded to a coarser
-# scale, which a note tells.
+# Where the shifted weights still fit a byte the result is exact; else they are rounded to a coarser
+# scale, and a note says so.
 
 _LARGEST = 127
 
@@ -110,7 +111,7 @@ class SymmetricWeights:
             coarser += graph.tensors[name].quant != _without_zero(tensor)
         if coarser:
             graph.notes.append(
-                f"{coarser} layers have weights with a zero point that does not fit int8: "
+                f"weights of {counted(coarser, 'layer')} have a zero point that does not fit int8: "
                 "they are rounded to symmetric weights (quantize weights symmetrically to avoid it)"
             )
         return bool(names)
@@ -140,7 +141,7 @@ def _symmetric(tensor: Tensor) -> Tensor:
     return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
 
 
-# The element type of graph inputs and outputs, as the user wants to deliver them.
+# --- The element type of graph inputs and outputs, as the user asked for ---
 
 _TYPES = {"float32": DType.FLOAT32, "int8": DType.INT8, "uint8": DType.UINT8}
 _OFFSET = 128
@@ -218,7 +219,8 @@ def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
     )
 
 
-# Generation `open`: a float island that a Reshape keeps from its Quantize becomes integer.
+# --- Generation `open`: a float island that a Reshape separates from its Quantize becomes integer
+# ---
 #
 # DQ -> Mean -> Reshape -> Q computes in float only because the Q does not touch the Mean. Moving
 # the Q in front of the Reshape leaves DQ -> Mean -> Q, which is an integer Mean.

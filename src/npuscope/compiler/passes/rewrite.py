@@ -1,5 +1,5 @@
-"""Ops as others that the units have: chains of small pools, plain convolutions for transposed ones,
-clamps."""
+"""Ops rewritten as ones that the units have: chains of small pools, plain convolutions for
+transposed ones, clamps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.reduce import PoolAttrs
 
-# A large maximum at stride 1 becomes a chain of 3x3 ones: the same maximum, in steps.
+# --- A large max pool at stride 1 becomes a chain of 3x3 ones: the same maximum, in steps ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ def _steps(graph: Graph, op: Op) -> list[Op]:
     return chain
 
 
-# A transposed convolution becomes a plain one on a map with zeros between the pixels.
+# --- A transposed convolution becomes a plain one on a map with zeros between the pixels ---
 #
-# Zero channels behind the features, moved into space (as the vendor's compiler does it), make that
-# map; the kernel is turned by half a turn.
+# Zero channels after the features, moved into space by depth-to-space (as the vendor's compiler
+# does), make that map; the kernel is rotated by 180 degrees.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _pads(graph: Graph, op: Op, size: tuple[int, int]) -> tuple[int, int, int, i
     return top, left, bottom, right
 
 
-# Minimum and maximum with a constant number are clamps.
+# --- Minimum and maximum with a constant number are clamps ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _clamp(graph: Graph, op: Op) -> list[Op] | None:
     return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]
 
 
-# A clamp behind an op of the same scale becomes the op's own activation.
+# --- A clamp after an op of the same scale becomes the op's own activation ---
 
 _FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
 _CLAMPS = {

@@ -140,7 +140,7 @@ class OnnxDocument(OnnxBorder, Document):
             raise NotFitting(f"the data of {self.title(op)} are not quantized")
         between = (*self._walk(op, up=True)[:-1], *self._walk(op, up=False)[:-1])
         if not all(self._alike(maker, other) for other in between):
-            raise NotFitting(f"the data of {self.title(op)} are quantized anew on their way")
+            raise NotFitting(f"the data of {self.title(op)} are requantized on the way")
         return self.node_steps(maker)
 
     def shuffle_instead(self, op: Node, around: Around, kernel: np.ndarray, scale: float) -> Node:
@@ -177,7 +177,7 @@ class OnnxDocument(OnnxBorder, Document):
     def check_slopes(self, op: Node) -> None:
         slopes = op.input[1]
         if self.dequantizer(slopes) is not None:
-            raise NotFitting(f"the slopes '{slopes}' are quantized already")
+            raise NotFitting(f"the slopes '{slopes}' are already quantized")
         if self.array(slopes) is None:
             raise NotFitting(f"the slopes '{slopes}' are computed")
 

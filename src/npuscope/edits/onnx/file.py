@@ -209,7 +209,7 @@ class OnnxFile:
 
     def _take_name(self, tensor: str, name: str) -> None:
         if self.producer(tensor) is None:
-            raise ValueError(f"'{tensor}' has no maker that could write '{name}'")
+            raise ValueError(f"'{tensor}' is not computed by a node that could write '{name}'")
         before = self.fresh(f"{name}_before")
         for node in self.nodes:
             for names in (node.input, node.output):
@@ -277,7 +277,7 @@ class OnnxFile:
 
 
 def has_external_data(data: bytes) -> bool:
-    """False for what is no ONNX file: a reader tells then what it is."""
+    """False for a file that is not ONNX: the reader then reports what it is."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 

@@ -181,7 +181,7 @@ class OnnxQuantizers(OnnxFile):
         """One scale and a zero point that is written down."""
         scale, zero = self.array(site.node.input[site.scale]), self._zero_points(site)
         if scale is None or zero is None or scale.size > 1:
-            raise NotFitting(f"'{site.tensor}' has not one scale and zero point")
+            raise NotFitting(f"'{site.tensor}' does not have one scale and zero point")
         return _steps(scale, zero)
 
     def tied(self, tensor: str) -> list[str]:
@@ -270,7 +270,9 @@ class OnnxQuantizers(OnnxFile):
         tensors = sorted(self._with_moved({site.tensor for site in found}))
         for tensor in tensors:
             if self.is_input(tensor) or self.is_output(tensor):
-                raise NotFitting(f"applications see the uint8 tensor '{tensor}'")
+                raise NotFitting(
+                    f"the uint8 tensor '{tensor}' is an input or output of the network"
+                )
             for node in self._foreign(tensor, found, _MOVES_OF_TYPES):
                 raise NotFitting(f"a {node.op_type} computes on the uint8 tensor '{tensor}'")
         return tensors

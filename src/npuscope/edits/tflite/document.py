@@ -143,7 +143,7 @@ class TfliteDocument(TfliteOps, Document):
 
     def take_shifted(self, tensor: EditTensor, steps: QuantSteps, wanted: str) -> None:
         if tensor.type == "UINT8":
-            raise NotFitting(f"input '{tensor.name}' is uint8 already")
+            raise NotFitting(f"input '{tensor.name}' is already uint8")
         zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
         tensor.type, tensor.quant = wanted.upper(), Quant(steps.quant.scales, (zero,))
 
@@ -213,7 +213,7 @@ class TfliteDocument(TfliteOps, Document):
     def float_ops(self, ops: Sequence[EditOp]) -> list[EditOp]:
         found = [op for op in self.ops if op in ops and op.outputs[0].type == _FLOAT]
         if not found:
-            raise NotFitting("the op computes on integers already")
+            raise NotFitting("the op already computes on integers")
         return found
 
     def can_be_integer(self, op: EditOp, kinds: Sequence[str]) -> bool:
@@ -233,9 +233,9 @@ class TfliteDocument(TfliteOps, Document):
             raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
         source = maker.inputs[0]
         if maker.kind != "DEQUANTIZE" or source is None or source.type != _INT8:
-            raise NotFitting(f"'{tensor.name}' is made by a float {maker.kind}")
+            raise NotFitting(f"'{tensor.name}' comes from a float {maker.kind}")
         if source.quant is None or source.quant.per_channel:
-            raise NotFitting(f"'{source.name}' has not one scale")
+            raise NotFitting(f"'{source.name}' does not have one scale")
         return QuantSteps(source.quant)
 
     def is_stepped(self, tensor: EditTensor) -> bool:

@@ -162,10 +162,12 @@ class TfliteLayers(TfliteFile):
         if self.is_output(tensor):
             raise NotFitting(f"'{tensor.name}' is an output of the network")
         if tensor.quant != quant:
-            raise NotFitting(f"'{tensor.name}' is quantized in another way")
+            raise NotFitting(f"'{tensor.name}' is quantized differently")
         maker = self.producer(tensor)
         if maker is not None and maker.kind not in (*_FREE, *_TIED):
-            raise NotFitting(f"'{tensor.name}' is made by {maker.kind}, whose steps are fixed")
+            raise NotFitting(
+                f"'{tensor.name}' comes from {maker.kind}, whose quantization is fixed"
+            )
         for op in self.readers(tensor):
             if op.kind not in (*_FREE_READERS, *_TIED):
                 raise NotFitting(f"'{tensor.name}' is also used by {op.kind}")
@@ -194,7 +196,9 @@ class TfliteLayers(TfliteFile):
                 name = tensor.name
                 raise NotFitting(f"'{name}' has zero point {points[0]}: int8 weights need 0")
         if border:
-            raise NotFitting(f"applications see the uint8 tensor '{border[0].name}'")
+            raise NotFitting(
+                f"the uint8 tensor '{border[0].name}' is an input or output of the network"
+            )
         return found
 
     def make_signed(self, group: Sequence[EditTensor]) -> None:

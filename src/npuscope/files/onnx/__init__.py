@@ -1,6 +1,6 @@
 """ONNX -> Graph: QDQ, QLinear* and static *Integer networks, opset 9 to 21.
 
 In: bytes. file.py, constants.py: the protobuf as records. expand, fold, rewrite, binding: what
-happens before the walk. reader.py: the steps in order. task.py: what a converter sees.
-layout.py: channel-first to channel-last. convert_*.py: nodes to ops. Out: a Graph.
+happens before the walk over the nodes. reader.py: the steps in order. task.py: what a converter
+sees. layout.py: channel-first to channel-last. convert_*.py: nodes to ops. Out: a Graph.
 """

@@ -2,8 +2,8 @@
 
 Quantization is bound to an op only when a DequantizeLinear feeds its activations directly and a
 QuantizeLinear directly follows it (or the clamps behind it). Ops that only move data stay integer
-when they sit between the two, alone or in a chain. Everything else is a float island and keeps
-explicit Dequantize and Quantize ops.
+between the two, alone or in a chain. Everything else is a float island and keeps explicit
+Dequantize and Quantize ops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.text import safe_terminal
 
-# QuantizeLinear and DequantizeLinear: what they describe, and folding them into constants.
+# --- QuantizeLinear and DequantizeLinear: their types, and folding them into constants ---
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
@@ -56,14 +56,14 @@ def node_type(node: Node, constants: dict[str, Const]) -> QuantType:
 
 
 def _default_type(node: Node, data: Const | None) -> str:
-    """Without a zero point: the data's own type, or the type the node names."""
+    """Type without a zero point: that of the data, or the one that the node names."""
     if node.kind == DEQUANTIZE:
         return data.type if data is not None else "uint8"
     return TYPE_NAMES.get(node.integer("output_dtype", 0), "uint8")
 
 
 def fold_constants(source: OnnxModel, computing: Computing) -> OnnxModel:
-    """Compute what needs no activation: constants stay quantized behind a DequantizeLinear."""
+    """Compute what depends on no activation; constants after a DequantizeLinear stay quantized."""
     constants = dict(source.constants)
     nodes: list[Node] = []
     outputs = set(source.outputs)
@@ -98,7 +98,7 @@ def _fold_qdq(node: Node, constants: dict[str, Const], computing: Computing) -> 
 
 Limits = tuple[float, float]
 
-_NO_VALUES = ("Shape", "Size")  # ask for no values
+_NO_VALUES = ("Shape", "Size")  # these need no values
 
 
 def moves(node: Node) -> bool:
@@ -110,11 +110,11 @@ def moves(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An integer op: what it makes, and the source nodes it takes with it."""
+    """An integer op: the type of its result, and the source nodes that become part of it."""
 
     type: QuantType
     clamp: Limits | None  # of the nodes between the op and its QuantizeLinear
-    reals: tuple[str, ...]  # float tensors behind it that never exist
+    reals: tuple[str, ...]  # float tensors after it that never exist
     outputs: tuple[str, ...]  # of the QuantizeLinear nodes
     origins: tuple[str, ...]
 
@@ -163,7 +163,7 @@ class Binder:
         return self.plan
 
     def _bind_inputs(self) -> None:
-        """A QuantizeLinear right behind a float input makes it an integer input."""
+        """A QuantizeLinear directly after a float input makes it an integer input."""
         for entry in self.source.inputs:
             quantizers = self._quantizers(entry.name)
             if quantizers and entry.type == "float32":
@@ -180,7 +180,7 @@ class Binder:
         types = {self.type_of(node) for node in readers}
         return readers if len(types) == 1 and types.pop().quant.axis is None else []
 
-    # movers
+    # --- Ops that only move data ---
 
     def _movers_before_q(self) -> set[str]:
         """Movers whose every reader is a Q or such a mover."""
@@ -207,7 +207,7 @@ class Binder:
             return constant is not None and constant.quant is not None
         return producer.kind == DEQUANTIZE or name in self.plan.moved
 
-    # ops that compute
+    # --- Ops that compute ---
 
     def _bind(self, node: Node) -> None:
         if not self._inputs_quantized(node) or any(node.outputs[1:]):
@@ -225,7 +225,7 @@ class Binder:
         self.plan.absorbed.update(names, reals[1:])
 
     def _clamps(self, name: str) -> tuple[list[Node], Limits | None]:
-        """The clamps behind a tensor, each the only reader of the one before, and their limits."""
+        """The clamps after a tensor, each the only reader of the one before, and their limits."""
         chain: list[Node] = []
         limits: Limits | None = None
         while name not in self.outputs and len(self.readers.get(name, [])) == 1:
@@ -256,6 +256,6 @@ class Binder:
 
 
 def _cut(limits: Limits, by: Limits) -> Limits:
-    """What two clamps in a row leave."""
+    """The range that two clamps in a row keep."""
     low, high = by
     return min(max(limits[0], low), high), min(max(limits[1], low), high)

@@ -1,4 +1,4 @@
-"""Constants: TensorProto to arrays with the type of the file and, behind a DQ node, scales."""
+"""Constants: TensorProto to arrays with the type of the file and, after a DQ node, scales."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuscope.graph.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_LIST, MAX_RA
 from npuscope.graph.model import DType, Quant
 from npuscope.text import safe_terminal
 
-# Constants: arrays with the element type of the file and, behind a DequantizeLinear, scales.
+# --- Constants as arrays, with scales after a DequantizeLinear ---
 
 INTEGER_TYPES = {
     "int4": DType.INT4,
@@ -26,14 +26,14 @@ INTEGER_TYPES = {
     "uint16": DType.UINT16,
     "int32": DType.INT32,
 }
-# Whole numbers that stand for themselves: indices, sizes, truth.
+# Integers without a scale: indices, sizes, bool.
 PLAIN_TYPES = {"int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL}
 _UINT4_SHIFT = 8  # uint4 q with zero point z and int4 q - 8 with z - 8 are the same real value
 
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """`type` is the file's element type; 4-bit values travel in 8-bit arrays.
+    """`type` is the file's element type; 4-bit values are held in 8-bit arrays.
 
     With `quant` the real value is scale * (data - zero point). `name` is the initializer's.
     """
@@ -44,24 +44,24 @@ class Const:
     name: str = ""
 
     def whole(self) -> list[int]:
-        """The values as a flat list of whole numbers: axes, shapes, pads."""
+        """The values as a flat list of integers: axes, shapes, pads."""
         values = self.integers()
         if values.size > MAX_LIST:
             raise ModelError(
-                f"{values.size} axes, sizes or pads are given, more than the {MAX_LIST} we accept",
+                f"{values.size} axes, sizes or pads are given; the limit is {MAX_LIST}",
                 hint="check which tensor the op takes them from",
             )
         return [int(value) for value in values]
 
     def integers(self) -> np.ndarray:
-        """The values as a flat array of whole numbers."""
+        """The values as a flat array of integers."""
         if self.data.dtype.kind not in "iu" or self.quant is not None:
-            raise ModelError(f"whole numbers expected, found {self.type}")
+            raise ModelError(f"expected integers, found {self.type}")
         return self.data.ravel().astype(np.int64, copy=False)
 
     def real(self) -> np.ndarray:
         """The float32 values."""
-        with np.errstate(all="ignore"):  # damaged files hold NaN and huge scales
+        with np.errstate(all="ignore"):  # damaged files may hold NaN and huge scales
             if self.quant is None:
                 return self.data.astype(np.float32, copy=False)
             axis, rank = self.quant.axis, self.data.ndim
@@ -82,7 +82,7 @@ class Const:
         )
 
     def reshape(self, shape: tuple[int, ...]) -> Const:
-        """Scales along an axis survive only when no axis but size-1 ones changes."""
+        """Scales along an axis are kept only if nothing but axes of size 1 changes."""
         quant = self.quant
         if quant is not None and quant.axis is not None:
             axis = _same_axis(self.data.shape, shape, quant.axis)
@@ -136,18 +136,18 @@ def quant_type(
     if len(scales) == 1:
         return QuantType(INTEGER_TYPES[kind], Quant(scales, points))
     if axis < 0 and rank is None:
-        raise ModelError("scales along a negative axis of an activation")
+        raise ModelError("the scales run along a negative axis of an activation")
     return QuantType(INTEGER_TYPES[kind], Quant(scales, points, axis % rank if rank else axis))
 
 
 def _check_scales(data: Const, quant: Quant) -> None:
     axis, shape = quant.axis, data.data.shape
     if axis is not None and (axis >= len(shape) or shape[axis] != len(quant.scales)):
-        raise ModelError(f"{len(quant.scales)} scales for a {shape} constant")
+        raise ModelError(f"{len(quant.scales)} scales do not fit a constant of shape {shape}")
 
 
 def dequantized(data: Const, type: QuantType) -> Const:
-    """A constant behind a DequantizeLinear; nothing is computed yet."""
+    """A constant after a DequantizeLinear; nothing is computed yet."""
     _check_scales(data, type.quant)
     if data.type == "uint4":
         shifted = data.data.astype(np.int8) - np.int8(_UINT4_SHIFT)
@@ -158,7 +158,7 @@ def dequantized(data: Const, type: QuantType) -> Const:
 
 
 def quantized(data: Const, type: QuantType) -> Const:
-    """A float constant behind a QuantizeLinear, rounded half to even and saturated."""
+    """A float constant after a QuantizeLinear, rounded half to even and saturated."""
     _check_scales(data, type.quant)
     rank = data.data.ndim
     scales = along_axis(type.quant.scales, np.float32, type.quant.axis, rank)
@@ -170,7 +170,7 @@ def quantized(data: Const, type: QuantType) -> Const:
     return Const(clipped.astype(type.dtype.numpy), type.dtype.value, name=data.name)
 
 
-# TensorProto -> Const, with the data in the file or beside it.
+# --- TensorProto -> Const, with the data in the file or in another file beside it ---
 
 # ONNX TensorProto.DataType
 TYPE_NAMES = {
@@ -191,10 +191,10 @@ TYPE_NAMES = {
     21: "uint4",
     22: "int4",
 }
-_ARRAY_TYPES = {"uint4": "uint8", "int4": "uint8"}  # packed, two a byte
+_ARRAY_TYPES = {"uint4": "uint8", "int4": "uint8"}  # packed, two per byte
 _UNSUPPORTED = ("string", "bfloat16")
 _EXTERNAL = 1
-_FIELDS = {  # where small or old writers keep values; the rest share int32_data
+_FIELDS = {  # fields for typed values; the other types share int32_data
     "float32": ("float_data", "float32"),
     "float64": ("double_data", "float64"),
     "int64": ("int64_data", "int64"),
@@ -241,7 +241,7 @@ class TensorReader:
         if raw or not count:
             if len(raw) != count * dtype.itemsize:
                 wanted = count * dtype.itemsize
-                raise FileError(f"{wanted} bytes expected, {len(raw)} found", where=label)
+                raise FileError(f"expected {wanted} bytes, found {len(raw)}", where=label)
             return np.frombuffer(raw, dtype)
         return _typed_field(proto, dtype, count, label)
 
@@ -255,7 +255,8 @@ class TensorReader:
             raise FileError("its external data cannot be found", where=label) from None
         if offset < 0 or length != wanted or offset + length > size:
             raise FileError(
-                f"its {wanted} bytes of external data do not lie at {offset} of {size}",
+                f"its external data, {wanted} bytes at offset {offset}, lies outside of the file "
+                f"of {size} bytes",
                 where=label,
             )
         self.external_bytes += length
@@ -268,7 +269,7 @@ class TensorReader:
             raise FileError(f"external data: {error.message}", where=label) from None
 
     def _inside(self, location: str, label: str) -> Path:
-        """The external file; it must lie in the model's folder, links included."""
+        """The external file; with links followed it must be inside the model's folder."""
         try:
             folder = self.folder.resolve()
             path = (folder / location).resolve()
@@ -289,7 +290,7 @@ def _typed_field(proto: Any, dtype: np.dtype[Any], count: int, label: str) -> np
     field, carrier = _FIELDS.get(dtype.name, ("int32_data", "int32"))
     values = getattr(proto, field)
     if len(values) != count:
-        raise FileError(f"{count} elements expected, {len(values)} found", where=label)
+        raise FileError(f"expected {count} elements, found {len(values)}", where=label)
     array = np.array(values, dtype=carrier)
     if dtype == np.float16:  # held as bit patterns
         return array.astype(np.uint16).view(np.float16)

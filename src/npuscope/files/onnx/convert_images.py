@@ -1,4 +1,4 @@
-"""Resize and the ops that trade channels for pixels."""
+"""Resize, DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from npuscope.ops.images import (
 _MODES = {"nearest": ResizeMode.NEAREST, "linear": ResizeMode.LINEAR}
 _PLACES = {mode.value: mode for mode in Coordinates}
 _ROUNDINGS = {mode.value: mode for mode in NearestRounding}
-_WITH_COORDINATES = 11  # opset from which Resize says where pixels lie
+_WITH_COORDINATES = 11  # opset from which Resize states its coordinates
 
 # Which source axes may be resized -> how the tensor is stored for it, as N, H, W, C.
 _STORAGE: dict[int, tuple[tuple[set[int], Layout], ...]] = {
@@ -86,7 +86,7 @@ def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
 
 def _one_each(axes: list[int], values: list[float]) -> list[tuple[int, float]]:
     if len(axes) != len(values) or not all(0 < value < 1 << 24 for value in values):
-        raise ModelError(f"{values} for {len(axes)} axes")
+        raise ModelError(f"{values} does not fit {len(axes)} axes")
     return list(zip(axes, values, strict=True))
 
 

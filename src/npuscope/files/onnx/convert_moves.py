@@ -32,11 +32,11 @@ from npuscope.ops.moves import (
 )
 from npuscope.ops.row import broadcast
 
-# Ops that cut, repeat and pad; they keep the storage of their input.
+# --- Ops that slice, repeat and pad; they keep the storage of their input ---
 
 _MIRRORS = {mode.value: mode for mode in MirrorMode}
 _BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
-_PADS_ARE_INPUTS = 11
+_PADS_ARE_INPUTS = 11  # the same for Pad
 
 
 def pad(task: Task) -> None:
@@ -58,7 +58,7 @@ def pad(task: Task) -> None:
 
 
 def _on_the_final_grid(task: Task, x: Value) -> Value:
-    """The fill value must be rounded once, so other scales come before the padding."""
+    """The fill value may be rounded only once, so a change of scale comes before the padding."""
     wanted = task.following_type() if task.moved else None
     if wanted is None:
         return x
@@ -92,7 +92,7 @@ def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
     if chosen is not None:
         axes = [checked_axis(axis, rank) for axis in chosen]
     if len(flat) != 2 * len(axes):
-        raise ModelError(f"{len(flat)} pads for {len(axes)} axes")
+        raise ModelError(f"{len(flat)} pads do not fit {len(axes)} axes")
     table = [(0, 0)] * rank
     for place, axis in enumerate(axes):
         table[axis] = (flat[place], flat[place + len(axes)])
@@ -105,7 +105,7 @@ def cut(task: Task) -> None:
     spans = [range(size) for size in task.shape(x)]
     for axis, start, end, step in _bounds(task, len(spans)):
         if step == 0:
-            raise ModelError("a step of 0")
+            raise ModelError("a step of 0 is not allowed")
         spans[axis] = spans[axis][slice(start, end, step)]
         if not spans[axis]:
             raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
@@ -124,7 +124,9 @@ def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
     axes = axes if axes is not None else list(range(len(starts)))
     steps = steps if steps is not None else [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise ModelError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
+        raise ModelError(
+            f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit together"
+        )
     checked = [checked_axis(axis, rank) for axis in axes]
     return list(zip(checked, starts, ends, steps, strict=True))
 
@@ -152,7 +154,7 @@ def split(task: Task) -> None:
     names = tuple(name or f"{task.node.output}_unused" for name in task.node.outputs)
     sizes = _split_sizes(task, shape[axis], len(names))
     if len(sizes) != len(names):
-        raise ModelError(f"sizes {sizes} for {len(names)} outputs")
+        raise ModelError(f"sizes {sizes} do not fit {len(names)} outputs")
     parts = task.emit_all("Split", x, SplitAttrs(x.layout.index(axis), sizes), names)
     for name, part in zip(task.node.outputs, parts, strict=True):
         if name:
@@ -170,7 +172,7 @@ def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
 
 
 def gather(task: Task) -> None:
-    """Constant places along one axis keep the storage; a range of them is a cut."""
+    """Constant indices along one axis keep the storage; a range of them is a Slice."""
     places = task.constant(1)
     if places is None or places.data.ndim > 1 or task.constant(0) is not None:
         _gather_any(task)
@@ -199,7 +201,7 @@ def _gather_some(task: Task, x: Value, axis: int, chosen: np.ndarray) -> None:
 
 
 def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None:
-    """The axis vanishes."""
+    """A single index: the axis is removed."""
     attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
     one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
     shape = task.shape(x)
@@ -208,15 +210,15 @@ def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None
 
 
 def _inside(places: Const, size: int) -> np.ndarray:
-    """The places, counted from the front."""
+    """The indices, counted from the front."""
     chosen = places.integers()
     if not chosen.size or chosen.min() < -size or chosen.max() >= size:
-        raise ModelError(f"indices {chosen[:8].tolist()} of an axis with {size} elements")
+        raise ModelError(f"indices {chosen[:8].tolist()} are outside of an axis of {size} elements")
     return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
 
 
 def _as_range(chosen: np.ndarray) -> range | None:
-    """Evenly spaced places; None for others."""
+    """Evenly spaced indices as a range; None for others."""
     first, last = int(chosen[0]), int(chosen[-1])
     step = int(chosen[1]) - first if len(chosen) > 1 else 1
     if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
@@ -225,7 +227,7 @@ def _as_range(chosen: np.ndarray) -> range | None:
 
 
 def _gather_any(task: Task) -> None:
-    """Computed places, or a table of constants: in source order."""
+    """Computed indices, or a constant table as data: in source order."""
     data, places = task.in_source_order(0), task.in_source_order(1)
     ranks = len(task.shape(data)), len(task.shape(places))
     attrs = GatherAttrs(checked_axis(task.node.integer("axis", 0), ranks[0]))
@@ -237,13 +239,13 @@ def tile(task: Task) -> None:
     x = task.value(0)
     repeats = task.whole(1) or []
     if len(repeats) != len(task.shape(x)):
-        raise ModelError(f"repeats {repeats} for shape {task.shape(x)}")
+        raise ModelError(f"repeats {repeats} do not fit shape {task.shape(x)}")
     stored = tuple(1 if axis == ADDED else repeats[axis] for axis in x.layout)
     task.emit("Tile", (x.tensor,), TileAttrs(stored), x.layout, x.via)
 
 
 def expand(task: Task) -> None:
-    """BroadcastTo, behind a Reshape where axes are added in front."""
+    """BroadcastTo, after a Reshape where axes are added in front."""
     x = task.value(0)
     shape = task.shape(x)
     target = _expanded(shape, tuple(task.whole(1) or ()))
@@ -263,9 +265,9 @@ def _expanded(shape: Shape, asked: Shape) -> Shape:
     return broadcast(shape, asked) if shape or asked else ()
 
 
-# Ops that move data or change shapes only.
+# --- Ops that only change shapes or the order of axes ---
 
-_MOST_ORIGINS = 16  # of Transposes in a row; bounds the work on a hostile file
+_MOST_ORIGINS = 16  # Transposes in a row; limits the work for a hostile file
 
 
 def _to_shape(task: Task, target: Shape) -> None:
@@ -286,7 +288,7 @@ def flatten(task: Task) -> None:
     source = task.shape(task.value(0))
     axis = task.node.integer("axis", 1)
     if not -len(source) <= axis <= len(source):
-        raise ModelError(f"axis {axis} of a tensor with {len(source)} axes")
+        raise ModelError(f"axis {axis} does not exist in a tensor with {len(source)} axes")
     cut = axis + len(source) if axis < 0 else axis
     rows = int(np.prod(source[:cut], dtype=object))
     _to_shape(task, (rows, int(np.prod(source[cut:], dtype=object))))
@@ -307,18 +309,18 @@ def _axes(task: Task) -> tuple[int, ...] | None:
 
 
 def transpose(task: Task) -> None:
-    """Nothing moves here: the axes get new numbers, and the next op that minds turns them."""
+    """Nothing moves here: axes are renumbered; the next op that needs an order moves the data."""
     x = task.value(0)
     rank = len(task.shape(x))
     order = task.node.integers("perm") or tuple(reversed(range(rank)))
     if sorted(order) != list(range(rank)):
-        raise ModelError(f"permutation {order} of a tensor with {rank} axes")
+        raise ModelError(f"permutation {order} does not fit a tensor with {rank} axes")
     layout = relabel(x.layout, order)
     task.finish(Value(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
 
 
 def identity(task: Task) -> None:
-    """Behind a DequantizeLinear it stays what that is: integers until somebody needs floats."""
+    """After a DequantizeLinear the value stays integer until an op needs floats."""
     name = task.node.input(0)
     if name not in task.reader.integers:
         task.finish(task.value(0))
@@ -330,7 +332,7 @@ def identity(task: Task) -> None:
 def concat(task: Task) -> None:
     values = [task.value(index) for index in range(len(task.node.inputs))]
     if not values:
-        raise ModelError("there is nothing to join")
+        raise ModelError("it has no parts to join")
     rearranged = [v.layout for v in values if v.layout != tuple(range(len(v.layout)))]
     layout = (rearranged or [values[0].layout])[0]
     rank = sum(axis != ADDED for axis in layout)
@@ -344,7 +346,7 @@ def concat(task: Task) -> None:
 
 
 def _same_type(task: Task, values: list[Value]) -> list[str]:
-    """Integer parts must share one quantization: the others are requantized first."""
+    """Integer parts must share one quantization; those with another are requantized first."""
     if not task.moved:
         return [value.tensor for value in values]
     first = task.tensor(values[0])

@@ -1,4 +1,4 @@
-"""ONNX ops that compute on values one by one or along axes."""
+"""ONNX ops that compute element by element or along axes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from npuscope.ops.norms import (
 )
 from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 
-# Ops that compute on values one by one.
+# --- Element-wise ops ---
 
 Convert = Callable[[Task], None]
 _INF = float("inf")
-_FLOAT32_MAX = 3.4e38  # exporters write "no limit" as the largest float32
+_FLOAT32_MAX = 3.4e38  # some exporters write "no limit" as the largest float32
 
 
 def unary(kind: str, attrs: Attrs | None = None) -> Convert:
@@ -66,7 +66,7 @@ def clip(task: Task) -> None:
 
 
 def clamp_of(node: Node, constants: dict[str, Const]) -> tuple[float, float] | None:
-    """The limits of a node that is a clamp, which the op before it can take over."""
+    """The limits of a clamp node, which the op before it can take over."""
     return clip_range(node, constants) if node.kind in ("Relu", "Clip") else None
 
 
@@ -147,9 +147,8 @@ def where(task: Task) -> None:
 
 
 def _common_layout(task: Task, places: Sequence[int]) -> Layout:
-    """The storage all operands broadcast in: that of the operand with most axes.
-
-    A rearranged one wins over one in source order, so a channel-last chain stays one.
+    """The storage in which all operands broadcast: that of the operand with most axes. Channel-last
+    storage wins over source order, so that a channel-last chain stays channel-last.
     """
     layouts: list[Layout] = []
     ranks: list[int] = []
@@ -183,7 +182,7 @@ def cast(task: Task) -> None:
     task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[wanted])
 
 
-# Ops that compute along axes: reductions, softmax, normalizations.
+# --- Ops along axes: reductions, softmax, normalizations ---
 
 _ALONG_AXIS_OPSET = 13  # before it, Softmax saw all axes from `axis` on as one
 
@@ -224,7 +223,7 @@ def global_pool(kind: str) -> Convert:
 
 
 def place(kind: str) -> Convert:
-    """ArgMax and ArgMin; the order of values is the order of their integers."""
+    """ArgMax and ArgMin; they compare integers, whose order is that of the real values."""
 
     def convert(task: Task) -> None:
         x = task.raw_value(0)
@@ -266,7 +265,7 @@ def batch_norm(task: Task) -> None:
 
 def layer_norm(task: Task) -> None:
     if any(task.node.outputs[1:]):
-        raise ModelError("only the first output is supported, mean and deviation are not")
+        raise ModelError("only the first output is supported; mean and deviation are not")
     x = task.in_source_order(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
     given = [index for index in (1, 2) if task.node.input(index)]
@@ -294,7 +293,7 @@ def group_norm(task: Task) -> None:
 def _per_channel(task: Task, index: int, channels: int) -> str:
     values = task.needed(index).real().ravel()
     if not values.size or channels % values.size:
-        raise ModelError(f"{values.size} parameters for {channels} channels")
+        raise ModelError(f"{values.size} parameters do not fit {channels} channels")
     repeated = np.repeat(values, channels // values.size)
     const = Const(repeated, "float32", name=task.node.input(index))
     return task.store(const, (task.node.input(index), ("per channel", channels))).name

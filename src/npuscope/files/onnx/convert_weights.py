@@ -16,7 +16,7 @@ from npuscope.graph.model import Tensor
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
 from npuscope.ops.reduce import PoolAttrs
 
-# Windowed ops without weights, and the window attributes that Conv shares with them.
+# --- Windowed ops without weights, and the window attributes that Conv shares with them ---
 
 _Pair = tuple[int, int]
 
@@ -34,12 +34,12 @@ def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
     """Height and width; one spatial axis is the width."""
     found = values if values is not None else (default,) * axes
     if len(found) != axes:
-        raise ModelError(f"{len(found)} values for {axes} spatial axes")
+        raise ModelError(f"{len(found)} values do not fit {axes} spatial axes")
     return (default, found[0]) if axes == 1 else (found[0], found[1])
 
 
 def _axes(node: Node, kernel: _Pair) -> int:
-    """Number of spatial axes in the source, told by its attributes."""
+    """Number of spatial axes in the source, from its attributes."""
     for name, per_axis in (("kernel_shape", 1), ("strides", 1), ("pads", 2), ("dilations", 1)):
         values = node.integers(name)
         if values is not None:
@@ -66,7 +66,7 @@ class TransposedWindow(Window):
 
 
 def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> TransposedWindow:
-    """The same for a ConvTranspose; `pads` are what is cut off its result."""
+    """The same for a ConvTranspose; `pads` are cropped from its result."""
     size = (kernel[0], kernel[1])
     strides, dilations = (pair(node.integers(name), axes, 1) for name in ("strides", "dilations"))
     if min(*strides, *dilations, *size) < 1:
@@ -83,7 +83,7 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
 def _cuts(
     node: Node, shape: Shape, strides: _Pair, reach: _Pair, axes: int
 ) -> tuple[int, int, int, int]:
-    """What to cut to get the output's size; the odd one goes in front unless SAME_UPPER."""
+    """What to crop to get the output's size; the odd one is cropped in front unless SAME_UPPER."""
     given = node.integers("output_shape")
     wanted = pair(given[-axes:], axes, 1) if given else None
     upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
@@ -143,7 +143,7 @@ def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
 
 
 def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
-    """Ceil mode adds a last window that hangs over the end: the same as more padding there."""
+    """Ceil mode adds a last window that extends past the end: the same as more padding there."""
     pads = list(window.pads)
     for axis in (0, 1):
         free = shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]
@@ -164,7 +164,7 @@ def pool(kind: str) -> Callable[[Task], None]:
     return convert
 
 
-# Ops with weights: Conv, ConvTranspose, Gemm, MatMul.
+# --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---
 
 
 def conv(task: Task) -> None:
@@ -202,7 +202,7 @@ def conv_transpose(task: Task) -> None:
         raise ModelError("the weights must be a constant of the input's rank")
     groups = task.node.integer("group", 1)
     if groups < 1 or const.data.shape[0] % groups:
-        raise ModelError(f"{const.data.shape[0]} input channels in {groups} groups")
+        raise ModelError(f"{const.data.shape[0]} input channels do not divide into {groups} groups")
     key = (task.node.input(1), ("transposed", groups, task.integer))
     weights = task.store(_turned(_two_axes(const), groups), key)
     attrs = _transposed_attrs(task, weights, x, groups)
@@ -252,7 +252,7 @@ def gemm(task: Task) -> None:
 
 
 def matmul(task: Task) -> None:
-    """With constant weights it is a FullyConnected; tidy.py may have given it a bias."""
+    """With constant weights it is a FullyConnected; rewrite.py may have given it a bias."""
     const = task.constant(1)
     if const is not None and const.data.ndim == 2 and task.constant(0) is None:
         rank = len(task.shape(task.value(0)))
@@ -290,13 +290,13 @@ def _times(const: Const, factor: float) -> Const:
 
 
 def _product(task: Task) -> None:
-    """Any ranks; a vector is a row on the left, a column on the right, and its axis vanishes."""
+    """Any ranks; a vector is a row on the left, a column on the right, and loses that axis."""
     if task.node.input(2):
-        raise ModelError("a product of two activations takes no bias")
+        raise ModelError("a product of two activations cannot have a bias")
     a, b = task.value(0), task.value(1)
     ranks = len(task.shape(a)), len(task.shape(b))
     if min(ranks) < 1:
-        raise ModelError("a product with a single number", hint="use Mul")
+        raise ModelError("a product with a single number is not supported", hint="use Mul")
     left = (ADDED, 0) if ranks[0] == 1 else plain(ranks[0])
     right = (0, ADDED) if ranks[1] == 1 else plain(ranks[1])
     a = task.arranger.arrange(a, left, task.node.origin)
@@ -312,7 +312,7 @@ def _product_layout(rank: int, no_rows: bool, no_columns: bool) -> Layout:
     return (*range(lead), rows, columns)
 
 
-# Einsum of two operands that is one matrix product.
+# --- Einsum of two operands that is one matrix product ---
 
 _HINT = "write it as Transpose, MatMul and Reshape; one summed axis and batch axes are supported"
 
@@ -340,7 +340,7 @@ def einsum(task: Task) -> None:
 
 def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Value:
     if len(task.shape(task.value(index))) != len(labels):
-        raise ModelError(f"operand {index} has not the axes '{labels}'", hint=_HINT)
+        raise ModelError(f"operand {index} does not have the axes '{labels}'", hint=_HINT)
     return task.arranged(index, _places(labels, order))
 
 
@@ -367,5 +367,7 @@ def _einsum_product(first: str, second: str, result: str) -> _Product:
     columns = "".join(label for label in second if label not in first)
     complete = set(result) == set(batch + rows + columns)
     if not complete or len(inner) != 1 or len(rows) > 1 or len(columns) > 1:
-        raise ModelError(f"equation '{first},{second}->{result}' is not one product", hint=_HINT)
+        raise ModelError(
+            f"equation '{first},{second}->{result}' is not a single matrix product", hint=_HINT
+        )
     return _Product(batch, rows, inner, columns)

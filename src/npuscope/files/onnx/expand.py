@@ -11,7 +11,7 @@ from npuscope.errors import ModelError
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
 
-# Bring every quantized form of ONNX to one: DequantizeLinear, float op, QuantizeLinear.
+# --- QLinear ops to DequantizeLinear, float op, QuantizeLinear ---
 #
 # QLinearConv and its relatives state the scales of their operands as inputs, so each is rewritten
 # into the QDQ form it stands for. After this step the reader knows one form only.
@@ -139,7 +139,7 @@ class _Expander:
         return name
 
 
-# ConvInteger and MatMulInteger with static scales, rewritten to QDQ.
+# --- ConvInteger and MatMulInteger with static scales to QDQ ---
 #
 # The pattern is QuantizeLinear -> ConvInteger -> Cast -> Mul(scale) [-> Add(bias)]. Dynamic
 # quantization (DynamicQuantizeLinear) has no scale before the network runs, so it cannot be
@@ -213,7 +213,7 @@ class _Rewriter:
         return [product, Node("Add", node.origin, add, (pattern.output,))]
 
     def _weights_zero_point(self, node: Node, scale: np.ndarray) -> str:
-        """One zero point serves all channels, DequantizeLinear wants one each."""
+        """One zero point is given for all channels; DequantizeLinear needs one for each."""
         given = self.constants.get(node.input(3))
         weights = self.constants.get(node.input(1))
         if weights is None:

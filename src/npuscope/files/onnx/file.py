@@ -12,7 +12,7 @@ from npuscope.files.onnx.constants import TYPE_NAMES, Const, TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
 from npuscope.text import safe_terminal
 
-# What the reader needs of an ONNX file, as plain records.
+# --- Records: what the reader needs from an ONNX file ---
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Const | None
 
@@ -47,7 +47,7 @@ class Node:
     def integer(self, name: str, default: int) -> int:
         value = self.attributes.get(name, default)
         if not isinstance(value, int):
-            raise ModelError(f"attribute '{name}' must be a whole number", where=self.origin)
+            raise ModelError(f"attribute '{name}' must be an integer", where=self.origin)
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -59,22 +59,22 @@ class Node:
     def text(self, name: str, default: str) -> str:
         value = self.attributes.get(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"attribute '{name}' must be a text", where=self.origin)
+            raise ModelError(f"attribute '{name}' must be a string", where=self.origin)
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """A list of whole numbers, None when it is not given."""
+        """A list of integers, None when it is not given."""
         value = self.attributes.get(name)
         if value is None:
             return None
         if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
-            raise ModelError(f"attribute '{name}' must list whole numbers", where=self.origin)
+            raise ModelError(f"attribute '{name}' must be a list of integers", where=self.origin)
         return tuple(int(item) for item in value)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A graph input; `dims` has a symbol or None where the size is open."""
+    """A graph input; `dims` has a symbol or None where the size is dynamic."""
 
     name: str
     type: str
@@ -94,22 +94,22 @@ class OnnxModel:
 
 
 def check_single_assignment(source: OnnxModel) -> None:
-    """Every tensor has one maker; the graph outputs are different tensors."""
+    """Every tensor is the output of one node; the graph outputs are different tensors."""
     made = Counter(name for node in source.nodes for name in node.outputs if name)
     made.update(source.constants.keys())
     made.update(entry.name for entry in source.inputs)
     name, times = made.most_common(1)[0]
     if times > 1:
-        raise ModelError(f"tensor '{safe_terminal(name)}' is made {times} times")
+        raise ModelError(f"tensor '{safe_terminal(name)}' is the output of {times} nodes")
     if len(set(source.outputs)) != len(source.outputs) or not source.outputs:
         raise ModelError("the graph outputs must be one or more different tensors")
 
 
-# Reading the protobuf: nodes, initializers, external data. Nothing is interpreted here.
+# --- Reading the protobuf; nothing is interpreted here ---
 
 OLDEST_OPSET, NEWEST_OPSET = 9, 21
 _OWN_DOMAINS = ("", "ai.onnx")
-# onnxruntime's versions of the standard ops, written when the opset lacks a type
+# onnxruntime writes its own versions of standard ops when the opset lacks a type
 _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
 
 
@@ -158,7 +158,7 @@ def _decode(data: bytes) -> Any:
 def _opset(proto: Any) -> int:
     versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
     if not versions:
-        raise ModelError("the file names no opset of the ONNX domain")
+        raise ModelError("the file does not state an opset of the ONNX domain")
     if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
         raise ModelError(
             f"opset {versions[0]} is not supported, expected {OLDEST_OPSET} to {NEWEST_OPSET}",

@@ -1,6 +1,6 @@
 """Constant folding: the small chains of shape arithmetic that exporters leave in a model.
 
-One function an op, from (node, inputs) to the output. Only constants with at most one dynamic
+One function per op, from (node, inputs) to the output. Only constants with at most one dynamic
 source, Shape, are folded; nothing here computes on activations.
 """
 
@@ -19,17 +19,18 @@ from npuscope.files.onnx.layout import checked_axis
 from npuscope.graph.limits import MAX_RANK, Computed
 from npuscope.ops.row import broadcast
 
-# Folding of ops that make, cut and reshape constants, and the arithmetic of shapes they share.
+# --- Ops that make, slice and reshape constants ---
 
 Inputs = Sequence[Const | None]
-Sized = Callable[[Sequence[int], int], None]  # asked before memory is taken: shape, bytes an item
+# Called before memory is allocated: shape, bytes per item.
+Sized = Callable[[Sequence[int], int], None]
 Folder = Callable[[Node, Inputs, Sized], Const]
 
 
 def required(inputs: Inputs, index: int) -> Const:
     found = inputs[index]
     if found is None:
-        raise ValueError("missing input")
+        raise ValueError("an input is missing")
     return found
 
 
@@ -46,7 +47,7 @@ def _constant(node: Node, inputs: Inputs, sized: Sized) -> Const:
             return Const(np.asarray(node.attributes[name], dtype=dtype), dtype)
     value = node.attributes.get("value")
     if not isinstance(value, Const):
-        raise ModelError("a Constant without a numeric value", where=node.origin)
+        raise ModelError("the Constant has no numeric value", where=node.origin)
     return value
 
 
@@ -94,7 +95,7 @@ def _slice(node: Node, inputs: Inputs, sized: Sized) -> Const:
     steps = steps_input.whole() if steps_input else [1] * len(starts)
     cuts = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # ONNX writes "to the beginning" of a backward cut as a very negative end
+        # ONNX writes the end of a backward slice to the beginning as a very negative number
         stop = None if step < 0 and end < -data.shape[axis] else end
         cuts[axis] = slice(start, stop, step)
     return Const(data[tuple(cuts)], required(inputs, 0).type)
@@ -217,7 +218,7 @@ SHAPE_FOLDERS: dict[str, Folder] = {
 }
 
 
-# Arithmetic on constants: sizes, masks and small tables that exporters leave to be computed.
+# --- Arithmetic on constants: sizes, masks and small tables that exporters leave in the file ---
 
 Function = Callable[..., Any]
 
@@ -330,7 +331,7 @@ _NUMERIC_ERRORS = (ValueError, IndexError, TypeError, OverflowError, ZeroDivisio
 
 
 class Computing:
-    """Computes the constants of one model; what they take is checked before it is taken."""
+    """Computes the constants of one model; their memory is checked before it is allocated."""
 
     def __init__(self, constants: Iterable[Const]) -> None:
         self.computed = Computed(sum(const.data.nbytes for const in constants))
@@ -349,7 +350,7 @@ class Computing:
         return result
 
     def take(self, result: Const, inputs: Inputs) -> None:
-        """A result that is a view of an input takes nothing."""
+        """Count the memory of a result; a view of an input takes none."""
         known = (const.data for const in inputs if const is not None)
         if not any(np.may_share_memory(result.data, data) for data in known):
             self.computed.take(result.data.nbytes)

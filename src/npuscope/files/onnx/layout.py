@@ -9,7 +9,7 @@ from npuscope.files.builder import Builder
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.moves import TransposeAttrs
 
-# Where the axes of an ONNX tensor lie in its channel-last storage.
+# --- Where the axes of an ONNX tensor are in its channel-last storage ---
 #
 # A Layout names, for every stored axis, the source axis it holds; ADDED marks a size-1 axis that
 # the source does not have. NCHW stored as NHWC is (0, 2, 3, 1); N, C, L stored as N, 1, L, C is
@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 Shape = tuple[int, ...]
 ADDED = -1
 
-# What windowed ops work on, by source rank.
+# Storage that windowed ops work on, by source rank.
 CHANNEL_LAST: dict[int, Layout] = {3: (0, ADDED, 2, 1), 4: (0, 2, 3, 1)}
 
 
@@ -33,7 +33,7 @@ def channel_last(rank: int) -> Layout:
 def checked_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; the file may count from the back."""
     if not -rank <= axis < rank:
-        raise ModelError(f"axis {axis} of a tensor with {rank} axes")
+        raise ModelError(f"axis {axis} does not exist in a tensor with {rank} axes")
     return axis % rank
 
 
@@ -87,7 +87,7 @@ class Group:
 
 
 def reshape_groups(source: Shape, target: Shape) -> list[Group]:
-    """Split a Reshape into the smallest independent groups; both shapes hold equally many."""
+    """Split a Reshape into the smallest independent groups of axes with equal element counts."""
     groups: list[Group] = []
     i = j = 0
     while i < len(source) or j < len(target):
@@ -117,7 +117,7 @@ def _absorb_ones(source: Shape, target: Shape, i: int, j: int) -> tuple[int, int
 
 
 def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layout, Layout]:
-    """How to store the tensor before a Reshape, and what it is stored as behind it.
+    """How to store the tensor before a Reshape, and how it is stored after it.
 
     Within a group of axes the elements must lie in source order; the groups themselves keep their
     places, so a split of the channels stays channel-last.
@@ -130,12 +130,12 @@ def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layou
 
 
 def _position(layout: Layout, source: Shape, group: Group) -> int:
-    """Where the group starts in storage; axes of size 1 count only if there is no other."""
+    """Where the group starts in storage; axes of size 1 matter only if there is no other."""
     axes = [axis for axis in group.before if source[axis] > 1] or group.before
     return layout.index(axes[0]) if axes else ADDED
 
 
-# Values of the Graph in the making, and moving them between layouts.
+# --- Values of the Graph under construction, and moving them between layouts ---
 #
 # A move that changes no order of elements is a Reshape, and Reshapes start from the tensor that
 # holds the elements, so there and back costs nothing.
@@ -157,7 +157,7 @@ class Arranger:
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self.graph = builder.graph
-        self.roots: dict[str, str] = {}  # tensor behind Reshapes -> tensor before them
+        self.roots: dict[str, str] = {}  # tensor after Reshapes -> tensor before them
         self.made: dict[tuple[str, Layout | Shape, str], str] = {}
 
     def source_shape(self, value: Value) -> Shape:
@@ -169,7 +169,7 @@ class Arranger:
             return value
         source = self.source_shape(value)
         if len(without_added(wanted)) != len(source):
-            raise ModelError(f"{len(without_added(wanted))} axes expected, found shape {source}")
+            raise ModelError(f"expected {len(without_added(wanted))} axes, found shape {source}")
         tensor = self.graph.tensors[value.tensor]
         origins = value.via or (origin,)
         if order_of_values(value.layout, source) != order_of_values(wanted, source):

@@ -35,11 +35,11 @@ from npuscope.ops.table import ONNX
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.text import safe_terminal
 
-# Which graph inputs are channel-first images and signals.
+# --- Which graph inputs are channel-first images and signals ---
 #
 # ONNX does not say what an axis means. An input whose values reach a windowed op through ops that
-# do not mind the order of axes is turned right at the input: then all of them work with channels
-# last.
+# do not depend on the order of axes is transposed directly at the input: then all of these ops work
+# with channels last.
 
 _ORDERLESS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -49,7 +49,7 @@ def _any_order(node: Node) -> bool:
 
 
 def channel_first(source: OnnxModel) -> set[str]:
-    """Names of tensors that a windowed op reads, directly or behind indifferent ops."""
+    """Names of tensors that a windowed op reads, directly or through ops of any axis order."""
     found: set[str] = set()
     for node in reversed(source.nodes):
         row = ONNX.get(node.kind)
@@ -60,11 +60,11 @@ def channel_first(source: OnnxModel) -> set[str]:
     return found
 
 
-# The end of the walk: graph outputs in source order and under their own names.
+# --- After the walk: graph outputs in source order and under their own names ---
 
 
 def finish_outputs(reader: OnnxReader) -> None:
-    """Graph outputs in source order and under their own names; then drop what nobody reads."""
+    """Graph outputs in source order and under their own names; then drop unused tensors."""
     names: dict[str, str] = {}
     for name in reader.source.outputs:
         origin = f"output:{safe_terminal(name)}"
@@ -100,7 +100,7 @@ def _drop_dead(graph: Graph) -> None:
 
 
 def _rename(graph: Graph, names: dict[str, str]) -> None:
-    """Give tensors the names of the graph outputs they are; a clash moves the other aside."""
+    """Give tensors the names of their graph outputs; another tensor with that name is renamed."""
     names = {old: new for old, new in names.items() if new not in graph.inputs}
     for new in list(names.values()):
         if new in graph.tensors and new not in names:
@@ -128,7 +128,7 @@ _FLOAT_TYPE = "float32"
 
 @cache
 def converter(kind: str) -> Convert:
-    """The function that makes ops of a node."""
+    """The function that converts a node to ops."""
     row = ONNX[kind]
     found = named("npuscope.files.onnx", row.converter)
     convert: Convert = found(*row.arguments) if row.arguments else found
@@ -153,7 +153,7 @@ class OnnxReader:
     """State of the walk. Names on the left are ONNX's.
 
     `values` holds tensors as they are; `integers` holds float tensors that exist as the integers
-    they were dequantized from, for as long as nobody needs the floats.
+    they were dequantized from, until an op needs the floats.
     """
 
     def __init__(self, source: OnnxModel, name: str, pins: Pins, computing: Computing) -> None:
@@ -291,18 +291,18 @@ class OnnxReader:
             else:
                 self._unknown(node)
 
-    # tensors by ONNX name
+    # --- Tensors by ONNX name ---
 
     def define(self, name: str, value: Value) -> None:
         self.values[name] = value
         self.shapes[name] = self.arranger.source_shape(value)
 
     def real(self, name: str) -> Value:
-        """A tensor as its readers outside of QDQ pairs see it."""
+        """A tensor as ops outside of QDQ pairs see it."""
         if name in self.values:
             return self.values[name]
         if name not in self.integers:
-            raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is made")
+            raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is computed")
         value = self.integers[name]
         if value.tensor not in self.floats:
             self.floats[value.tensor] = self._emit_dequantize(value, name)
@@ -318,17 +318,20 @@ class OnnxReader:
         self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
         return tensor.name
 
-    # nodes that are not converted one to one
+    # --- Nodes that are not converted one to one ---
 
     def _dequantize(self, node: Node) -> None:
         value = self.values.get(node.input(0))
         if value is None:
-            raise ModelError(f"tensor '{safe_terminal(node.input(0))}' is used before it is made")
+            raise ModelError(
+                f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
+            )
         tensor = self.graph.tensors[value.tensor]
         wanted = node_type(node, self.constants)
         if tensor.quant != wanted.quant:
             raise ModelError(
-                f"it reads {tensor.quant} as {wanted.quant}: scales must not change in between"
+                f"the tensor has {tensor.quant}, but it is read as {wanted.quant}: scales must "
+                f"not change in between"
             )
         self.integers[node.output] = value
         self.dequantizers[node.output] = node.origin
@@ -343,7 +346,7 @@ class OnnxReader:
         self.define(node.output, self.quantize(value, wanted, node.output, node.origin))
 
     def quantize(self, value: Value, wanted: QuantType, name: str, origin: str) -> Value:
-        """The value in an integer type: as it is when it has that type already."""
+        """The value in an integer type; unchanged if it has that type already."""
         source = self.graph.tensors[value.tensor]
         if (source.dtype, source.quant) == (wanted.dtype, wanted.quant):
             return value
@@ -356,7 +359,9 @@ class OnnxReader:
     def _shape(self, node: Node) -> None:
         shape = self.shapes.get(node.input(0))
         if shape is None:
-            raise ModelError(f"tensor '{safe_terminal(node.input(0))}' is used before it is made")
+            raise ModelError(
+                f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
+            )
         if node.kind == "Size":
             self.constants[node.output] = Const(np.array(prod(shape), np.int64), "int64")
             return

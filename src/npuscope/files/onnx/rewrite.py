@@ -1,4 +1,4 @@
-"""Rewrites before binding: ops in disguise, aliases, biases, dead nodes, batch norms."""
+"""Rewrites before binding: equivalent ops, aliases, biases, dead nodes, batch norms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npuscope.files.onnx.constants import INTEGER_TYPES, Const
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.graph.model import Quant
 
-# Ops that are other ops in disguise, rewritten before binding looks at them.
+# --- Ops that equal other ops, rewritten so that binding sees one form ---
 
 Constants = dict[str, Const]
 Rewrite = Callable[[Node, Constants], list[Node]]
@@ -82,7 +82,7 @@ def _before(kind: str, then: str, both: bool = False) -> Rewrite:
 
 
 def _gemm(node: Node, constants: Constants) -> list[Node]:
-    """An activation as third operand is an Add: a Gemm takes a constant bias."""
+    """An activation as third operand becomes an Add: a Gemm takes a constant bias only."""
     bias = node.input(2)
     if not bias or bias in constants or node.number("beta", 1.0) != 1.0:
         return [node]
@@ -101,7 +101,7 @@ REWRITES: dict[str, Rewrite] = {
 }
 
 
-# Small rewrites before binding: aliases resolved, biases joined, dead nodes dropped.
+# --- Aliases resolved, biases joined, dead nodes dropped ---
 
 _ALIASES = ("Identity", "Dropout")
 
@@ -139,7 +139,7 @@ def drop_dead(source: OnnxModel) -> OnnxModel:
 
 
 def join_bias(source: OnnxModel) -> OnnxModel:
-    """MatMul(x, W) -> Add(constant row) is one Gemm-like op, as Keras exporters mean it."""
+    """MatMul(x, W) -> Add(constant row) is one Gemm-like op: Keras exporters write it so."""
     readers: dict[str, list[Node]] = {}
     for node in source.nodes:
         for name in node.inputs:
@@ -175,7 +175,7 @@ def _bias_add(
     return following[0] if row and constants[node.input(1)] == 2 else None
 
 
-# BatchNormalization right behind a layer becomes part of the layer's scales and bias.
+# --- BatchNormalization directly after a layer becomes part of its scales and bias ---
 #
 # y = gain * (layer + bias) + offset, per output channel. The gain goes into the scales of
 # quantized weights and its sign into the weights, so no weight is rounded again, and the layer can
@@ -270,7 +270,7 @@ def _parts(norm: Node, constants: dict[str, Const]) -> _Norm | None:
     if len(values) != 4 or len({value.shape for value in values}) != 1 or values[0].ndim != 1:
         return None
     scale, offset, mean, variance = values
-    with np.errstate(all="ignore"):  # damaged files hold anything
+    with np.errstate(all="ignore"):  # damaged files may hold any value
         gain = scale / np.sqrt(variance + norm.number("epsilon", 1e-5))
     finite = bool(np.all(np.isfinite(gain)))
     return _Norm(gain, offset - mean * gain) if finite else None

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from npuscope.files.onnx.reader import OnnxReader
 
 
-# Constants that a node takes: weights, biases, broadcast operands, in the form the graph keeps.
+# --- Constants of a node: weights, biases, broadcast operands, in the form the graph keeps ---
 
-_BIAS_TOLERANCE = 1e-5  # of scales that exporters multiply in float32 or float64
+_BIAS_TOLERANCE = 1e-5  # relative; exporters multiply scales in float32 or in float64
 
 
 class Parameters:
@@ -50,7 +50,7 @@ class Parameters:
         return const
 
     def whole(self, index: int) -> list[int] | None:
-        """Whole numbers of an input that must be a constant when it is given."""
+        """Integers of an input that must be a constant when it is given."""
         return self.needed(index).whole() if self.node.input(index) else None
 
     def store(self, const: Const, key: tuple[str, object]) -> Tensor:
@@ -66,11 +66,11 @@ class Parameters:
         if const.quant is None and const.type in PLAIN_TYPES:
             return add(name, const.data, PLAIN_TYPES[const.type])
         if const.quant is None and const.data.dtype.kind not in "f":
-            raise ModelError(f"'{safe_terminal(name)}' holds {const.type} without scales")
+            raise ModelError(f"'{safe_terminal(name)}' is {const.type} and has no scale")
         return add(name, const.real(), DType.FLOAT32)
 
     def constant_value(self, name: str) -> Value:
-        """A constant where an activation is usual."""
+        """A constant in place of an activation."""
         const = self.reader.constants[name]
         tensor = self.store(const, (name, self.integer))
         return Value(tensor.name, plain(const.data.ndim))
@@ -137,7 +137,7 @@ _ACTIVATIONS = {
     (0.0, 6.0): Activation.RELU6,
     (-1.0, 1.0): Activation.RELU_N1_TO_1,
 }
-_PLAIN = (DType.INT32, DType.INT64, DType.BOOL)  # whole numbers that never had scales
+_PLAIN = (DType.INT32, DType.INT64, DType.BOOL)  # integers that never had scales
 
 
 class Task(Parameters):
@@ -151,7 +151,7 @@ class Task(Parameters):
         self.origins = self.bound.origins if self.bound else node.origins
         self.opset = reader.source.opset
 
-    # inputs
+    # --- Inputs ---
 
     def value(self, index: int) -> Value:
         """An activation."""
@@ -215,7 +215,7 @@ class Task(Parameters):
             return node_type(node, self.reader.constants)
         return None
 
-    # output
+    # --- Output ---
 
     def emit(
         self,
@@ -256,7 +256,7 @@ class Task(Parameters):
         name: str = "",
         like: int = 0,
     ) -> Value:
-        """Append one op of perhaps several that stand for the node."""
+        """Append one of possibly several ops that replace the node."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
         shape = self.reader.builder.infer(kind, inputs, attrs, self.node.origin)
@@ -281,7 +281,10 @@ class Task(Parameters):
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
     ) -> Tensor:
         if len(shape) != len(layout):
-            raise ModelError("an op on constants only is not supported", hint="fold the constants")
+            raise ModelError(
+                "an op whose inputs are all constants is not supported",
+                hint="fold constants before export",
+            )
         source = source_shape(layout, shape)
         shown = source if layout != plain(len(source)) else None
         return self.reader.builder.add(Tensor(name, shape, *form, None, shown))
@@ -296,7 +299,7 @@ class Task(Parameters):
         return attrs, ClipAttrs(*self.bound.clamp)
 
     def finish(self, value: Value) -> None:
-        """Let the readers of the node see `value`."""
+        """Make `value` the output of the node."""
         self.reader.shapes[self.node.output] = self.shape(value)
         if self.bound is not None:
             for name in self.bound.outputs:
@@ -307,7 +310,7 @@ class Task(Parameters):
             self.finish_as(self.node.output, value)
 
     def pass_on(self, value: Value) -> None:
-        """The node changes nothing, though a QuantizeLinear behind it may."""
+        """The node changes nothing, but a QuantizeLinear after it may."""
         if self.bound is None:
             self.finish(value)
         else:
@@ -327,6 +330,6 @@ class Task(Parameters):
         known = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
         if not known and not moves(self.node):
             raise ModelError(
-                f"it computes on {first.dtype.value} values that no DequantizeLinear reads"
+                f"it computes on {first.dtype.value} values without a DequantizeLinear"
             )
         return first.dtype, first.quant

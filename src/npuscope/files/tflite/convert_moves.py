@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from npuscope.files.tflite.reader import Convert, TfliteReader
 
 
-# SLICE and STRIDED_SLICE: masks and negative bounds resolved to starts, sizes and steps.
+# --- SLICE and STRIDED_SLICE: masks and negative bounds become starts, sizes and steps ---
 
 
 def cut(reader: TfliteReader, op: SourceOp) -> None:
@@ -38,7 +38,9 @@ def cut(reader: TfliteReader, op: SourceOp) -> None:
     x = reader.tensor(op, 0)
     starts, asked = (reader.integers(op, index).ravel().tolist() for index in (1, 2))
     if not len(starts) == len(asked) == len(x.shape):
-        raise ModelError(f"begins {starts} and sizes {asked} for {x.shape}", where=op.origin)
+        raise ModelError(
+            f"begins {starts} and sizes {asked} do not fit shape {x.shape}", where=op.origin
+        )
     rows = zip(x.shape, starts, asked, strict=True)
     sizes = tuple(dim - start if size == -1 else size for dim, start, size in rows)
     attrs = SliceAttrs(tuple(starts), sizes, (1,) * len(sizes))
@@ -80,7 +82,7 @@ def strided_slice(reader: TfliteReader, op: SourceOp) -> None:
 
 
 def _cuts(op: SourceOp, shape: Shape, bounds: list[list[int]]) -> _Cuts:
-    """Walks the entries of the operator; each but an added axis uses up one axis of the input."""
+    """Walks the entries of the operator; all but added axes use one axis of the input."""
     count = len(bounds[0])
     added = op.number("NewAxisMask") & ~op.number("EllipsisMask")
     result, axis = _Cuts(), 0
@@ -93,7 +95,7 @@ def _cuts(op: SourceOp, shape: Shape, bounds: list[list[int]]) -> _Cuts:
         elif added >> place & 1:
             result.shape.append(1)
         elif axis >= len(shape):
-            raise ModelError(f"{count} entries for shape {shape}", where=op.origin)
+            raise ModelError(f"{count} entries do not fit shape {shape}", where=op.origin)
         else:
             _entry(op, result, shape[axis], place, bounds)
             axis += 1
@@ -104,7 +106,7 @@ def _cuts(op: SourceOp, shape: Shape, bounds: list[list[int]]) -> _Cuts:
 def _entry(op: SourceOp, result: _Cuts, dim: int, place: int, bounds: list[list[int]]) -> None:
     begin, end, step = (part[place] for part in bounds)
     if step == 0:
-        raise ModelError("a step of 0", where=op.origin)
+        raise ModelError("a step of 0 is not allowed", where=op.origin)
     if op.number("Offset"):
         end += begin
     if op.number("ShrinkAxisMask") >> place & 1:
@@ -152,7 +154,7 @@ def transpose(reader: TfliteReader, op: SourceOp) -> None:
 def concat(reader: TfliteReader, op: SourceOp) -> None:
     tensors = [reader.tensor(op, index) for index in range(len(op.inputs))]
     if not tensors:
-        raise ModelError("there is nothing to join", where=op.origin)
+        raise ModelError("it has no parts to join", where=op.origin)
     axis = reader.axis(op, op.number("Axis"), tensors[0])
     names = tuple(tensor.name for tensor in tensors)
     reader.emit(op, "Concat", names, ConcatAttrs(axis, activation(op)))
@@ -169,7 +171,9 @@ def split(reader: TfliteReader, op: SourceOp) -> None:
     x, count = reader.tensor(op, 1), max(len(op.outputs), 1)
     axis = _only_axis(reader, op, 0, x)
     if x.shape[axis] % count:
-        raise ModelError(f"axis {axis} of {x.shape} has no {count} equal parts", where=op.origin)
+        raise ModelError(
+            f"axis {axis} of {x.shape} cannot be split into {count} equal parts", where=op.origin
+        )
     sizes = (x.shape[axis] // count,) * count
     reader.emit_all(op, "Split", (x.name,), SplitAttrs(axis, sizes))
 
@@ -204,7 +208,7 @@ def unpack(reader: TfliteReader, op: SourceOp) -> None:
     x = reader.tensor(op, 0)
     axis = reader.axis(op, op.number("Axis"), x)
     if len(op.outputs) != x.shape[axis]:
-        raise ModelError(f"{len(op.outputs)} outputs of shape {x.shape}", where=op.origin)
+        raise ModelError(f"{len(op.outputs)} outputs do not fit shape {x.shape}", where=op.origin)
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     slices = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     parts = [x.name] if x.shape[axis] == 1 else reader.parts(op, x, axis, slices)
@@ -247,7 +251,7 @@ def resize(mode: ResizeMode) -> Convert:
         x = reader.tensor(op, 0)
         sizes = reader.integers(op, 1).ravel().tolist()
         if len(x.shape) != 4 or len(sizes) != 2 or min(x.shape) < 1 or min(sizes) < 1:
-            raise ModelError(f"size {sizes} for shape {x.shape}", where=op.origin)
+            raise ModelError(f"size {sizes} does not fit shape {x.shape}", where=op.origin)
         scales = sizes[0] / x.shape[1], sizes[1] / x.shape[2]
         places, rounding = _places(mode, op)
         attrs = ResizeAttrs((sizes[0], sizes[1]), scales, mode, places, rounding)
@@ -257,7 +261,7 @@ def resize(mode: ResizeMode) -> Convert:
 
 
 def _places(mode: ResizeMode, op: SourceOp) -> tuple[Coordinates, NearestRounding]:
-    """TensorFlow's two flags in ONNX's words; LiteRT's nearest rounds half away from zero."""
+    """TensorFlow's two flags in ONNX's terms; LiteRT's nearest rounds half away from zero."""
     if op.number("AlignCorners"):
         return Coordinates.ALIGN_CORNERS, NearestRounding.PREFER_CEIL
     if not op.number("HalfPixelCenters"):

@@ -1,4 +1,4 @@
-"""TFLite operators that compute: with weights, with windows, on values one by one or along axes."""
+"""TFLite operators that compute: with weights, with windows, element-wise or along axes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from npuscope.files.tflite.reader import Convert, TfliteReader
 
 
-# TFLite operators with weights or windows to Graph ops: one function a family.
+# --- Operators with weights or windows: one function per family ---
 #
-# Every function receives the reader and the source operator, and emits.
+# Every function takes the reader and the source operator, and emits Graph ops.
 
 
 _ACTIVATIONS = {
@@ -38,7 +38,7 @@ def activation(op: SourceOp) -> Activation:
         raise ModelError(
             f"fused activation {code} is not supported",
             where=op.origin,
-            hint="export it as an operator of its own: RELU, RELU6 and RELU_N1_TO_1 can be fused",
+            hint="export it as a separate operator; only RELU, RELU6 and RELU_N1_TO_1 can be fused",
         )
     return _ACTIVATIONS[code]
 
@@ -92,7 +92,7 @@ def transpose_conv(reader: TfliteReader, op: SourceOp) -> None:
     """Inputs: output shape, weights (O, kh, kw, I), x, bias. The file fixes the output's size."""
     weights, x = reader.tensor(op, 1), reader.tensor(op, 2)
     if len(weights.shape) != 4 or len(x.shape) != 4:
-        raise ModelError(f"weights {weights.shape} and input {x.shape}", where=op.origin)
+        raise ModelError(f"weights {weights.shape} do not fit input {x.shape}", where=op.origin)
     strides = op.number("StrideH"), op.number("StrideW")
     sizes = reader.window_target(op, 0)
     cuts = [_cut(op, x.shape[i + 1], weights.shape[i + 1], strides[i], sizes[i]) for i in (0, 1)]
@@ -106,7 +106,7 @@ def transpose_conv(reader: TfliteReader, op: SourceOp) -> None:
 def _cut(op: SourceOp, size: int, kernel: int, stride: int, wanted: int) -> tuple[int, int, int]:
     """Elements to cut before and after, and to add behind, of a transposed convolution."""
     if stride < 1 or wanted < 1:
-        raise ModelError(f"stride {stride} and output size {wanted}", where=op.origin)
+        raise ModelError(f"stride {stride} does not fit output size {wanted}", where=op.origin)
     # LiteRT pads like the forward convolution, which goes from `wanted` to `size` elements
     before = same_pads(wanted, kernel, stride)[0] if op.number("Padding") == _SAME else 0
     rest = (size - 1) * stride + kernel - before - wanted
@@ -114,7 +114,7 @@ def _cut(op: SourceOp, size: int, kernel: int, stride: int, wanted: int) -> tupl
 
 
 def fully_connected(reader: TfliteReader, op: SourceOp) -> None:
-    """Unless it keeps the axes, the operator flattens its input to (rows, I) by itself."""
+    """Unless it keeps the axes, the operator itself flattens its input to (rows, I)."""
     x, weights = reader.tensor(op, 0), reader.tensor(op, 1)
     if op.number("WeightsFormat"):
         raise ModelError("shuffled weights are not supported", where=op.origin)
@@ -147,7 +147,7 @@ def pool(kind: str) -> Convert:
     return convert
 
 
-# TFLite operators that compute on values one by one or along axes.
+# --- Element-wise operators, and those along axes ---
 
 _L2_EPSILON = 1e-6  # fixed in LiteRT
 
@@ -219,7 +219,7 @@ def log_softmax(reader: TfliteReader, op: SourceOp) -> None:
 def l2_normalization(reader: TfliteReader, op: SourceOp) -> None:
     x = reader.tensor(op, 0)
     if op.number("FusedActivationFunction"):
-        raise ModelError("an activation fused into it is not supported", where=op.origin)
+        raise ModelError("a fused activation is not supported", where=op.origin)
     attrs = L2NormAttrs(len(x.shape) - 1, _L2_EPSILON)
     reader.emit(op, "L2Normalization", (x.name,), attrs)
 
@@ -228,7 +228,9 @@ def select(reader: TfliteReader, op: SourceOp) -> None:
     """SELECT also takes a condition with one value per row, without the other axes."""
     condition, x = reader.tensor(op, 0), reader.tensor(op, 1)
     if condition.dtype is not DType.BOOL:
-        raise ModelError(f"the condition is {condition.dtype.value}", where=op.origin)
+        raise ModelError(
+            f"the condition is {condition.dtype.value}, expected bool", where=op.origin
+        )
     if op.kind == "SELECT" and len(condition.shape) == 1 and len(x.shape) > 1:
         rows = (*condition.shape, *[1] * (len(x.shape) - 1))
         condition = reader.reshaped(op, condition, rows)

@@ -1,7 +1,7 @@
 """A .tflite file as plain records. All reading of the flatbuffer happens here.
 
-The schema package trusts every offset in the file, so each count is checked before it is used and
-whatever a wild offset raises becomes one FileError that names the place. Constant data stays a
+The schema package trusts every offset in the file, so each count is checked before it is used, and
+any exception from a bad offset becomes one FileError that names the place. Constant data stays a
 view into the file.
 """
 
@@ -28,7 +28,7 @@ from npuscope.graph.model import Quant
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 
-# The schema package's tables with faster look-ups: same rules, fewer Python calls.
+# --- The schema package's tables with faster look-ups: same rules, fewer Python calls ---
 #
 # A model of a hundred tensors asks some thousand times where a field lies. The flatbuffers package
 # answers each time by way of number classes and checks; here a struct reads the same three numbers.
@@ -52,7 +52,7 @@ def _quick_class() -> type:
         def Offset(self, slot: int) -> int:
             vtable = self.Pos - _SIGNED(self.Bytes, self.Pos)[0]
             if vtable < 0:
-                raise IndexError  # a negative place would be read from the end
+                raise IndexError  # a negative position would be read from the end
             if slot >= _SHORT(self.Bytes, vtable)[0]:
                 return 0
             return int(_SHORT(self.Bytes, vtable + slot)[0])
@@ -72,7 +72,7 @@ def quick(accessor: Accessor) -> Accessor:
     return accessor
 
 
-# Which fields of an operator's options the TFLite reader uses: one row per operator.
+# --- Fields of an operator's options that the reader uses: one row per operator ---
 
 Option = int | float | str | tuple[int, ...]
 
@@ -116,6 +116,7 @@ def _read(table: Any, name: str) -> Option:
     return tuple(int(getattr(table, name)(index)) for index in range(length))
 
 
+# What the schema package and numpy raise when an offset in the file leads nowhere.
 WILD_OFFSET = (
     struct.error,
     IndexError,
@@ -161,7 +162,7 @@ class SourceOp:
         return f"{self.kind}:#{self.index}"
 
     def number(self, field: str) -> int:
-        """A whole-number option; operators that do not have it read as 0."""
+        """An integer option; 0 for operators that do not have it."""
         value = self.options.get(field, 0)
         return int(value) if isinstance(value, (int, float)) else 0
 
@@ -198,7 +199,7 @@ class _Parser:
             return self._source()
         except WILD_OFFSET:
             raise FileError(
-                f"the file is truncated or damaged: {self.place} points outside of it",
+                f"the file is truncated or damaged: {self.place} points outside the file",
                 hint="copy or export the model again and compare the file sizes",
             ) from None
 
@@ -266,7 +267,7 @@ class _Parser:
         return tuple(read().tolist()) if rank else ()
 
     def _string(self, table: Any, slot: int) -> str:
-        """A string field; its length is looked at before the schema package copies it."""
+        """A string field; its length is checked before the schema package copies it."""
         offset = table.Offset(slot)
         if not offset:
             return ""
@@ -291,10 +292,12 @@ class _Parser:
         zeros = quant.ZeroPointLength()
         if zeros not in (0, 1, count):
             raise FileError(f"{count} scales and {zeros} zero points", where=safe_terminal(name))
-        self.budget.take(count * 64)  # two Python numbers
+        self.budget.take(count * 64)  # a scale and a zero point as Python numbers
         points = quant.ZeroPointAsNumpy().tolist() if zeros else [0]
         if any(abs(point) > _LARGEST_ZERO_POINT for point in points):
-            raise FileError("a zero point lies outside of every type", where=safe_terminal(name))
+            raise FileError(
+                "a zero point is outside of every integer type", where=safe_terminal(name)
+            )
         points = points * count if len(points) == 1 else points
         scales = tuple(quant.ScaleAsNumpy().tolist())
         return Quant(scales, tuple(points), axis if count > 1 else None)
@@ -303,7 +306,7 @@ class _Parser:
         if index >= self.model.BuffersLength():
             raise IndexError
         buffer = quick(self.model.Buffers(index))
-        if buffer.Offset() > 1:  # models over 2 GB keep the data behind the flatbuffer
+        if buffer.Offset() > 1:  # models over 2 GB keep the data after the flatbuffer
             view = memoryview(self.data)[buffer.Offset() :][: buffer.Size()]
             return np.frombuffer(view, np.uint8)
         return buffer.DataAsNumpy() if buffer.DataLength() else None

@@ -1,7 +1,7 @@
 """TFLite -> Graph.
 
 The file's tensors keep their shapes, because TFLite is channel-last already. Only depthwise weights
-are turned and implicit flattening is made an op. Shape arithmetic is computed here.
+are transposed, and implicit flattening becomes an op. Shape arithmetic is computed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npuscope.shown import counted
 
 Convert = Callable[["TfliteReader", SourceOp], None]
 
-# Operators whose results are known while reading, so no op stands for them.
+# Operators whose results are known while reading: they become constants, not ops.
 _CONSTANTS = {
     "SHAPE": Tflite("convert_moves:shape"),
     "RANK": Tflite("convert_moves:rank"),
@@ -40,7 +40,7 @@ OPERATORS: dict[str, Tflite] = {**TFLITE, **_CONSTANTS}
 
 @cache
 def converter(operator: str) -> Convert:
-    """The function that makes ops of an operator."""
+    """The function that converts an operator to ops."""
     row = OPERATORS[operator]
     found = named("npuscope.files.tflite", row.converter)
     convert: Convert = found(*row.arguments) if row.arguments else found
@@ -77,7 +77,7 @@ class TfliteReader:
             else:
                 self._unknown(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
-        graph.drop_unused()  # axes, pads and shapes have become attributes
+        graph.drop_unused()  # axes, pads and shapes became attributes
         return graph
 
     def _input(self, index: int) -> str:
@@ -136,7 +136,7 @@ class TfliteReader:
         return self.tensors.depthwise_weights(op, position)
 
     def integers(self, op: SourceOp, position: int) -> np.ndarray:
-        """The values of an input that must be a constant of whole numbers."""
+        """The values of an input that must be an integer constant."""
         tensor = self.tensor(op, position)
         if tensor.data is None or tensor.dtype not in (DType.INT32, DType.INT64):
             raise ModelError(f"input {position} must be an integer constant", where=op.origin)
@@ -162,7 +162,10 @@ class TfliteReader:
         shapes = {part.shape for part in parts}
         rank = len(parts[0].shape) + 1 if parts else 0
         if len(shapes) != 1 or not -rank <= axis < rank:
-            raise ModelError(f"shapes {sorted(shapes)} and axis {axis}", where=op.origin)
+            raise ModelError(
+                f"axis {axis} cannot be added to tensors of shapes {sorted(shapes)}",
+                where=op.origin,
+            )
         return axis % rank
 
     def window_target(self, op: SourceOp, position: int) -> tuple[int, int]:
@@ -173,7 +176,7 @@ class TfliteReader:
         return sizes[1], sizes[2]
 
     def check_size(self, op: SourceOp, sizes: Sequence[int]) -> None:
-        """Before memory is taken for a shape that the file computes."""
+        """Check a shape that the file computes, before memory is allocated for it."""
         elements = int(np.prod(sizes, dtype=object))
         if min(sizes, default=1) < 1 or elements > MAX_ELEMENTS:
             raise ModelError(f"a constant of shape {tuple(sizes)}", where=op.origin)
@@ -182,15 +185,15 @@ class TfliteReader:
     def reshape_target(self, op: SourceOp, x: Tensor) -> Shape:
         return _pinned_reshape(self, op, x) if self.pins.used else self._output_source(op).shape
 
-    # ops
+    # --- Ops ---
 
     def reshaped(self, op: SourceOp, x: Tensor, shape: Shape) -> Tensor:
-        """`x` behind a Reshape that the file implies."""
+        """`x` after a Reshape that the file implies."""
         flat = self.builder.add(Tensor(f"{x.name}_flat", shape, x.dtype, x.quant))
         return self._append(op, "Reshape", (x.name,), Attrs(), (flat,))[0]
 
     def aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> Tensor:
-        """The result of an op that the file does not name, of the type of `x`."""
+        """The result of an op that is not in the file, with the type of `x`."""
         return self._aside(op, kind, x, attrs)[0]
 
     def parts(self, op: SourceOp, x: Tensor, axis: int, shape: Shape) -> list[str]:
@@ -233,7 +236,7 @@ class TfliteReader:
         self._append(op, kind, inputs, attrs, made)
 
     def make_constant(self, op: SourceOp, data: np.ndarray) -> None:
-        """The operator's result is known now."""
+        """The operator becomes a constant: its result is known."""
         self.tensors.add_constant(self._output_source(op), data)
 
     def _append(
@@ -260,7 +263,7 @@ class TfliteReader:
 def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[SourceOp]:
     """The operators that the outputs need, in file order.
 
-    Where the file states all shapes, what only computes one falls away.
+    Where the file states all shapes, operators that only compute a shape are dropped.
     """
     needed = set(source.outputs)
     live: list[SourceOp] = []

@@ -1,4 +1,4 @@
-"""Tensors of a TFLite file as tensors of the Graph: made once, constants when they are read."""
+"""Tensors of a TFLite file as tensors of the Graph: each made once, constants on first use."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ class TfliteTensors:
         self.builder = builder
         self.budget = budget
         self.names: dict[int, str] = {}  # source tensor -> graph tensor
-        self.turned: dict[int, str] = {}  # depthwise weights -> turned constant
+        self.turned: dict[int, str] = {}  # depthwise weights -> transposed constant
 
     def get(self, index: int) -> Tensor:
-        """The tensor; a constant is made when somebody reads it."""
+        """The tensor; a constant is made when it is first read."""
         if index in self.names:
             return self.builder.graph.tensors[self.names[index]]
         source = self.source.tensors[index]
         if source.data is None:
-            raise ModelError("the tensor is read but nothing makes it", where=_label(source))
+            raise ModelError(
+                "the tensor is read, but no operator computes it", where=_label(source)
+            )
         return self._constant(source, self._values(source, element_type(source)))
 
     def add(self, source: SourceTensor, shape: Shape) -> Tensor:
@@ -55,14 +57,14 @@ class TfliteTensors:
         return tensor
 
     def add_constant(self, source: SourceTensor, data: np.ndarray) -> Tensor:
-        """A tensor whose values are known although an op makes it."""
+        """A tensor whose values are known although an operator computes it."""
         self._check_new(source)
         self.budget.take(data.nbytes)
         return self._constant(source, data)
 
     def _check_new(self, source: SourceTensor) -> None:
         if source.index in self.names:
-            raise ModelError("the tensor is made twice", where=_label(source))
+            raise ModelError("two operators compute the tensor", where=_label(source))
 
     def _constant(self, source: SourceTensor, data: np.ndarray) -> Tensor:
         dtype = element_type(source)
@@ -72,7 +74,7 @@ class TfliteTensors:
         return tensor
 
     def depthwise_weights(self, op: SourceOp, position: int) -> Tensor:
-        """(1, kh, kw, O) turned into (O, kh, kw, 1), scales along the first axis."""
+        """(1, kh, kw, O) transposed to (O, kh, kw, 1), scales along the first axis."""
         index = op.inputs[position] if position < len(op.inputs) else -1
         source = self.source.tensors[index]
         if index < 0 or source.data is None or len(source.shape) != 4 or source.shape[0] != 1:
@@ -113,7 +115,7 @@ class TfliteTensors:
 
 
 def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
-    """Converters leave scales on tensors of which the values stand for themselves."""
+    """Converters leave scales on integer tensors that are not quantized; these are dropped."""
     return None if dtype in (DType.FLOAT32, DType.BOOL) else source.quant
 
 

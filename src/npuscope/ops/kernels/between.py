@@ -1,4 +1,4 @@
-"""Quantized ops on real values, as onnxruntime computes them, and its shortcuts on integers."""
+"""Quantized ops computed on real values, as onnxruntime does it, and its integer shortcuts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from npuscope.ops.kernels.requantize import (
 from npuscope.ops.kernels.step import Array, Maker, Step, optional_constant, tabulated
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, TransposeConvAttrs
 
-# Any op on real values, with a dequantize before and a quantize behind.
+# --- Any op on real values, between a dequantize and a quantize ---
 #
-# onnxruntime computes quantized networks this way. For LiteRT it stands in where no integer kernel
-# exists; there ties round away from zero.
+# onnxruntime computes quantized networks this way. With LiteRT's numerics it is used only for ops
+# that have no integer kernel; ties then round away from zero.
 
 Store = Callable[[Array, Tensor], Array]
 
 
 def real_values(values: Array, tensor: Tensor) -> Array:
-    """DequantizeLinear; tensors without a scale pass."""
+    """DequantizeLinear; tensors without a scale are returned unchanged."""
     if tensor.quant is None:
         return values
     zero = per_axis(tensor.quant.zero_points, tensor, np.int64)
@@ -42,7 +42,7 @@ def real_values(values: Array, tensor: Tensor) -> Array:
 
 
 def quantized(values: Array, tensor: Tensor) -> Array:
-    """QuantizeLinear: half to even, saturating; tensors without a scale pass."""
+    """QuantizeLinear: half to even, saturating; tensors without a scale are returned unchanged."""
     return _stored(values, tensor, np.rint)
 
 
@@ -54,7 +54,7 @@ def quantized_away(values: Array, tensor: Tensor) -> Array:
 def _stored(values: Array, tensor: Tensor, rounded: Callable[[Array], Array]) -> Array:
     if tensor.quant is None:
         return values.astype(tensor.dtype.numpy, copy=False)
-    with np.errstate(all="ignore"):  # infinities saturate
+    with np.errstate(all="ignore"):  # infinities saturate, as in QuantizeLinear
         ratio = rounded(values / per_axis(tensor.quant.scales, tensor, np.float32))
         shifted = ratio + per_axis(tensor.quant.zero_points, tensor, np.float32)
     low = tensor.dtype.limits[0]
@@ -68,7 +68,8 @@ def between(make_real: Maker, elementwise: bool = False, store: Store = quantize
         real = make_real(graph, op)
         sources = [graph.tensors[name] for name in op.inputs if name]
         as_table = elementwise and not any(t.quant and t.quant.per_channel for t in sources)
-        # A table is made by running the step on all values: it must read what it is given.
+        # The table is made by running the step on all values, so the step must use its argument,
+        # not a cached constant.
         readers = [_Reader(t) if as_table else _reader(t) for t in sources]
         output = graph.output_tensor(op)
 
@@ -119,9 +120,10 @@ def moving(make_raw: Maker, make_real: Maker, data_inputs: int | None = None) ->
     return make
 
 
-# onnxruntime's view of a quantized network: float32 between DequantizeLinear and QuantizeLinear.
+# --- onnxruntime's integer shortcuts ---
 #
-# Integer ops here are a shortcut for that: same real values, same rounding half to even at the end.
+# onnxruntime computes in float32 between DequantizeLinear and QuantizeLinear. The integer ops here
+# are a shortcut: same real values, same rounding half to even at the end.
 
 
 def _pass_through(graph: Graph, op: Op) -> Step:
@@ -180,7 +182,7 @@ def _real_bias(graph: Graph, op: Op) -> Array:
 
 
 def integer_inputs(graph: Graph, op: Op) -> bool:
-    """Activation and weights are both quantized, weights constant and with one scale a channel."""
+    """Both inputs are quantized, and the weights are constant with one scale per channel."""
     source, weights = graph.first_input(op), graph.tensors[op.inputs[1]]
     if source.quant is None or weights.quant is None or not weights.is_constant:
         return False

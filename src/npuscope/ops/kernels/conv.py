@@ -1,4 +1,4 @@
-"""Conv2D on integers, for both numerics: the same exact sums, another rounding at the end."""
+"""Conv2D on integers, for both numerics: the sums are the same, only the final rounding differs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from npuscope.ops.kernels.windows import (
 )
 from npuscope.ops.layers import ConvAttrs
 
-# gemmlowp's double rounding of conv sums, by float64 arithmetic that is proven exact.
+# --- gemmlowp's double rounding of conv sums, in float64 that is proven exact ---
 #
 # With z = sum * mantissa / 2**31 and e = -shift > 0 the rule is y = floor(z + 1/2), then y / 2**e
 # with ties away from zero. For y >= 0 the result is
@@ -43,24 +43,26 @@ from npuscope.ops.layers import ConvAttrs
 # which gives floor(z / 2**e + 1/2 - d). For -1/2 <= z < 0 both are 0, so the sign of z may choose.
 # Without a right shift there is no second rounding, and d = 0.
 #
-# So one multiply, one add and one floor do, if floats are exact enough. Two proofs are accepted, a
-# channel each: a bound on all terms, or a check of every sum at which the output changes.
+# So one multiply, one add and one floor are enough if float64 is exact for the values at hand. Two
+# proofs are accepted for each channel: a bound on all terms, or a check of every sum at which the
+# output changes.
 
-_EXACT = 2.0**53  # whole numbers up to here are exact in float64
-_LONG_ROW = 1024  # numpy pays per inner loop: rows of few channels are handled several at a time
+_EXACT = 2.0**53  # integers up to here are exact in float64
+# numpy has a fixed cost per inner loop, so rows of few channels are handled several at a time.
+_LONG_ROW = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What is known of the accumulators before a run: bias and bound of |sum|, per channel."""
+    """What is known about the accumulators before a run: bias and bound of |sum|, per channel."""
 
     bias: Array  # int64
     reach: Array  # float64
-    row: int = 1  # sums come in multiples of this many pixels
+    row: int = 1  # sums arrive in multiples of this many pixels
 
 
 def rescale_twice(factors: Array, sums: Sums, target: Target) -> Emit:
-    """The rule by floats where that is proven exact, else by integers."""
+    """The rule in floats where that is proven exact, else in integers."""
     multipliers = quantized_multipliers(np.broadcast_to(factors, sums.bias.shape))
     exact = ExactRescale(scale_twice, multipliers, sums.bias, target)
     doubtful = np.flatnonzero(~_bounded(multipliers, sums, target))
@@ -70,7 +72,7 @@ def rescale_twice(factors: Array, sums: Sums, target: Target) -> Emit:
 
 
 def _bounded(factors: Multipliers, sums: Sums, target: Target) -> Array:
-    """All terms are multiples of 2**(shift - 31): exact, if none passes 2**53 of these units."""
+    """All terms are multiples of 2**(shift - 31): exact if none exceeds 2**53 of these units."""
     largest = (sums.reach + np.abs(sums.bias)) * factors.mantissa
     constants = 2.0 ** (target.dtype.bits + 1) * np.exp2(31.0 - factors.shift)
     bounded: Array = (largest + constants <= _EXACT) & (factors.shift <= 30)
@@ -83,13 +85,13 @@ def _channels(exact: ExactRescale, chosen: Array) -> ExactRescale:
 
 
 def _agree(exact: ExactRescale, reach: Array) -> bool:
-    """Both ways give the same for all sums within reach.
+    """True if both ways give the same result for all sums within reach.
 
     Both are monotone. So they agree everywhere if they agree on points such that the exact
     result does not change between neighbours that are more than 1 apart.
     """
     if exact.target.dtype.bits > 8:
-        return False  # too many steps to look at
+        return False  # too many steps to check
     points = _around_steps(exact, reach)
     wanted, found = (np.empty(points.shape, exact.target.dtype.numpy) for _ in range(2))
     exact(points, wanted)
@@ -99,7 +101,7 @@ def _agree(exact: ExactRescale, reach: Array) -> bool:
 
 
 def _around_steps(exact: ExactRescale, reach: Array) -> Array:
-    """Sums next to where the output changes, sorted, one column a channel."""
+    """Sums next to where the output changes, sorted, one column per channel."""
     target = exact.target
     steps = np.arange(target.low, target.high)[:, np.newaxis] + 0.5 - target.zero_point
     with np.errstate(divide="ignore"):
@@ -115,7 +117,7 @@ def _scale(factors: Multipliers) -> Array:
 
 
 def float_rescale(exact: ExactRescale, row: int) -> FloatRescale:
-    """If the activation clamps at the zero point, negative results vanish and +d serves all."""
+    """If the activation clamps at the zero point, negative results vanish and +d is right."""
     target, scale = exact.target, _scale(exact.factors)
     nudge = np.where(exact.factors.shift < 0, np.exp2(exact.factors.shift - 1.0), 0.0)
     offset = exact.bias * scale
@@ -163,7 +165,7 @@ class FloatRescale:
             whole ^= whole.dtype.type(1 << (8 * out.itemsize - 1))
 
 
-# Integer weights of a conv or fully connected layer, read once.
+# --- Integer weights of a conv or fully connected layer ---
 
 
 @dataclass(frozen=True, slots=True)

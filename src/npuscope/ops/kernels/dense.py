@@ -29,7 +29,7 @@ from npuscope.ops.kernels.step import Array, Step, quant_of
 from npuscope.ops.kernels.windows import FLOAT32_EXACT, exact_panels
 from npuscope.ops.layers import DenseAttrs, MatMulAttrs, TransposeConvAttrs
 
-# FullyConnected and MatMul on integers.
+# --- FullyConnected and MatMul on integers ---
 
 EmitMaker = Callable[[Graph, Op, IntegerWeights], Emit]
 
@@ -46,7 +46,7 @@ def _litert_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
 
 
 def integer_fully_connected(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:
-    """The step of a layer on raw integers; `make_emit` decides what its sums become."""
+    """The step of a layer on raw integers; `make_emit` decides how its sums are rescaled."""
     weights, output = integer_weights(graph, op), graph.output_tensor(op)
     panels = exact_panels(weights.values, weights.input.dtype)
     emit = make_emit(graph, op, weights)
@@ -87,17 +87,17 @@ def product_factor(a: Tensor, b: Tensor, output: Tensor) -> float:
 
 
 def _centred(values: Array, tensor: Tensor, swap: bool) -> Array:
-    """Float64, in which the sums of products of 8 and 16 bit values are exact."""
+    """As float64, in which sums of products of 8-bit and 16-bit values are exact."""
     centred = np.subtract(values, quant_of(tensor).zero_point, dtype=np.float64)
     return centred.swapaxes(-1, -2) if swap else centred
 
 
-# TransposeConv: every pixel times all weights, then its patches added where they belong.
+# --- TransposeConv: every pixel times all weights, then the patches are added in place ---
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Room for every patch; what lies outside of the output is dropped."""
+    """A padded output with room for every patch; what lies outside of the output is dropped."""
 
     attrs: TransposeConvAttrs
     images: tuple[int, ...]  # (N, H, W, I)
@@ -114,7 +114,7 @@ class Room:
         return max(last + patch, self.output[1 + axis] + self.attrs.pads[axis])
 
     def under(self, y: int, x: int) -> tuple[slice, slice, slice]:
-        """Where the pixels add by a tap."""
+        """The view that the products of one kernel tap are added to."""
         return slice(None), self._every(0, y), self._every(1, x)
 
     def _every(self, axis: int, tap: int) -> slice:
@@ -123,7 +123,7 @@ class Room:
 
     @property
     def seen(self) -> tuple[slice, slice, slice]:
-        """The output's part."""
+        """The part of the room that is the output."""
         top, left, _, _ = self.attrs.pads
         return slice(None), slice(top, top + self.output[1]), slice(left, left + self.output[2])
 
@@ -158,7 +158,8 @@ def _litert_patches_emit(graph: Graph, op: Op, weights: IntegerWeights) -> Emit:
 
 
 def integer_transpose_conv(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:
-    """Inputs are centred first: at the borders not all taps exist, so no constant can do it."""
+    """Inputs are centred first: near the borders some taps are missing, so no constant correction
+    per channel exists."""
     weights, output = _centred_weights(graph, op), graph.output_tensor(op)
     attrs, zero = op.attrs_as(TransposeConvAttrs), quant_of(weights.input).zero_point
     exact = np.float32 if weights.reach.max() <= FLOAT32_EXACT else np.float64
@@ -188,7 +189,7 @@ def _centred_weights(graph: Graph, op: Op) -> IntegerWeights:
 
 
 def transpose_conv(graph: Graph, op: Op) -> Step:
-    """On real values: terms in the order of the weights, the bias last (see float_layers)."""
+    """On real values: terms in the order of the weights, the bias last (see float_ops.py)."""
     attrs, shape = op.attrs_as(TransposeConvAttrs), graph.output_tensor(op).shape
 
     def step(inputs: Sequence[Array]) -> Array:

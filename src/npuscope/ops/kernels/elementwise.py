@@ -1,4 +1,4 @@
-"""Element-wise ops on integers as LiteRT's reference kernels do them; comparisons and choice."""
+"""Element-wise ops on integers as in LiteRT's reference kernels; comparisons and Where."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from npuscope.ops.kernels.requantize import (
 )
 from npuscope.ops.kernels.step import Array, Maker, Step, only_bytes, quant_of, tabulated
 
-# Element-wise ops on integers, as LiteRT's reference kernels compute them.
+# --- Arithmetic, as LiteRT's reference kernels compute it ---
 #
-# Written as plain 64-bit arithmetic; 8-bit inputs make tables of it (tabulate.py).
+# Written as plain 64-bit arithmetic; for 8-bit inputs step.py turns it into tables.
 
 
 def centred(values: Array, tensor: Tensor) -> Array:
@@ -43,7 +43,7 @@ def litert_sub(graph: Graph, op: Op) -> Step:
 
 
 def _sum(graph: Graph, op: Op, combine: Callable[[Array, Array], Array]) -> Step:
-    """Both operands on a common finer scale, then back: three roundings.
+    """Bring both operands to a common finer scale, add, and scale back: three roundings.
 
     The finer scale is twice the larger one, shifted left by 20 bits (15 for int16).
     """
@@ -65,7 +65,7 @@ def _sum(graph: Graph, op: Op, combine: Callable[[Array, Array], Array]) -> Step
 
 
 def litert_mul(graph: Graph, op: Op) -> Step:
-    """LiteRT takes the ratio of the three scales in float32."""
+    """LiteRT computes the ratio of the three scales in float32."""
     a, b = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)
     limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
@@ -80,7 +80,7 @@ def litert_mul(graph: Graph, op: Op) -> Step:
 
 
 def litert_extreme(choose: Callable[[Array, Array], Array]) -> Callable[[Graph, Op], Step]:
-    """LiteRT compares raw values: it demands one scale for all three tensors."""
+    """LiteRT compares raw values: it requires the same scale for all three tensors."""
 
     def make(graph: Graph, op: Op) -> Step:
         return lambda inputs: choose(inputs[0], inputs[1])
@@ -93,7 +93,7 @@ litert_max = litert_extreme(np.maximum)
 
 
 def litert_clip(graph: Graph, op: Op) -> Step:
-    """RELU and its kin as ops of their own; the ratio of scales is taken in float32."""
+    """RELU and its variants as ops of their own; the ratio of scales is computed in float32."""
     source, output = graph.first_input(op), graph.output_tensor(op)
     attrs = op.attrs_as(ClipAttrs)
     limits = clamp_limits(output, attrs.low, attrs.high)
@@ -131,7 +131,7 @@ def _requantize(source: Tensor, output: Tensor) -> Step:
 
 
 def dequantize(graph: Graph, op: Op) -> Step:
-    """Both numerics agree: the difference is exact, one rounding in the product."""
+    """Both numerics agree: the difference is exact and only the product rounds."""
     source = graph.first_input(op)
     quant = quant_of(source)
     scale = per_axis(quant.scales, source, np.float32)
@@ -158,14 +158,14 @@ def litert_pad_value(value: float, output: Tensor) -> int:
     return int(np.clip(quantize_real(value, quant_of(output)), low, high))
 
 
-# Comparisons, logic and choice.
+# --- Comparisons, logic and Where ---
 
 Compare = Callable[[Array, Array], Array]
 _FINER = 8  # bits that LiteRT adds before it brings both operands to real units
 
 
 def litert_comparison(compare: Compare) -> Maker:
-    """Both operands as fixed-point reals, which makes close values of small scales equal."""
+    """Compare both operands as fixed-point reals; close values of small scales become equal."""
 
     def make(graph: Graph, op: Op) -> Step:
         a, b = (graph.tensors[name] for name in op.inputs)
@@ -183,7 +183,7 @@ def litert_comparison(compare: Compare) -> Maker:
 
 
 def comparison(compare: Compare) -> Maker:
-    """Truth comes in the type that the output has: programs keep it in bytes."""
+    """The result has the type of the output: programs store bool as bytes."""
 
     def make(graph: Graph, op: Op) -> Step:
         made = graph.output_tensor(op).dtype.numpy
@@ -202,5 +202,5 @@ def negation(graph: Graph, op: Op) -> Step:
 
 
 def choose(graph: Graph, op: Op) -> Step:
-    """Raw values pass as they are."""
+    """Raw values are copied unchanged."""
     return lambda inputs: np.where(inputs[0], inputs[1], inputs[2])

@@ -1,4 +1,4 @@
-"""Ops and layers on real values (float32): float networks, and what stands between DQ and Q."""
+"""Ops and layers on real values (float32): float networks, and ops between DQ and Q."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs
 from npuscope.ops.norms import BatchNormAttrs, SoftmaxAttrs
 from npuscope.ops.reduce import PoolAttrs
 
-# Ops on real values (float32): float networks, and what stands between DequantizeLinear and
-# QuantizeLinear. Every input arrives as an array, weights too.
+# --- Ops without weights ---
+#
+# Every input arrives as an array, constants too.
 
 
 def activated(values: Array, activation: Activation) -> Array:
@@ -39,7 +40,7 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[[Graph, Op], 
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """Whole numbers are cut towards zero, as in C."""
+    """Integers are truncated towards zero, as in C."""
     if a.dtype.kind == "f":
         with np.errstate(all="ignore"):
             return np.asarray(a / b)
@@ -48,7 +49,7 @@ def _divide(a: Array, b: Array) -> Array:
 
 
 def remainder(graph: Graph, op: Op) -> Step:
-    """Of whole numbers too; by zero it is NaN, or 0 where there is none."""
+    """Also for integers; division by zero gives NaN, or 0 for types without NaN."""
     function = np.fmod if op.attrs_as(ModAttrs).truncated else np.mod
 
     def step(inputs: Sequence[Array]) -> Array:
@@ -116,7 +117,7 @@ def softmax(graph: Graph, op: Op) -> Step:
 
 
 def clip(graph: Graph, op: Op) -> Step:
-    """Whole numbers stay whole: only limits that their type has count."""
+    """Integers stay integers: only limits within their type matter."""
     attrs, dtype = op.attrs_as(ClipAttrs), graph.first_input(op).dtype
     if dtype.is_float or graph.first_input(op).quant is not None:
         low, high = np.float32(attrs.low), np.float32(attrs.high)
@@ -144,13 +145,13 @@ def batch_norm(graph: Graph, op: Op) -> Step:
     return step
 
 
-# Layers with weights on real values (float32): convolution, fully connected, matrix product.
+# --- Layers with weights: convolution, fully connected, matrix product ---
 #
 # Every sum starts at 0 and takes one term after the other, in the order of the weights (kernel
-# row, kernel column, channel); the bias comes last. BLAS is faster, but its order is nobody's: a
-# kernel on another CPU could not give the same bits.
+# row, kernel column, channel); the bias comes last. BLAS is faster, but its order of summation is
+# unspecified: a C kernel on another CPU could not give the same bits.
 
-_TILE = 1 << 15  # sums that are worked on together: they and their products stay within an L2
+_TILE = 1 << 15  # sums computed together: they and their products fit a usual L2 cache
 
 
 def ordered_sums(rows: Array, columns: Array) -> Array:
@@ -191,7 +192,7 @@ def conv2d(graph: Graph, op: Op) -> Step:
 
 
 def _padded(images: Array, attrs: ConvAttrs) -> Array:
-    """With zeros around; a negative pad leaves rows or columns out."""
+    """Padded with zeros; a negative pad removes rows or columns."""
     top, left, bottom, right = (max(pad, 0) for pad in attrs.pads)
     from_row, from_column, rows, columns = (max(-pad, 0) for pad in attrs.pads)
     height, width = images.shape[1:3]
@@ -203,7 +204,7 @@ def _convolved(images: Array, weights: Array, attrs: ConvAttrs) -> Array:
     (down, right), (far_down, far_right) = attrs.strides, attrs.dilations
     outputs, height, width, depth = weights.shape
     window = ((height - 1) * far_down + 1, (width - 1) * far_right + 1)
-    # channels first, so that the terms of neighbouring pixels are copied in one go
+    # channels first, so that the terms of neighbouring pixels are copied in one operation
     planes = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
     views = sliding_window_view(planes, window, axis=(2, 3))
     taps = views[:, :, ::down, ::right, ::far_down, ::far_right]

@@ -20,7 +20,7 @@ from npuscope.ops.kernels.real_math import (
 from npuscope.ops.kernels.requantize import round_half_away, saturate
 from npuscope.ops.kernels.step import Array, Maker, Step, only_bytes, quant_of, settled, tabulated
 
-# Functions of one real value: float32 in, float32 out, a maker each.
+# --- Functions of one real value: float32 in, float32 out ---
 
 Function = Callable[[Array], Array]
 
@@ -31,7 +31,7 @@ def of(function: Function) -> Maker:
 
 
 def quiet(function: Function) -> Step:
-    """Infinities and NaN are results like any other."""
+    """Infinities and NaN are ordinary results: no warnings from numpy."""
 
     def step(inputs: Sequence[Array]) -> Array:
         with np.errstate(all="ignore"):
@@ -104,14 +104,14 @@ def cast(graph: Graph, op: Op) -> Step:
 
 
 def _cut(x: Array, dtype: DType) -> Array:
-    """Floats beyond the type become its limits and NaN 0, which CPUs do in several ways."""
+    """Floats out of range become the limits of the type, NaN becomes 0: CPUs differ here."""
     low, high = dtype.limits
     inside = np.where((x > low) & (x < high), x, np.float32(0)).astype(dtype.numpy)
     limit = np.where(x >= high, dtype.numpy.type(high), inside)
     return np.where(x <= low, dtype.numpy.type(low), limit)
 
 
-# LiteRT's tables of 256 values: a function in float32, rounded to the output's grid.
+# --- LiteRT's tables of 256 values: a float32 function, rounded to the output's grid ---
 
 
 def looked_up(function: Function) -> Maker:
@@ -169,7 +169,7 @@ litert_log = looked_up(np.log)
 
 
 def litert_sqrt(graph: Graph, op: Op) -> Step:
-    """Cut off instead of rounded; LiteRT refuses values below the zero point, here they are 0."""
+    """Truncated, not rounded; LiteRT rejects values below the zero point, here they give 0."""
     source, output = graph.first_input(op), graph.output_tensor(op)
     scale = np.float32(quant_of(source).scale)
     out_scale = np.float32(quant_of(output).scale)

@@ -22,21 +22,21 @@ from npuscope.ops.kernels.requantize import (
 )
 from npuscope.ops.kernels.step import Array, Step, only_bytes, quant_of, tabulated
 
-# gemmlowp's fixed-point functions on raw int64 arrays: exp of negatives, 1 / (1 + x), roots.
+# --- gemmlowp's fixed-point functions on raw int64 arrays ---
 #
 # LiteRT's softmax is built from them. Raw values are 32-bit: a format with `n` integer bits counts
 # in units of 2**(n - 31).
 
-ONE = 2**31 - 1  # 1.0 without integer bits, as near as it gets
+ONE = 2**31 - 1  # 1.0 without integer bits: the largest value below it
 
 _EXP_OF_EIGHTH = 1895147668  # exp(-1/8)
-_THIRD = 715827883
-_EIGHTH = 1 << 28
+_THIRD = 715827883  # 1/3 without integer bits
+_EIGHTH = 1 << 28  # 1/8 without integer bits
 # exp(-2**k) for k = -2 ... 4
 _EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 _48_OVER_17 = 1515870810  # two integer bits
-_MINUS_32_OVER_17 = -1010580540
-_ONE_TWO_BITS = 1 << 29
+_MINUS_32_OVER_17 = -1010580540  # two integer bits
+_ONE_TWO_BITS = 1 << 29  # 1.0 with two integer bits
 _HALF_THREE = (1 << 28) + (1 << 27)  # 1.5 with three integer bits
 _HALF_ROOT_2 = 1518500250
 
@@ -117,7 +117,7 @@ def inverse_square_root(values: Array) -> Multipliers:
     )
 
 
-# Element-wise functions that LiteRT's reference kernels compute in fixed point.
+# --- Element-wise functions that LiteRT's reference kernels compute in fixed point ---
 
 _HIGH = 7  # extra bits of a HardSwish input
 _RELU_SCALE = np.float32(3) / np.float32(32768)  # of the relu6-like factor in HardSwish
@@ -126,7 +126,7 @@ _ROOT_BITS = 20
 
 
 def _ratio(a: Tensor, b: Tensor) -> float:
-    """Of two scales, in float32 as LiteRT takes it."""
+    """Ratio of two scales, in float32 as LiteRT computes it."""
     return float(np.float32(quant_of(a).scale) / np.float32(quant_of(b).scale))
 
 
@@ -223,7 +223,7 @@ def absolute(graph: Graph, op: Op) -> Step:
 
 
 def rsqrt(graph: Graph, op: Op) -> Step:
-    """Inputs below the zero point have no root; LiteRT refuses them, here they give the maximum."""
+    """Inputs below the zero point have no root; LiteRT rejects them, here they give the maximum."""
     source, output = graph.first_input(op), graph.output_tensor(op)
     only_bytes(op, source, output)
     root = np.sqrt(np.float32(quant_of(source).scale))
@@ -244,7 +244,7 @@ def rsqrt(graph: Graph, op: Op) -> Step:
 
 
 def negative(graph: Graph, op: Op) -> Step:
-    """LiteRT turns the sign of the raw values, whatever the zero points are."""
+    """LiteRT negates the raw values and ignores the zero points."""
     return lambda inputs: np.negative(inputs[0])
 
 
@@ -252,7 +252,7 @@ def divide(graph: Graph, op: Op) -> Step:
     """The quotient on 31 bits, then one factor for all three scales.
 
     Quotients that need a shift of more than 31 bits are 0 here; LiteRT's result of such a shift is
-    undefined. It refuses divisors of 0, which saturate here.
+    undefined. LiteRT rejects divisors of 0; here they saturate.
     """
     a, b = (graph.tensors[name] for name in op.inputs)
     output = graph.output_tensor(op)

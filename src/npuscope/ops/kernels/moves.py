@@ -1,4 +1,4 @@
-"""Ops that move values, raw integers and floats alike: shapes, cuts, repeats, resizing."""
+"""Ops that move values, raw integers and floats alike: reshape, slice, repeat, resize."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from npuscope.ops.moves import (
     TransposeAttrs,
 )
 
-# Cut, repeat and reorder: the values pass as they are, raw integers and floats alike.
+# --- Slice, repeat and reorder ---
 
 NUMPY_MODES = {
     MirrorMode.REFLECT: "reflect",
@@ -73,7 +73,7 @@ def mirror_pad(graph: Graph, op: Op) -> Step:
 
 
 def gather(graph: Graph, op: Op) -> Step:
-    """Negative indices count from the end, others outside are refused by numpy."""
+    """Negative indices count from the end; numpy rejects others that are out of range."""
     attrs = op.attrs_as(GatherAttrs)
     batch = attrs.batch_axes
     if not batch:
@@ -127,7 +127,7 @@ def space_to_depth(graph: Graph, op: Op) -> Step:
     return step
 
 
-# Ops that move values without changing them; they work on raw integers and floats alike.
+# --- Pad and join ---
 
 
 def reshape(graph: Graph, op: Op) -> Step:
@@ -162,7 +162,7 @@ def real_pad(graph: Graph, op: Op) -> Step:
 
 
 def _pad(graph: Graph, op: Op, fill: float) -> Step:
-    """Negative pads cut."""
+    """Negative pads crop."""
     pads, shape = op.attrs_as(PadAttrs).pads, graph.output_tensor(op).shape
     source = graph.first_input(op).shape
     kept = tuple(
@@ -216,13 +216,13 @@ def _concat(axis: int, limits: tuple[int, int]) -> Step:
     return lambda inputs: np.concatenate(inputs, axis=axis).clip(*limits)
 
 
-# Resize: which pixels an output pixel takes, and how much of each.
+# --- Resize: which input pixels an output pixel takes, and the weight of each ---
 
-_BITS = 10  # fraction of a place in LiteRT's integer kernel
+_BITS = 10  # fraction bits of a position in LiteRT's integer kernel
 
 
 def places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
-    """Input places (float32) of all output places along H (axis 0) or W (axis 1)."""
+    """Input positions (float32) of all output positions along H (axis 0) or W (axis 1)."""
     count = attrs.sizes[axis]
     at = np.arange(count, dtype=np.float32)
     ratio, half = np.float32(attrs.scales[axis]), np.float32(0.5)
@@ -236,7 +236,7 @@ def places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
         return at * 0
     centred: Array = (at + half) / ratio - half
     if attrs.coordinates == Coordinates.HALF_PIXEL_SYMMETRIC:
-        # the places stay symmetric although the sizes are not exactly the ratio
+        # positions stay symmetric even if the ratio is not exactly that of the sizes
         adjusted = np.float32(count) / (ratio * np.float32(size))
         centred += np.float32(size) / 2 * (1 - adjusted)
     return centred
@@ -283,7 +283,7 @@ def litert_resize(graph: Graph, op: Op) -> Step:
 
 
 def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
-    """Places and shares in units of 2**-10; the result rounds half away from zero."""
+    """Positions and weights in units of 2**-10; the result rounds half away from zero."""
     (top, bottom, down), (left, right, across) = (
         integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
     )
@@ -304,7 +304,7 @@ def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
 
 
 def integer_shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
-    """Lower and upper neighbour of every output place, and the share of the upper one."""
+    """Lower and upper neighbour of every output position, and the weight of the upper one."""
     count, whole = attrs.sizes[axis], 1 << _BITS
     corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
     pair = (size - 1, count - 1) if corners and count > 1 else (size, count)
@@ -340,7 +340,7 @@ def _linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
     def step(inputs: Sequence[Array]) -> Array:
         upper, lower = inputs[0][:, top], inputs[0][:, bottom]
         one = np.float32(1)
-        with np.errstate(invalid="ignore"):  # no share of an infinity is not a number
+        with np.errstate(invalid="ignore"):  # weight 0 times infinity would be NaN
             return np.asarray(
                 (one - down) * (one - across) * upper[:, :, left]
                 + (one - down) * across * upper[:, :, right]

@@ -14,7 +14,7 @@ import numpy as np
 from npuscope.ops.kernels.step import Array
 
 Function = Callable[[Array], Array]
-_BLOCK = 1 << 14  # values that stay in the cache over all steps
+_BLOCK = 1 << 14  # values per block: they stay in the cache over all steps
 
 # Coefficients from the constant on; minimax on the interval that the function reduces to.
 _EXP = (0.5, 0.16666667, 0.041666254, 0.008333261, 0.0013947212, 0.00019919922)
@@ -41,7 +41,7 @@ _TINY, _TINY_BITS = np.float32(2.0**-126), 23
 
 
 def in_blocks(function: Function) -> Function:
-    """The same on any array, a cacheful at a time."""
+    """The function on any array, in blocks that fit the cache."""
 
     def whole(x: Array) -> Array:
         flat = np.ascontiguousarray(x, np.float32).reshape(-1)
@@ -139,7 +139,7 @@ _TWO_OVER_PI = np.array(
     np.uint64,
 )
 _QUARTER = 3.4061215800865545e-19  # pi / 2 / 2**62
-_NO_TURN = 124  # exponents below are less than pi / 4 without any reduction
+_NO_TURN = 124  # smaller exponents are below pi / 4 and need no reduction
 
 
 def _u64(value: int) -> np.uint64:
@@ -147,7 +147,7 @@ def _u64(value: int) -> np.uint64:
 
 
 def _quarters(size: Array) -> tuple[Array, Array]:
-    """How many quarter turns are in x >= 0, modulo 4, and the angle that is left.
+    """Quarter turns in x >= 0, modulo 4, and the remaining angle.
 
     The exact product with 2 / pi in whole numbers, of which only the fraction of a full turn is
     computed.

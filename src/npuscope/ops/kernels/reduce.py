@@ -38,7 +38,7 @@ from npuscope.ops.norms import (
 )
 from npuscope.ops.reduce import ArgAttrs, PoolAttrs, ReduceAttrs
 
-# Pooling and mean: windows are reduced axis by axis, by shifted slices of the whole image.
+# --- Pooling and mean: windows are reduced axis by axis, by shifted slices of the image ---
 
 Combine = Callable[..., Array]
 
@@ -73,7 +73,7 @@ def window_counts(attrs: PoolAttrs, shape: Sequence[int], counted: bool) -> Arra
 
 
 def max_pool(graph: Graph, op: Op) -> Step:
-    """The largest raw value: quantization does not enter, only the activation's clamp does."""
+    """The largest raw value: only the activation's clamp depends on the quantization."""
     attrs, output = op.attrs_as(PoolAttrs), graph.output_tensor(op)
     lowest = -np.inf if output.dtype.is_float else output.dtype.limits[0]
     clamp = _integer_clamp(graph, op)
@@ -94,7 +94,7 @@ def _integer_clamp(graph: Graph, op: Op) -> tuple[int, int] | None:
 
 
 def litert_average_pool(graph: Graph, op: Op) -> Step:
-    """Sum over count, ties away from zero; LiteRT demands equal scales on both sides."""
+    """Sum over count, ties away from zero; LiteRT requires equal scales on both sides."""
     attrs, output = op.attrs_as(PoolAttrs), graph.output_tensor(op)
     counts = window_counts(attrs, graph.first_input(op).shape, attrs.count_pads)
     limits = clamp_limits(output, *real_limits(attrs.activation))
@@ -108,7 +108,7 @@ def litert_average_pool(graph: Graph, op: Op) -> Step:
 
 
 def litert_mean(graph: Graph, op: Op) -> Step:
-    """The division by the count is part of the multiplier, cut off at 31 bits."""
+    """The division by the count is part of the multiplier, truncated to 31 bits."""
     source, output = graph.first_input(op), graph.output_tensor(op)
     axes = op.attrs_as(ReduceAttrs).axes
     count = int(np.prod([source.shape[axis] for axis in axes], dtype=np.int64))
@@ -128,11 +128,11 @@ def _divided(ratio: Multipliers, count: int) -> Multipliers:
     return Multipliers((ratio.mantissa << shift) // count, ratio.shift - shift)
 
 
-# Reductions over any axes, and the places of extremes.
+# --- Reductions over any axes, ArgMax and ArgMin ---
 
 
 def reduced(function: Callable[..., Any], real: Callable[..., Array]) -> Maker:
-    """By one of numpy's reductions, or `real` on floats; whole numbers stay what they are."""
+    """By one of numpy's reductions, or by `real` on floats; integers keep their type."""
 
     def make(graph: Graph, op: Op) -> Step:
         attrs, dtype = op.attrs_as(ReduceAttrs), graph.output_tensor(op).dtype.numpy
@@ -211,7 +211,7 @@ arg_max = place(np.argmax)
 arg_min = place(np.argmin)
 
 
-# Normalizations on real values, and LiteRT's L2 normalization on integers.
+# --- Normalizations on real values, and LiteRT's L2 normalization on integers ---
 
 _OUTPUT_BITS = 7  # LiteRT's L2 normalization always makes units of 1 / 128
 
@@ -297,7 +297,7 @@ def log_softmax(graph: Graph, op: Op) -> Step:
     return step
 
 
-# Softmax on 8-bit integers as LiteRT's reference kernel does it, in fixed point.
+# --- Softmax on 8-bit integers, in fixed point as in LiteRT's reference kernel ---
 
 _DIFF_BITS = 5  # integer bits of the difference to the largest input
 _SUM_BITS = 12  # integer bits of the sum of exponentials

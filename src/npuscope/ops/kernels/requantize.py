@@ -1,4 +1,4 @@
-"""LiteRT's fixed-point rules: multipliers, rounding, and the way from accumulators to outputs."""
+"""LiteRT's fixed-point rules: multipliers, rounding, and how accumulators become outputs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, DType, Quant, Tensor
 from npuscope.ops.kernels.step import Array, quant_of
 
-# LiteRT's fixed-point rules: multipliers of 31 bits and the ways to round with them.
+# --- LiteRT's fixed-point rules: multipliers of 31 bits and how they round ---
 #
-# Which op rounds how was found against LiteRT's reference kernels (tests/ops/kernels):
+# How each op rounds was found by comparison with LiteRT's reference kernels (tests/ops/kernels):
 # conv, add, mul, mean and requantize round twice (gemmlowp), fully connected rounds once, in
 # double.
 
@@ -30,7 +30,7 @@ def quantized_multipliers(factors: Array | Sequence[float] | float) -> Multiplie
     """Nearest 31-bit mantissas of positive factors, one each."""
     real = np.atleast_1d(np.asarray(factors, np.float64))
     if not np.all(np.isfinite(real) & (real > 0)):
-        raise ModelError("a ratio of scales is not a positive finite number")
+        raise ModelError("the ratio of the scales is not a positive finite number")
     fraction, shift = np.frexp(real)
     mantissa = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
     carried = mantissa == 2**31
@@ -83,7 +83,7 @@ def round_half_away(values: Array) -> Array:
 
 
 def clamped(values: Array, limits: tuple[int, int], dtype: DType) -> Array:
-    """Whole numbers cut to a range and stored."""
+    """Integers clamped to a range and stored."""
     result: Array = np.clip(values, *limits).astype(dtype.numpy)
     return result
 
@@ -109,7 +109,7 @@ _REAL_LIMITS = {
 
 
 def real_limits(activation: Activation) -> tuple[float, float]:
-    """The range that a fused activation leaves."""
+    """The range that a fused activation keeps."""
     return _REAL_LIMITS[activation]
 
 
@@ -122,7 +122,7 @@ def clamp_limits(output: Tensor, low: float, high: float) -> tuple[int, int]:
     return int(first), int(last)
 
 
-# From accumulators to outputs: what follows the sums of a conv or a fully connected layer.
+# --- From accumulators to outputs ---
 #
 # An Emit takes sums of raw products (whole numbers held in float32 or float64, channels last) and
 # writes the op's output. The bias, with the input's zero point folded in, is added here.
@@ -181,8 +181,8 @@ class RescaleInDouble:
 class RescaleToEven:
     """onnxruntime: real value over the output's scale, rounded half to even.
 
-    The float32 sums of onnxruntime scatter around the exact one, so the exact sum in double is
-    the best guess of where they round.
+    The float32 sums of onnxruntime scatter around the exact sum, so the exact sum in double
+    predicts best where they round.
     """
 
     factors: Array

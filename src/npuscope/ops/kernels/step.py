@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 
-# What a kernel is: a maker reads an op once and returns the step that runs it every time.
+# --- Constants and scales that makers read ---
 #
-# All that depends on constants only (weights as floats, multipliers, tables) belongs to the maker;
-# the step sees the op's present inputs in order and returns its output, or all of several.
+# A maker may use only what is fixed before a run; the helpers here refuse anything else.
 
 Array = NDArray[Any]
 Step = Callable[[Sequence[Array]], Array]
@@ -29,7 +28,7 @@ StepsMaker = Callable[[Graph, Op], Steps]
 
 
 def constant_of(graph: Graph, op: Op, index: int, what: str) -> Tensor:
-    """An input that the maker needs now, so it must be a constant."""
+    """An input that the maker needs before the run, so it must be a constant."""
     tensor = graph.tensors[op.inputs[index]]
     if tensor.data is None:
         raise ModelError(f"the {what} '{tensor.name}' are not constant")
@@ -51,16 +50,16 @@ def quant_of(tensor: Tensor) -> Quant:
 
 
 def only_bytes(op: Op, *tensors: Tensor) -> None:
-    """Refuse types for which a kernel was never compared with LiteRT's."""
+    """Refuse types for which the kernel was never compared with LiteRT's."""
     for tensor in tensors:
         if tensor.dtype not in (DType.INT8, DType.UINT8):
             raise ModelError(f"{op.kind} on {tensor.dtype.value} is not covered, only 8 bit is")
 
 
-# 8-bit functions as tables: the plain kernel runs once on all values, then runs only look up.
+# --- 8-bit functions as tables ---
 #
-# 256 values of one input, 65536 pairs of two: exact by construction, and faster than any arithmetic
-# numpy can do on them.
+# The plain kernel runs once on all values: 256 of one input, or 65536 pairs of two. Later runs only
+# look up, which is exact by construction and faster than any numpy arithmetic on them.
 
 
 def tabulated(step: Step, *inputs: Tensor) -> Step:
@@ -73,7 +72,7 @@ def tabulated(step: Step, *inputs: Tensor) -> Step:
 
 
 def _all_values(dtype: DType) -> Array:
-    """Every value, at the place of its bit pattern."""
+    """Every value, at the index of its bit pattern."""
     return np.arange(256, dtype=np.uint8).view(dtype.numpy)
 
 
@@ -98,11 +97,12 @@ def _table_of_two(step: Step, first: DType, second: DType) -> Step:
     return look_up
 
 
-# Sums and products of floats term after term, in memory order.
+# --- Sums and products of floats, term after term in memory order ---
 #
-# numpy's own reductions choose an order by shape and CPU; results that C must reproduce cannot.
+# numpy's own reductions choose an order by shape and CPU; results that C must reproduce need a
+# fixed one.
 
-_WIDE = 128  # results at a time from which a loop over the terms is faster
+_WIDE = 128  # from this many results on, a loop over the terms is faster
 
 
 def reduced_in_order(

@@ -116,7 +116,7 @@ def make_step(graph: Graph, op: Op) -> Steps:
         return steps
     maker = _choose(graph, op, makers(op.kind))
     if maker is None:
-        raise ModelError(f"the reference executor has no {op.kind} on these types")
+        raise ModelError(f"the reference executor has no kernel for {op.kind} on these types")
     step = maker(graph, op)
     return lambda inputs: (step(inputs),)
 

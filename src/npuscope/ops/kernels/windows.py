@@ -1,4 +1,4 @@
-"""Exact integer sums by float BLAS; those of a convolution some output rows at a time."""
+"""Exact integer sums by float BLAS; a convolution is computed some output rows at a time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from npuscope.graph.model import DType
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.layers import ConvAttrs
 
-# Exact integer sums by float BLAS.
+# --- Exact integer sums by float BLAS ---
 #
-# A float32 holds whole numbers up to 2**24. As long as the sum of |weight| * |input| stays below,
-# every partial sum is a whole number below it too, so no order of summation rounds. Above, the
-# sum is cut into panels that are each exact and added in float64.
+# A float32 holds all integers up to 2**24. As long as the sum of |weight| * |input| stays below,
+# every partial sum is an integer below it too, so no order of summation rounds. Above, the sum is
+# cut into panels that are each exact and added in float64.
 
 FLOAT32_EXACT = 2**24
-_SHORT_PANEL = 64  # shorter ones cost more than a float64 product
+_SHORT_PANEL = 64  # shorter panels cost more than one float64 product
 
 
 def peak(dtype: DType) -> int:
@@ -76,10 +76,9 @@ def _columns(weights: Array, float_type: type[np.floating]) -> Array:
     return np.ascontiguousarray(weights.T, float_type)
 
 
-# Sums of a convolution, some output rows at a time, so that the floats stay in the cache.
+# --- Sums of a convolution, some output rows at a time, so that the floats stay in cache ---
 #
-# Each class answers (image, first, last) -> sums of the output rows first..last as (pixels,
-# outputs).
+# Each class maps (image, first, last) to the sums of output rows first..last as (pixels, outputs).
 # Images are raw integers (H, W, C); padding is the input's zero point, which the bias takes out.
 
 RowSums = Callable[[Array, int, int], Array]

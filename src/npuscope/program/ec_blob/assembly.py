@@ -32,10 +32,10 @@ from npuscope.program.ec_blob.registers import (
 )
 from npuscope.text import safe_terminal
 
-# Blobs as text: a disassembler with names and fields, and the assembler that takes it back.
+# --- Disassembler: blobs as text with names and fields ---
 #
-# One instruction a line; a burst's values stand on the lines after it. Everything after `;` is a
-# comment. Places are UNIT.REGISTER or UNIT.@index, bits are [msb:lsb] or [bit]. Directives hold
+# One instruction per line; the values of a burst are on the lines after it. Everything after `;` is
+# a comment. Places are UNIT.REGISTER or UNIT.@index, bits are [msb:lsb] or [bit]. Directives hold
 # what a container has around the code.
 
 _COMMENT_COLUMN = 40
@@ -109,7 +109,7 @@ def _lines(instruction: Instruction, at: int) -> list[str]:
 
 
 def _burst_lines(burst: Burst) -> Iterator[str]:
-    """Named registers one a line, memories several words a line."""
+    """One named register per line, several memory words per line."""
     row: list[str] = []
     for i, value in enumerate(burst.values):
         index = burst.register + i * burst.increment
@@ -154,7 +154,7 @@ def _bit_name(page: int, register: int, bit: int) -> str:
     return next((field.name for field in fields if field.lsb == bit), "")
 
 
-# The assembler: text of `disassemble`, or written by hand, to a binary.
+# --- Assembler: text of `disassemble`, or written by hand, to a binary ---
 
 _PLACE = re.compile(r"(\w+)\.(@\d{1,4}|\w+)(?:\[(\d{1,2})(?::(\d{1,2}))?\])?", re.ASCII)
 _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]{1,8}|[1-9]\d{0,9}|0)", re.ASCII)
@@ -164,7 +164,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 @dataclass(slots=True)
 class _Assembler:
-    """What the lines so far have given."""
+    """State after the lines read so far."""
 
     instructions: list[Instruction] = field(default_factory=list)
     burst: tuple[int, int, bool] | None = None
@@ -252,7 +252,7 @@ _KNOWN = ", ".join(_OPERANDS)
 
 
 def assemble(text: str) -> EcBinary:
-    """A binary from text; what cannot be understood is a FileError with the line."""
+    """A binary from text; an invalid line raises a FileError with its number."""
     found = _Assembler()
     for number, line in enumerate(text.split("\n"), 1):
         code = line.partition(";")[0].strip()
@@ -321,7 +321,7 @@ def _named(rest: str) -> tuple[str, list[str]]:
     return name, found.group(2).split()
 
 
-# A binary as plain JSON values: every instruction with its place and names.
+# --- A binary as plain JSON values: every instruction with its place and names ---
 
 
 def binary_json(binary: EcBinary) -> dict[str, Any]:

@@ -76,7 +76,7 @@ CONTAINERS = tuple(_LAYOUTS)
 def read_binary(data: bytes) -> EcBinary:
     """A blob or a container. Bytes after the code may only be padding."""
     if len(data) < HEADER_WORDS * _WORD:
-        raise FileError(f"{len(data)} bytes are no blob", where="word 0")
+        raise FileError(f"{len(data)} bytes are not a blob", where="word 0")
     magic = _word(data, 0)
     if magic == MAGIC:
         return EcBinary(_read_code(data, 0))
@@ -125,7 +125,7 @@ def _read_code(data: bytes, start: int) -> tuple[Instruction, ...]:
     if end > len(data):
         available = (len(data) - start) // _WORD - HEADER_WORDS
         raise FileError(
-            f"{count} words of code are announced, {available} are there",
+            f"the header states {count} words of code, but there are {available}",
             where=f"word {first + 1}",
         )
     if any(data[end:]) or len(data) - end >= 64:
@@ -148,7 +148,7 @@ def _read_table(data: bytes, start: int, layout: tuple[str, ...], code_words: in
     first = start // _WORD
     rows = _word(data, first)
     if (1 + rows * len(layout)) * _WORD > len(data) - start:
-        raise FileError(f"a table of {rows} rows goes past the end", where=f"word {first}")
+        raise FileError(f"a table of {rows} rows extends past the end", where=f"word {first}")
     return [
         _read_row(data, start, first + 1 + i * len(layout), layout, code_words) for i in range(rows)
     ]
@@ -159,10 +159,10 @@ def _read_row(data: bytes, start: int, at: int, layout: tuple[str, ...], code_wo
     where = start + numbers["list"]
     count = numbers["count"]
     if where % _WORD or where + count * _WORD > len(data):
-        raise FileError(f"a list of {count} places goes past the end", where=f"word {at}")
+        raise FileError(f"a list of {count} places extends past the end", where=f"word {at}")
     places = struct.unpack_from(f"<{count}I", data, where)
     if any(place >= code_words for place in places):
-        raise FileError("a place lies outside of the code", where=f"word {where // _WORD}")
+        raise FileError("a place is outside of the code", where=f"word {where // _WORD}")
     return _Row(_read_name(data, start + numbers["identifier"], at), numbers, places)
 
 
@@ -188,7 +188,7 @@ def write_binary(binary: EcBinary) -> bytes:
         return _padded(blob)
     layout = _LAYOUTS.get(binary.container)
     if layout is None:
-        raise TargetError(f"{binary.container:#010x} is no container")
+        raise TargetError(f"{binary.container:#010x} is not a container")
     if binary.patches and not layout.patch_row:
         raise TargetError(f"container {binary.container:#010x} has no patches")
     _check_places((*binary.relocations, *binary.patches), len(code))
@@ -206,7 +206,7 @@ def _check_places(rows: Iterable[Relocation | Patch], code_words: int) -> None:
         if any(not 0 <= place < code_words for place in row.places):
             raise TargetError(f"'{row.identifier}' names a place outside of the code")
         if isinstance(row, Patch) and not 0 <= row.mask < 1 << 32:
-            raise TargetError(f"the mask of '{row.identifier}' has no room in 32 bits")
+            raise TargetError(f"the mask of '{row.identifier}' does not fit 32 bits")
 
 
 def _assemble(magic: int, layout: _Layout, parts: dict[str, bytes]) -> bytes:
@@ -248,7 +248,7 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % _ALIGN)
 
 
-# A container's code with its relocations done: what a loader makes of it before a run.
+# --- A container's code with its relocations applied, as a loader does before a run ---
 
 
 def relocated(binary: EcBinary, bases: Mapping[str, int]) -> EcBinary:
@@ -267,7 +267,7 @@ def relocated(binary: EcBinary, bases: Mapping[str, int]) -> EcBinary:
     return replace(binary, instructions=decode(words))
 
 
-# The generated header `<network>_ecblobs.h`: one array of 64-bit literals a blob.
+# --- The generated header `<network>_ecblobs.h`: one array of 64-bit literals per blob ---
 #
 # Each literal holds two 32-bit words, the low one first. Everything else in such a header (section
 # macros, two functions that do nothing) is not needed to read it.
@@ -322,7 +322,7 @@ def _is_number(literal: str) -> bool:
 
 
 def blob_name(network: str, index: int) -> str:
-    """The array's name as the vendor's files have it, safe for C whatever the network's name."""
+    """The array's name as in the vendor's files, valid C for any network name."""
     return array_name(f"{network}_{index}" if network else str(index))
 
 
@@ -337,7 +337,7 @@ def array_name(text: str) -> str:
 
 
 def write_header(blobs: Mapping[str, bytes]) -> str:
-    """A C header with one array a blob, each aligned to a cache line."""
+    """A C header with one array per blob, each aligned to a cache line."""
     arrays = [_array(name, data) for name, data in blobs.items()]
     lines = [
         "/* Epoch-controller blobs, written by npuscope. */",

@@ -189,7 +189,7 @@ def encode(instructions: Iterable[Instruction]) -> list[int]:
 
 
 def encode_one(instruction: Instruction) -> tuple[int, ...]:
-    """The words of one instruction; a number that has no room is a TargetError."""
+    """The words of one instruction; a number that does not fit is a TargetError."""
     match instruction:
         case Write(page, register, value, lsb, msb):
             head = _head(_WRITE, page, register) | _bits(lsb, msb)
@@ -222,5 +222,5 @@ def _bits(lsb: int, msb: int) -> int:
 
 def _fits(value: int, width: int, what: str) -> int:
     if not 0 <= value < 1 << width:
-        raise TargetError(f"{what} {value} has no room in {width} bits of an instruction")
+        raise TargetError(f"{what} {value} does not fit the {width} bits of the instruction")
     return value

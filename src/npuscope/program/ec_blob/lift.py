@@ -1,4 +1,4 @@
-"""From blobs to unit configurations: run the register writes and look when units start.
+"""From blobs to unit configurations: replay the register writes and note which units start.
 
 A group is what is on and linked when the controller first waits for a stream engine. Registers
 do not hold everything that a compiler writes down: a scalar operation has no geometry, a
@@ -122,7 +122,7 @@ def lift_unit(
             return unit_others.lift_pool(number, image)
         case "DECUN":
             return unit_others.lift_decun(number, image)
-    raise FileError(f"{kind.name} {number} is started; nothing is known about it")
+    raise FileError(f"{kind.name} {number} is started, but this unit is unknown")
 
 
 def waits_for_engine(poll: Poll) -> bool:

@@ -75,7 +75,9 @@ class _Lowering:
         for epoch in epochs:
             yield Label(epoch.number)
             if epoch.groups is None:
-                raise TargetError("no unit registers to make a blob of", where=epoch.name)
+                raise TargetError(
+                    "the epoch has no unit registers, so no blob can be made", where=epoch.name
+                )
             for group in epoch.groups:
                 yield from self._located(group, epoch.name)
         yield Irq(0)
@@ -124,7 +126,9 @@ class _Lowering:
             case PoolUnit():
                 yield from _configure(page, unit_others.lower_pool(unit))
             case _:
-                raise TargetError(f"no blob for {unit.unit} {unit.id}: its code book is not known")
+                raise TargetError(
+                    f"no blob can be made for {unit.unit} {unit.id}: its code book is unknown"
+                )
 
     def _address(self, place: Ref) -> int:
         buffer = self.buffers.get(place.buffer)
@@ -141,7 +145,7 @@ def _page(unit: Unit) -> int:
 
 
 def _start_order(unit: Unit) -> int:
-    """A unit that is on meets readers that are on already: outputs first, inputs last."""
+    """A unit must find its readers running already: outputs start first, inputs last."""
     if isinstance(unit, Streng):
         return 0 if unit.dir else 2
     return 1
@@ -203,7 +207,7 @@ def _clear(page: int) -> Iterator[Instruction]:
         yield Poll(page, CTRL, bit, bit, 0, _POLL_INTERVAL)
 
 
-# A blob whose addresses in relative pools count from the pool: a container with relocations.
+# --- Blobs with addresses in relative pools: containers with relocations ---
 #
 # Which words hold such addresses is found by lowering twice, with the pool in two places.
 

@@ -28,7 +28,7 @@ from npuscope.program.ec_blob.registers import (
 )
 from npuscope.program.units import Link, Port, Unit
 
-# Which field of a unit's record sits in which bits of its registers, for both directions.
+# --- Fields of a unit's record and their bits in its registers, for both directions ---
 
 # Input shifters count from -16: a register value of 16 shifts by nothing.
 SHIFT_BIAS = 16
@@ -59,7 +59,7 @@ class UnitRegisters:
         return value - (1 << field.width) if signed and value >> field.width - 1 else value
 
     def put(self, path: str, value: int, signed: bool = False) -> None:
-        """Set a field; a value without room is a TargetError that names the register."""
+        """Set a field; a value that does not fit is a TargetError that names the register."""
         register, field = self.unit.field(path)
         low, high = _range(field, signed)
         if not low <= value <= high:
@@ -112,7 +112,7 @@ def input_stage(where: str, modes: str = "") -> tuple[Bound, ...]:
     )
 
 
-# What the units' registers hold while a blob runs.
+# --- What the units' registers hold while a blob runs ---
 
 # Words from here on are a unit's memory for coefficients; a reset leaves it alone.
 MEMORY_WORD = 0x100
@@ -132,7 +132,7 @@ class RegisterFile:
         self.started = False  # a unit was switched on since this was last cleared
 
     def run(self, instruction: Instruction) -> None:
-        """Do what an instruction writes; waiting and labels are the caller's business."""
+        """Apply what an instruction writes; the caller handles waits and labels."""
         match instruction:
             case Write(page, index, value, lsb, msb):
                 self._write(page, index, value, lsb, msb)
@@ -190,7 +190,7 @@ def _is_processor(page: int) -> bool:
     return unit is not None and unit.name in _PROCESSORS
 
 
-# The stream switch: links between units as destination registers.
+# --- The stream switch: links between units as destination registers ---
 
 _DESTINATIONS: tuple[Port, ...] = tuple(
     Port(unit, number, port)

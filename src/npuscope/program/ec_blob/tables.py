@@ -20,7 +20,7 @@ COEFFICIENT_POOL = "coefficients"
 # No memory of the device starts here, and no pool file names it.
 _POOL_ADDRESS = 0x0
 _ALIGN = 16
-# Far above what one blob can load; a hostile one could make much of little.
+# Far above what one blob can load; a small hostile blob could ask for very much.
 _MAX_BYTES = 1 << 24
 
 Words = Mapping[int, int]  # words of a unit's memory, by index
@@ -118,7 +118,7 @@ def constant(constants: Mapping[str, np.ndarray], place: Ref, size_bytes: int) -
     found = raw[place.offset : place.offset + size_bytes]
     if place.offset < 0 or len(found) < size_bytes:
         raise TargetError(
-            f"coefficients '{place.buffer}' have no {size_bytes} bytes at {place.offset}",
+            f"coefficients '{place.buffer}' do not have {size_bytes} bytes at {place.offset}",
             hint="a program without its constants cannot become a blob",
         )
     return found

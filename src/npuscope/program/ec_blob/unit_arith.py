@@ -100,7 +100,7 @@ def _lift_coefficients(
     geometry = _lift_channels(image) if image.get("CTRL.CNT2") else _lift_steps(image)
     length = geometry["fChannels"] if image.get("CTRL.CNT2") else geometry["fWidth"]
     if not geometry["fWidth"] or not 0 < length <= MAX_ENTRIES:
-        raise FileError(f"ARITH {number}: vectors of {length} entries")
+        raise FileError(f"ARITH {number}: invalid vector length {length}")
     return {**geometry, **_lift_vectors(number, image, lift_vectors(memory, length), keep)}
 
 
@@ -178,15 +178,15 @@ def _wrapped(unit: Arith, name: str) -> int:
     """16 bits; sources write them with or without a sign."""
     value = int(getattr(unit, name))
     if not -0x8000 <= value <= 0xFFFF:
-        raise TargetError(f"ARITH {unit.id}: {name} {value} has no room in 16 bits")
+        raise TargetError(f"ARITH {unit.id}: {name} {value} does not fit 16 bits")
     return value - 0x10000 if value > 0x7FFF else value
 
 
 def refuse_stream_vector(unit: Arith) -> None:
-    """Blobs and the drivers in an image cannot set up what no public register is known for."""
+    """Refuse what blobs and the drivers in an image cannot set up: no public register is known."""
     if unit.scalar and unit.dualinput and unit.bcast == Bcast.CHAN:
         raise TargetError(
-            f"ARITH {unit.id}: which registers keep a vector that arrives at port 1 is not known"
+            f"ARITH {unit.id}: the registers that hold a vector arriving at port 1 are unknown"
         )
 
 
@@ -212,7 +212,7 @@ def _lower_geometry(unit: Arith, image: UnitRegisters) -> int:
     else:
         raise TargetError(f"ARITH {unit.id}: vectors with bcast {unit.bcast}")
     if not 0 < entries <= MAX_ENTRIES:
-        raise TargetError(f"ARITH {unit.id}: {entries} entries, the unit holds {MAX_ENTRIES}")
+        raise TargetError(f"ARITH {unit.id}: {entries} entries, but the unit holds {MAX_ENTRIES}")
     image.put("INCCNT.INCVAL", every - 1)
     image.put("INCOFFSET.VAL", 1)
     for i, (counter, step) in enumerate(zip(counters, steps, strict=True), 1):
@@ -230,7 +230,9 @@ def _lower_vectors(unit: Arith, length: int, constants: Mapping[str, np.ndarray]
         return np.frombuffer(raw, f"<i{bits // 8}").astype(np.int64)
 
     if any(bits not in (8, 16, 32) for bits in unit.vec_precision):
-        raise TargetError(f"ARITH {unit.id}: vectors of {unit.vec_precision} bits")
+        raise TargetError(
+            f"ARITH {unit.id}: vectors of {unit.vec_precision} bits are not supported"
+        )
     a, b, c = (entries(*pair) for pair in zip("ABC", unit.vec_precision, strict=True))
     if unit.C_vector is not None and unit.C_scalar == -1:
         c = -c  # how a record asks for a negated vector

@@ -13,9 +13,9 @@ from npuscope.program.ec_blob.unit_arith import Keep
 from npuscope.program.modes import ActivOp, AfiltMode, PoolOp
 from npuscope.program.units import NO_CROP, Activ, Convacc, Decun, PoolUnit
 
-# Convolution accelerator: its record from registers, its registers from a record.
+# --- Convolution accelerator: record from registers, registers from a record ---
 
-_MOST_PAD = 2  # what the sampler pads by itself; more is made of zero frames
+_MOST_PAD = 2  # the sampler itself pads up to this; more padding is made of zero frames
 
 _BOUNDS = (
     Bound("simd", "CTRL.SIMD"),
@@ -122,7 +122,7 @@ def _lower_padding(unit: Convacc, image: UnitRegisters) -> None:
         image.put(f"ZFRAME.{frame}", (padding - own) * step)
 
 
-# Activation, pooling and decompression units between records and registers.
+# --- Activation, pooling and decompression units ---
 
 # Words of an activation unit's tables, counted from the start of its memory.
 ROM0_WORD = 0
@@ -157,7 +157,7 @@ def lift_activ(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> 
 
 
 def _lift_roms(number: int, bwidth: int, memory: Words, keep: Keep) -> dict[str, object]:
-    """ROM0 has one byte a segment; its entries tell how many rows of ROM1 are in use."""
+    """ROM0 has one byte per segment; its entries give the number of ROM1 rows in use."""
     segments = 1 << bwidth
     rom0 = np.array([memory.get(ROM0_WORD + i, 0) & 0xFF for i in range(segments)], np.uint8)
     rows = int(max((entry & 0x3F) + (1 << (entry >> 6)) for entry in rom0.tolist()))

@@ -1,4 +1,4 @@
-"""The text report of a compilation: what was built, where it lies, what runs where."""
+"""The text report of a compilation: what was built, where it is in memory, what runs where."""
 
 from npuscope.program.generate_report.model import GenerateReport
 from npuscope.program.generate_report.reader import read_generate_report

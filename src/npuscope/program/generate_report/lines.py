@@ -1,5 +1,4 @@
-"""Text reports line by line: what logs put around the lines is taken off, rows are kept as they are
-found."""
+"""Text reports line by line: prefixes added by logs are removed, rows are kept as found."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from npuscope.bounded_file import REPORT, read_bytes
 from npuscope.errors import FileError
 from npuscope.text import safe_terminal
 
-# Text reports line by line, without what logs and terminals put around the lines.
+# --- Lines without the prefixes that logs and terminals add ---
 #
-# Reports reach us as files of the tool, as console output that was redirected, and as copies out
-# of an IDE's log, where a time stamp and the name of a logger stand before every line.
+# Reports come as files of the tool, as redirected console output, and as copies from an IDE's log,
+# where a time stamp and the name of a logger precede every line.
 
 MAX_LINES = 200_000
-# Real lines end before 4,000 characters; patterns are only tried on lines of a sane length.
+# Real lines are shorter than 4,000 characters; patterns are only tried on such lines.
 MAX_LINE = 1 << 16
 _LOG_PREFIX = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \[[A-Z]{1,9}\] \w{1,60}:\d{1,9} - ?"
@@ -92,7 +91,7 @@ def left_over(lines: tuple[Line, ...], used: Iterable[int]) -> tuple[Line, ...]:
 
 
 def unread(lines: tuple[Line, ...], used: Iterable[int]) -> tuple[str, ...]:
-    """One sentence a region that holds numbers and that no rule has read."""
+    """One sentence per region that holds numbers and that no rule has read."""
     regions: list[list[Line]] = []
     for line in left_over(lines, used):
         if regions and regions[-1][-1].number == line.number - 1:
@@ -116,9 +115,9 @@ def _region(lines: list[Line]) -> str:
     return f"{place}: {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"
 
 
-# Rows of a report as they are found, each with the line it came from.
+# --- Rows of a report as found, each with the line it came from ---
 
-# Longer digit strings are not counts of anything; int() would take its time with them.
+# Longer digit strings are not real counts, and int() is slow on them.
 _MOST_DIGITS = 18
 
 
@@ -147,7 +146,7 @@ class Draft:
         self.rows[name][-1] = (line, row)
 
     def restart(self, *names: str) -> None:
-        """Of two reports in one log the later counts; the earlier one's lines stay unread."""
+        """Of two reports in one log the later one is used; the lines of the earlier stay unread."""
         for name in names:
             self.rows.pop(name, None)
 
@@ -174,7 +173,7 @@ def read_into(draft: Draft, lines: tuple[Line, ...], rules: tuple[LineRule, ...]
 def _read_entry(draft: Draft, line: Line) -> None:
     """Whatever has the form `key : value` is kept as that."""
     key, colon, value = line.text.partition(":")
-    # "C:\\models" and "12:30" are no keys.
+    # "C:\\models" and "12:30" are not keys.
     if colon and value[:1] in (" ", "\t") and 0 < len(key.strip()) <= 60 and value.strip():
         draft.add("entries", line, Entry(line.number, key.strip(), value.strip()))
 

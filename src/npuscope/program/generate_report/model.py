@@ -8,7 +8,7 @@ from npuscope.program.generate_report.lines import Entry
 from npuscope.program.model import EpochKind
 
 UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-# Reports of 2.1 have no word for an epoch that is half software and mark it so.
+# Reports of 2.1 have no term for an epoch that is partly software and mark it so.
 _KINDS = {
     "SW": EpochKind.SW,
     "-SW-": EpochKind.SW,

@@ -33,7 +33,7 @@ from npuscope.program.generate_report.model import (
     Use,
 )
 
-# The lines of a generate or analyze report: one rule a kind of line.
+# --- The lines of a generate or analyze report: one rule per kind of line ---
 
 _HEX = r"0x[0-9A-Fa-f]{1,16}"
 _AMOUNT = r"(\d{1,15}(?:\.\d{1,6})?) +([kMG]?B)"
@@ -273,11 +273,11 @@ GENERATE_RULES: tuple[LineRule, ...] = (
 )
 
 
-# Generate and analyze reports, of 2.x and of 3.0 and later, as files or inside logs.
+# --- Reading a whole report, from a file or inside a log ---
 
 
 def read_generate_report(path: str | Path) -> GenerateReport:
-    """Read a report; a text that has neither pools nor epochs is none."""
+    """Read a report; a text with neither pools nor epochs is not a report."""
     report = parse_generate_report(read_lines(path))
     if not (report.pools or report.epochs or report.counts):
         raise FileError(

@@ -13,7 +13,7 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
-# The layer table of a report, from a Graph.
+# --- The layer table of a report, from a Graph ---
 
 # Labels by rank, as tensors are channel-last.
 _LABELS = {1: "b", 2: "bc", 3: "bwc", 4: "bhwc"}
@@ -23,7 +23,7 @@ _LONGEST = 40
 
 
 def layer_lines(graph: Graph) -> list[str]:
-    """One row a layer with a ruler between, further inputs on lines of their own."""
+    """One row per layer with a ruler between; further inputs on lines of their own."""
     blocks = [_input_block(graph, name) for name in graph.inputs]
     blocks += [_op_block(graph, op, i) for i, op in enumerate(graph.ops)]
     cells = [_HEADS, *(row for block in blocks for row in block)]
@@ -84,7 +84,7 @@ def _word(name: str) -> str:
     return "".join(c if c not in " \t[]()|" else "_" for c in text) or "_"
 
 
-# What a Program puts into each physical pool.
+# --- What a Program puts into each physical pool ---
 
 # Ends of ranges are given as the compiler allocates: in steps of 16 bytes.
 _STEP = 16
@@ -132,7 +132,7 @@ def _usage(pool: Pool, placed: list[tuple[Buffer, int]]) -> PoolUsage:
     )
 
 
-# The same report for a Program of ours, in the style of its compiler generation.
+# --- The report of one of our Programs, in the style of its compiler generation ---
 
 _RULER = "-" * 84
 _END = "=" * 84
@@ -143,7 +143,7 @@ _MARKS = {EpochKind.SW: "SW", EpochKind.HYBRID: "Hybrid"}
 
 
 class Timed(Protocol):
-    """A run of the program: what the last lines of the report tell."""
+    """A run of the program, for the last lines of the report."""
 
     @property
     def total_ms(self) -> float: ...
@@ -283,7 +283,7 @@ def _boxed_epochs(program: Program) -> list[str]:
 
 
 def _rows(program: Program) -> list[tuple[str, str, str]]:
-    """One row an epoch; those of one epoch-controller blob share a row."""
+    """One row per epoch; those of one epoch-controller blob share a row."""
     keyed = ((_blob_key(epoch), epoch) for epoch in program.executed)
     runs = (list(run) for _, run in groupby(keyed, key=lambda pair: pair[0]))
     return [_row(run[0][1], run[-1][1]) for run in runs]
@@ -317,7 +317,7 @@ def _box(rows: list[tuple[str, str, str]]) -> list[str]:
 
 
 def _sections(usage: tuple[PoolUsage, ...]) -> list[str]:
-    """What the network itself asks for; code sizes are known to a linker only."""
+    """What the network itself needs; only a linker knows code sizes."""
     weights = sum(pool.weights_bytes for pool in usage)
     activations = sum(pool.activations_bytes for pool in usage)
     ruler = f" {'-' * 20} {'-' * 12} {'-' * 12} {'-' * 12} {'-' * 12}"

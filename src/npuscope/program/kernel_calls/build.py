@@ -45,7 +45,7 @@ from npuscope.program.kernel_calls.model import (
 from npuscope.program.kernel_calls.moves import MOVES
 from npuscope.program.model import Buffer, Call
 
-# Kernels that work on integers themselves: their multipliers are prepared here.
+# --- Kernels that round in integers: their multipliers are prepared here ---
 
 Builder = Callable[[Work], KernelCall]
 
@@ -56,7 +56,7 @@ _MOST_TERMS = 8191  # of a softmax: the sum of its exponentials has 32 bits
 def _only_bytes(work: Work) -> None:
     for operand in (*work.inputs, *work.outputs):
         if operand.type not in _BYTES or operand.quant is None or operand.quant.per_channel:
-            raise NoKernel(f"{work.kind} on integers takes 8 bits with one scale a tensor")
+            raise NoKernel(f"{work.kind} on integers needs 8-bit tensors with one scale each")
 
 
 def _softmax(work: Work) -> KernelCall:
@@ -65,7 +65,9 @@ def _softmax(work: Work) -> KernelCall:
     axis = attrs.axis % len(source.shape)
     count = source.shape[axis]
     if count > _MOST_TERMS:
-        raise NoKernel(f"Softmax over {count} values: the integer kernel takes {_MOST_TERMS}")
+        raise NoKernel(
+            f"Softmax over {count} values: the integer kernel takes at most {_MOST_TERMS}"
+        )
     table = exponentials(attrs.beta, _scale(source)).astype(np.int32)
     numbers = (count, int(np.prod(source.shape[axis + 1 :], dtype=np.int64)))
     inputs = (source, prepared(table))
@@ -88,7 +90,7 @@ def _quantize(work: Work) -> KernelCall:
     if source.quant is None:
         return value_call(work)
     if target.quant is None or source.quant.per_channel or target.quant.per_channel:
-        raise NoKernel("Quantize from one integer to another takes one scale a tensor")
+        raise NoKernel("Quantize between integer types needs one scale per tensor")
     found = table_call(work)
     if found is not None:
         return found
@@ -140,7 +142,7 @@ INTEGER: dict[tuple[str, Numerics], Builder] = {
 }
 
 
-# Which C kernel does a software call's work, and with which arguments.
+# --- The C kernel of a software call, and its arguments ---
 #
 # Float kernels read and store quantized tensors too: they dequantize what they read and round what
 # they store. Kernels that round in integers have a builder of their own.

@@ -41,7 +41,7 @@ from npuscope.program.kernel_calls.model import (
     whole_numbers,
 )
 
-# Kernels that compute values: on real numbers, on whole ones, or on raw ones as if whole.
+# --- Kernels that compute values: on real numbers, on integers, or on raw values as integers ---
 #
 # The C kernels take real numbers (floats, or integers with a scale) or whole numbers without a
 # scale, never both in one call.
@@ -105,7 +105,7 @@ def value_call(work: Work) -> KernelCall:
     """All operands real, or all whole where the kernel takes whole numbers."""
     operands = work.inputs[1:] if work.kind == "Where" else work.inputs
     if work.kind in _TRUTH and work.quantized:
-        raise NoKernel(f"{work.kind} takes truth, not numbers with a scale")
+        raise NoKernel(f"{work.kind} takes bool, not numbers with a scale")
     if all(map(_is_real, operands)):
         _check_real_output(work)
         return _numbered(work)
@@ -116,7 +116,7 @@ def value_call(work: Work) -> KernelCall:
 
 
 def _numbered(work: Work) -> KernelCall:
-    """Axes of reductions travel as bits: C cannot see where a list of them ends."""
+    """Axes of reductions are passed as bits: C cannot see where a list of them ends."""
     call = plain_call(work)
     if not isinstance(work.attrs, ReduceAttrs):
         return call
@@ -154,7 +154,7 @@ def _check_whole(work: Work, operands: tuple[Operand, ...]) -> None:
     if len(kinds) > 1 or ElementType.float64 in kinds or scaled:
         raise NoKernel(f"{work.kind} on {_types((*operands, *work.outputs))} has no kernel")
     if getattr(work.attrs, "activation", Activation.NONE) is not Activation.NONE:
-        raise NoKernel(f"{work.kind} on whole numbers takes no activation")
+        raise NoKernel(f"{work.kind} on integers without a scale takes no activation")
 
 
 def _whole_clip(work: Work) -> KernelCall:
@@ -165,7 +165,7 @@ def _whole_clip(work: Work) -> KernelCall:
     return replace(plain_call(work, "clip_whole"), numbers=limits, reals=())
 
 
-# Layers with weights on integers: which rule rounds their sums, and its multipliers.
+# --- Layers with weights on integers: which rule rounds their sums, and its multipliers ---
 
 _INPUTS = (ElementType.int8, ElementType.uint8, ElementType.int16, ElementType.uint16)
 _WEIGHTS = (ElementType.int8, ElementType.uint8, ElementType.int16)
@@ -244,7 +244,7 @@ def _fixed(work: Work, activation: Activation) -> Rescale:
 def _factors(work: Work) -> Multipliers:
     weights = work.inputs[1]
     if weights.quant is None:
-        raise NoKernel(f"{work.kind} with weights that have no scale")
+        raise NoKernel(f"{work.kind} with weights that have no scale has no kernel")
     nothing = np.zeros(weights.shape[0], np.int64)
     scales = np.broadcast_to(np.asarray(weights.quant.scales, np.float64), len(nothing))
     read = IntegerWeights(nothing, scales, nothing, nothing, tensor_of("x", work.inputs[0]))
@@ -279,13 +279,13 @@ def _check_litert(work: Work) -> None:
     _check_one_scale(work, work.outputs[0])
     _check_weights(work)
     if len(work.inputs) > 2 and work.inputs[2].type not in _WHOLE_BIASES:
-        raise NoKernel(f"{work.kind} with a bias of {work.inputs[2].type.name}")
+        raise NoKernel(f"{work.kind} with a bias of type {work.inputs[2].type.name} has no kernel")
 
 
 def _check_one_scale(work: Work, operand: Operand) -> None:
     if operand.type not in _INPUTS or operand.quant is None or operand.quant.per_channel:
         raise NoKernel(
-            f"{work.kind} on integers takes 8 or 16 bits with one scale a tensor, "
+            f"{work.kind} on integers needs 8-bit or 16-bit tensors with one scale each, "
             f"not {operand.type.name}"
         )
 
@@ -293,9 +293,9 @@ def _check_one_scale(work: Work, operand: Operand) -> None:
 def _check_weights(work: Work) -> None:
     weights = work.inputs[1]
     if weights.type not in _WEIGHTS or not weights.constant:
-        raise NoKernel(f"{work.kind} on integers takes constant weights of 8 or 16 bits")
+        raise NoKernel(f"{work.kind} on integers needs constant weights of 8 or 16 bits")
     if weights.quant is None or weights.quant.axis not in (None, 0):
-        raise NoKernel(f"{work.kind} on integers takes weights with scales along their outputs")
+        raise NoKernel(f"{work.kind} on integers needs weights with scales along their outputs")
 
 
 def qdq_conv2d(work: Work) -> KernelCall:
@@ -337,4 +337,7 @@ def _takes_integers(work: Work) -> bool:
 def _check_real_bias(work: Work) -> None:
     bias = work.inputs[2]
     if not bias.constant or (bias.quant is None and bias.type is not ElementType.float32):
-        raise NoKernel(f"{work.kind} with a bias of {bias.type.name} that is not constant or real")
+        raise NoKernel(
+            f"{work.kind} with a {bias.type.name} bias that is neither constant nor "
+            f"real has no kernel"
+        )

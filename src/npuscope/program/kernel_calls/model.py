@@ -17,7 +17,7 @@ from npuscope.ops.kernels.step import Array
 from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer
 
-# A call of a C kernel: tensors, whole numbers, real numbers. Mirrors npuscope_kernels.h.
+# --- A call of a C kernel: tensors, integers, real numbers. Mirrors npuscope_kernels.h ---
 
 MAX_RANK = 8
 WHOLE = 0xFF  # as axis: one scale for all values
@@ -76,9 +76,9 @@ class KernelCall:
 def operand_of(buffer: Buffer) -> Operand:
     """A buffer as a kernel sees it: dense, last axis fastest."""
     if len(buffer.shape) > MAX_RANK:
-        raise NoKernel(f"a software kernel takes {MAX_RANK} axes, not {len(buffer.shape)}")
+        raise NoKernel(f"a software kernel takes at most {MAX_RANK} axes, not {len(buffer.shape)}")
     if _in_blocks(buffer):
-        raise NoKernel(f"buffer '{buffer.name}' holds blocks of channels: no kernel reads those")
+        raise NoKernel(f"buffer '{buffer.name}' holds blocks of channels, which no kernel reads")
     return Operand(
         buffer.shape,
         _type(buffer),
@@ -100,7 +100,9 @@ def _type(buffer: Buffer) -> ElementType:
     try:
         return ElementType[f"{kind}{buffer.nbits}"]
     except KeyError:
-        raise NoKernel(f"buffer '{buffer.name}' has elements of {buffer.nbits} bits") from None
+        raise NoKernel(
+            f"buffer '{buffer.name}' has elements of {buffer.nbits} bits, which no kernel reads"
+        ) from None
 
 
 def prepared(values: Array) -> Operand:
@@ -109,7 +111,7 @@ def prepared(values: Array) -> Operand:
     return Operand(found.shape, ElementType[found.dtype.name], values=found)
 
 
-# A software call as the builders see it, and the plain way to a C call.
+# --- A software call as the builders see it, and the default C call ---
 
 A = TypeVar("A", bound=Attrs)
 
@@ -183,14 +185,14 @@ def _leaves(value: object) -> Iterator[int | float]:
         yield value
 
 
-# Functions of one 8-bit value as tables: the reference kernel, run on all 256 values.
+# --- Functions of one 8-bit value as tables: the reference kernel, run on all 256 values ---
 
 _BYTES = (ElementType.int8, ElementType.uint8)
 _TABLE = f"{PREFIX}table"
 
 
 def table_call(work: Work) -> KernelCall | None:
-    """One look-up a value, where the op works value by value on 8 bits with one scale."""
+    """One look-up per value, where the op is element-wise on 8 bits with one scale."""
     if work.kind not in OPS or not OPS[work.kind].by_value:
         return None
     source, target = work.inputs[0], work.outputs[0]
@@ -203,7 +205,7 @@ def table_call(work: Work) -> KernelCall | None:
 
 
 def _stores(target: Operand) -> bool:
-    """Real numbers in wider integers, or without a scale, depend on the CPU at their ends."""
+    """Conversion to wider integers, or without a scale, depends on the CPU at the limits."""
     return target.type is ElementType.float32 or (
         target.quant is not None and target.type.name.endswith(("8", "16"))
     )

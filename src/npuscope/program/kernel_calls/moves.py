@@ -35,12 +35,12 @@ from npuscope.program.kernel_calls.model import (
 )
 from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of, resize_call
 
-# Blocks of values with steps of their own on either side, with as few axes as do.
+# --- Blocks of values with separate steps on both sides and as few axes as possible ---
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """So many values, so far apart where they are read and where they are written."""
+    """A number of values, and the distances between them where they are read and written."""
 
     size: int
     read: int
@@ -91,7 +91,7 @@ def _follows(outer: Axis, inner: Axis) -> bool:
     return (outer.read, outer.written) == (inner.size * inner.read, inner.size * inner.written)
 
 
-# Pad: where the values go, and what surrounds them.
+# --- Pad: where the values go, and what surrounds them ---
 
 
 def padded_block(work: Work) -> Block:
@@ -111,7 +111,7 @@ def padded_block(work: Work) -> Block:
 def fill_value(work: Work) -> Array:
     """The reference kernel's own: it pads a tensor of one value, the first of two is the fill."""
     if any(o.quant is not None and o.quant.per_channel for o in (*work.inputs, *work.outputs)):
-        raise NoKernel("Pad of a tensor with one scale a channel has no kernel")
+        raise NoKernel("Pad of a tensor with one scale per channel has no kernel")
     from npuscope.ops.run import run
 
     line = [
@@ -144,7 +144,7 @@ def _move(
     for source, target, path, block in written:
         numbers += [source, target, *path.numbers(inputs), *merged(block).numbers()]
     if len(inputs) > _MOST_INPUTS:
-        raise NoKernel(f"{work.kind} of {len(work.inputs)} tensors: a kernel takes fewer")
+        raise NoKernel(f"{work.kind} of {len(work.inputs)} tensors: the kernel takes fewer")
     return KernelCall(
         f"{PREFIX}move", tuple(inputs), work.outputs, tuple(numbers), rounding=work.rounding
     )
@@ -246,7 +246,7 @@ def _broadcast_to(work: Work) -> KernelCall:
 
 
 def _mirror_pad(work: Work) -> KernelCall:
-    """One map an axis: numpy's own padding of the places."""
+    """One index map per axis, made by numpy's own padding of the indices."""
     attrs, source = work.attrs_as(MirrorPadAttrs), work.inputs[0]
     path = path_of(work, source, work.outputs[0])
     rows = zip(source.shape, attrs.pads, strict=True)

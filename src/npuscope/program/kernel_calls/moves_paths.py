@@ -88,13 +88,16 @@ def _real_join(work: Work) -> bool:
 def as_reals(work: Work, source: Operand, target: Operand) -> Path:
     for operand in (source, target):
         if operand.type is not ElementType.float32 and operand.quant is None:
-            raise NoKernel(f"{work.kind} between {operand.type.name} without a scale and others")
+            raise NoKernel(
+                f"{work.kind} between {operand.type.name} without a scale and other "
+                f"types has no kernel"
+            )
     return Path(Way.AS_REALS)
 
 
 def _by_table(work: Work, source: Operand, table: Array | None) -> Path:
     if table is None:
-        raise NoKernel(f"{work.kind} from {source.type.name} to these types")
+        raise NoKernel(f"{work.kind} from {source.type.name} to these types has no kernel")
     same = np.arange(256, dtype=np.uint8).view(source.type.name)
     if table.dtype == same.dtype and np.array_equal(table, same):
         return Path(Way.AS_BYTES)
@@ -106,13 +109,13 @@ def _same(source: Operand, target: Operand) -> bool:
 
 
 def _per_tensor_bytes(source: Operand, target: Operand) -> bool:
-    """A table can do it: 8 bits in, one scale on each side that has any."""
+    """True if a table can do it: 8 bits in, and at most one scale on each side."""
     if source.type not in _BYTES or source.quant is None:
         return False
     return not any(o.quant is not None and o.quant.per_channel for o in (source, target))
 
 
-# Resize: neighbours and shares along each axis are prepared, as the reference kernel does it.
+# --- Resize: neighbours and weights along each axis are prepared, as in the reference kernel ---
 
 Shares = Callable[[ResizeAttrs, int, int], tuple[Array, Array, Array]]
 
@@ -124,7 +127,7 @@ def resize_call(work: Work) -> KernelCall:
     signed = source.type in (ElementType.int8, ElementType.int16)
     if work.quantized and work.numerics is Numerics.LITERT and signed:
         if source.type != target.type:
-            raise NoKernel(f"Resize from {source.type.name} to {target.type.name}")
+            raise NoKernel(f"Resize from {source.type.name} to {target.type.name} has no kernel")
         return _linear(work, "resize_linear_integer", integer_shares, np.int32)
     as_reals(work, source, target)
     return _linear(work, "resize_linear", shares, np.float32)

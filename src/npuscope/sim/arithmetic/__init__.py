@@ -1,5 +1,5 @@
 """The units' integer arithmetic, as vendor-compiled networks and board results showed it.
 
-In and out: words of streams in; words out.
-Group runs units that are started together; one module a kind of unit.
+In: words of streams. Out: words. group runs units that are started together; convacc and units hold
+one function per kind of unit.
 """

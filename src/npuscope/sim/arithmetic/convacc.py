@@ -24,7 +24,7 @@ from npuscope.sim.arithmetic.streams import (
     unpack,
 )
 
-# Kernels as they come over the link: which of them a unit keeps, and their order.
+# --- Kernels as they arrive over the link: which ones a unit keeps, and their order ---
 
 # Deep1x1 interleaves the kernels of a sub-block under each channel.
 _DEEP_SUB_BLOCK = 8
@@ -52,7 +52,7 @@ class Kernels:
             return self._deep_matrix(words)
         first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
         kept = words.reshape(self._delivered, self._kernel_size)[first : first + unit.nKernels]
-        # kseten tells which byte of a wide kernel word is the weight.
+        # kseten selects which byte of a wide kernel word is the weight.
         return extend(kept >> 8 * unit.kseten, 1, bool(unit.k_unsigned)).T.astype(np.float32)
 
     @property
@@ -105,14 +105,14 @@ def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndar
     return np.concatenate(blocks, axis=1)
 
 
-# Feature frames of a convolution: unpacking, crop, zero point, padding, patches.
+# --- Feature frames of a convolution: unpacking, crop, zero point, padding, patches ---
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """One row an output pixel: what lies under the kernel, channel fastest."""
+    """One row per output pixel: the inputs under the kernel, channel fastest."""
 
     rows: Floats
     peak: float  # largest magnitude
@@ -149,7 +149,7 @@ class Features:
 
     @property
     def _pixel_starts_word(self) -> bool:
-        """With inbytes_f 3 pixels follow each other without gap and words straddle them."""
+        """With inbytes_f 3 pixels follow each other without gaps, so words cross pixel borders."""
         return self.unit.inbytes_f != 3
 
     def _channels(self, words: Words) -> np.ndarray:
@@ -196,7 +196,7 @@ class Features:
         return windows.reshape(rows * columns, -1)
 
 
-# Convolution accelerator: features (port 0), kernels (port 1) and partial sums (port 2).
+# --- The unit: features (port 0), kernels (port 1) and partial sums (port 2) ---
 #
 # Products are summed by a floating-point matrix product; integers of this size are exact there.
 
@@ -217,11 +217,11 @@ class Tally:
 
 
 def run(unit: Convacc, widths: dict[int, int], tally: Tally) -> Stream:
-    """One output frame a kernel tile. `widths`: bytes per word of the link at each port."""
+    """One output frame per kernel tile. `widths`: bytes per word of the link at each port."""
     _check(unit)
     features = Features(unit, widths.get(0, 1))
     kernels = Kernels(unit, widths.get(1, 1))
-    # A stationary feature frame meets several kernel tiles before the next one is read.
+    # A stationary feature frame is used for several kernel tiles before the next one is read.
     tiles = max(1, unit.fstatcnt) if unit.fstat else 1
     frame = 0
     while True:

@@ -1,4 +1,4 @@
-"""Runs one group of units: a pull model with one generator a unit and a queue a port.
+"""Runs one group of units: a pull model with one generator per unit and one queue per port.
 
 A sink asks for words, its source makes them, asking its own sources in turn. Units that are
 already asked stay suspended, so a loop through the switch or through memory simply finds the
@@ -34,8 +34,8 @@ class RunningUnit:
         default_factory=list
     )  # engines that store what this one reads
     stream: Stream | None = None
-    pending: Take | None = None  # a wish that could not be met yet
-    frames: int = 0  # given so far
+    pending: Take | None = None  # a request that could not be met yet
+    frames: int = 0  # frames given so far
     busy: bool = False
     ended: bool = False
 
@@ -149,7 +149,7 @@ def _give_frame(node: RunningUnit) -> bool:
 
 
 def _resume(node: RunningUnit, words: Words | None = None) -> Take | Words | None:
-    """Run the generator up to its next wish or frame; not before it is needed, because a
+    """Run the generator up to its next request or frame; not before it is needed, because a
     reading engine looks at memory here."""
     if node.stream is None:
         raise InternalError(f"{node.name} was not started")
@@ -174,6 +174,6 @@ def _check_finished(node: RunningUnit) -> None:
     if node.ended or not isinstance(node.unit, Streng):
         return
     raise TargetError(
-        f"{node.name} stored {node.frames} of {node.unit.frames} frames: its source gave no more",
+        f"{node.name} stored {node.frames} of {node.unit.frames} frames: its source ended early",
         hint="the unit geometries of this group do not fit together",
     )

@@ -15,7 +15,7 @@ from npuscope.program.addresses import frame_start, frame_walk
 from npuscope.program.units import Decun, Link, Streng, Unit
 from npuscope.sim.memory import Memory
 
-# What travels on a link: frames of words, and how a consumer reads them.
+# --- Links: frames of words, and how a consumer reads them ---
 #
 # A unit is a generator. It asks for input with `Take` and gives each frame of output as an array.
 # Words are the raw value in 32 bits; sign and width are the consumer's business.
@@ -29,7 +29,7 @@ ANY_FRAME = 0
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A unit's wish: so many words from one of its ports."""
+    """A unit's request: a number of words from one of its ports."""
 
     port: int
     words: int
@@ -62,11 +62,11 @@ def word_bytes(source: Unit) -> int:
 
 
 def refuse_fields(unit: Unit, *names: str) -> None:
-    """Stop on a set field whose effect on values nobody has seen."""
+    """Refuse a field that is set and whose effect on values is unknown."""
     for name in names:
         if getattr(unit, name):
             raise TargetError(
-                f"not executed: semantics of {unit.unit} {name} {getattr(unit, name)} "
+                f"not executed: the semantics of {unit.unit} {name} {getattr(unit, name)} "
                 "are not known",
                 where=f"{unit.unit} {unit.id}",
             )
@@ -74,12 +74,12 @@ def refuse_fields(unit: Unit, *names: str) -> None:
 
 def refuse_operation(unit: Unit, operation: str) -> TargetError:
     return TargetError(
-        f"not executed: semantics of {unit.unit} {operation} are not known",
+        f"not executed: the semantics of {unit.unit} {operation} are not known",
         where=f"{unit.unit} {unit.id}",
     )
 
 
-# Rounding and narrowing of results.
+# --- Rounding and narrowing of results ---
 #
 # Every unit module binds `round_shift` to a name of its own, so a test can swap the rule of one
 # unit and see whether the silicon digests still hold.
@@ -120,11 +120,11 @@ def narrow(value: Wide, nbytes: int, saturate: int) -> Words:
     return ((value << unused) >> unused).astype(np.int32)
 
 
-# Stream switch: a queue at each destination port, behind the two contexts of its link.
+# --- Stream switch: a queue at each destination port, behind the two contexts of its link ---
 
 
 class Contexts:
-    """Two contexts alternate for ever, each for its count of frames; 0 means no limit."""
+    """Two contexts alternate, each for its number of frames; 0 means no limit."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -159,7 +159,7 @@ class Inbox:
         return bool(self.frames) if words == ANY_FRAME else self.words >= words
 
     def take(self, words: int) -> Words:
-        """Remove so many words; the caller has asked `holds`."""
+        """Remove that many words; the caller has checked `holds`."""
         first = self.frames.popleft()
         if words == ANY_FRAME or len(first) == words:
             self.words -= len(first)
@@ -178,7 +178,7 @@ class Inbox:
         return joined[:words]
 
 
-# Stream engine: frames between memory and a link.
+# --- Stream engine: frames between memory and a link ---
 
 _BYTE = np.dtype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""Activation, pooling and decompression units."""
+"""Arithmetic, activation, pooling and decompression units."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from npuscope.sim.arithmetic.streams import (
 )
 from npuscope.sim.memory import Bytes, Memory
 
-# Arithmetic unit: element-wise ops of X (port 0) and Y (port 1) with 16-bit coefficients.
+# --- Arithmetic unit: element-wise ops of X (port 0) and Y (port 1), 16-bit coefficients ---
 
-# Coefficients of the arithmetic unit: scalars, or vectors that follow the broadcast counters.
+# Coefficients are scalars, or vectors that follow the broadcast counters.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def _index(unit: Arith, frame: int) -> Wide:
     return np.zeros(1, np.int64)
 
 
-# The products' own shifts round whatever the output stage does: silicon shows it for Ax, By
-# is taken to be alike. Names apart from `round_shift`, so that a test can swap one of them.
+# The shifts of the products round regardless of the output stage: seen on silicon for Ax, assumed
+# to be the same for By. They have names of their own so that a test can swap one of them.
 round_ax = round_shift
 round_by = round_shift
 
@@ -138,7 +138,7 @@ def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
 def _broadcasts(unit: Arith) -> bool:
     """Port Y brings one value per channel, which the unit keeps for the whole frame.
 
-    Documented for up to 512 entries; the registers for a streamed vector are our reading.
+    Documented for up to 512 entries; how registers select a streamed vector is our interpretation.
     """
     return bool(unit.dualinput and unit.scalar and unit.bcast == Bcast.CHAN)
 
@@ -161,7 +161,7 @@ def _operate(
         return _affine(unit, a * x, None if y is None else b * y, constant)
     if unit.operation == ArithOp.CLIP:
         return x
-    # One-operand MIN and MAX are not seen in vendor code; the constant then stands for Y.
+    # One-operand MIN and MAX do not occur in vendor code; here the constant takes the place of Y.
     second = constant if y is None else y
     if unit.operation == ArithOp.MUL:
         return x * second
@@ -193,7 +193,7 @@ def _check(unit: Arith, has_y: bool) -> None:
         raise TargetError(f"ARITH {unit.id}: vectors need fWidth, fHeight and batchDepth")
 
 
-# Activation unit: ReLU kinds, and a piecewise quadratic function on 8-bit values.
+# --- Activation unit: ReLU kinds, and a piecewise quadratic function on 8-bit values ---
 
 _ROM1_ROW = 3  # A, B and C, 16 bits each
 
@@ -258,7 +258,7 @@ def _activ_words(unit: Activ, value: Wide) -> Words:
     return narrow(shift(value, unit.shift_o), unit.outbytes_o, unit.saturation_o)
 
 
-# Pooling unit: a sliding window, or the whole frame at once, channel by channel.
+# --- Pooling unit: a sliding window, or the whole frame at once, channel by channel ---
 
 
 def run_pool(unit: PoolUnit) -> Stream:
@@ -293,7 +293,7 @@ def _combine(unit: PoolUnit, taps: list[Wide]) -> Wide:
 
 
 def _taps(unit: PoolUnit, image: Wide) -> list[Wide]:
-    """One array a window position, each of outputY x outputX."""
+    """One array per window position, each of outputY x outputX."""
     _check_fits(unit, image.shape)
     rows = (unit.outputY - 1) * unit.strideY + 1
     columns = (unit.outputX - 1) * unit.strideX + 1
@@ -337,7 +337,7 @@ def _pad_value(unit: PoolUnit) -> int:
 
 
 def _finish_window(unit: PoolUnit, value: Wide) -> Words:
-    """Averages are sums times mulval; outputX and outputY of a global pool are not looked at."""
+    """Averages are sums times mulval; a global pool ignores outputX and outputY."""
     if unit.operation in (PoolOp.AVG, PoolOp.GAVG):
         value = value * unit.mulval
     shift = round_shift if unit.rounding_o else floor_shift
@@ -351,7 +351,7 @@ def _check_pool(unit: PoolUnit) -> None:
         refuse_fields(unit, "avgnopad")
 
 
-# Decompression unit: known by its registers only.
+# --- Decompression unit: only its registers are known ---
 
 
 def refuse(unit: Decun) -> TargetError:
