@@ -12,7 +12,6 @@ from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError,
 from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
-from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 # --- Dynamic sizes of graph inputs: the batch becomes 1, the user pins the others ---
