@@ -72,7 +72,9 @@ class TfliteReader:
         refuse_other_npus((op.kind.removeprefix(_CUSTOM), op.origin) for op in ops)
         needed = {index for op in ops for index in op.inputs} | set(self.source.outputs)
         for op in ops:
-            if op.kind in OPERATORS:
+            if self._is_widening(op):
+                self.make_constant(op, self._weights(op))
+            elif op.kind in OPERATORS:
                 converter(op.kind)(self, op)
             else:
                 self._unknown(op, needed)
@@ -91,6 +93,17 @@ class TfliteReader:
         if index < 0:
             raise ModelError("a graph output has no tensor")
         return self.tensors.get(index).name
+
+    def _is_widening(self, op: SourceOp) -> bool:
+        """Constants of 16-bit floats, which a file widens before their use."""
+        source = self.source.tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
+        half = source is not None and source.type == "FLOAT16" and source.data is not None
+        return op.kind == "DEQUANTIZE" and half and len(op.outputs) == 1
+
+    def _weights(self, op: SourceOp) -> np.ndarray:
+        data = self.tensor(op, 0).data
+        assert data is not None  # a constant
+        return data
 
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
