@@ -13,6 +13,7 @@ NONE, RELU, RELU6 = 0, 1, 3
 
 # operator -> (its options table, values that differ from the schema's defaults)
 _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "VAR_HANDLE": ("VarHandleOptions", {}),
     "CONV_2D": ("Conv2DOptions", {"strideH": 1, "strideW": 1}),
     "DEPTHWISE_CONV_2D": (
         "DepthwiseConv2DOptions",

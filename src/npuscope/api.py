@@ -242,6 +242,7 @@ def compiled(
     max_ca_pipe: int | None,
     options: Options,
 ) -> Compiled:
+    from npuscope.building import refuse_stand_ins
     from npuscope.report.build_files import BuildNames
 
     if max_ca_pipe is not None:
@@ -249,6 +250,8 @@ def compiled(
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         told = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": told}
+    if directory is not None:
+        refuse_stand_ins(options, "compile")
     made = build(source, options)
     if directory is None:
         return Compiled(made.program, (), ())

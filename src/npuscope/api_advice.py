@@ -125,7 +125,9 @@ def fix(
     from npuscope.advice.fix.candidates import Choice
     from npuscope.advice.fix.candidates import only as checked
     from npuscope.advice.fix.run import fix as run_fix
+    from npuscope.building import refuse_stand_ins
 
+    refuse_stand_ins(options, "fix")
     if seeds < 1:
         raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
     if output is not None:
@@ -164,9 +166,10 @@ def validate(
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
-    from npuscope.building import build, is_program, read_graph
+    from npuscope.building import build, is_program, read_graph, refuse_stand_ins
     from npuscope.graph.model import Graph
 
+    refuse_stand_ins(options, "validate")
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     from npuscope.profiling.validate import validate as run_validation
 

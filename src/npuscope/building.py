@@ -45,6 +45,7 @@ class ReadOptions(TypedDict, total=False):
     input_data_type: str | None
     output_data_type: str | None
     shapes: Mapping[str, Sequence[int]]
+    as_int8: bool
 
 
 class Options(ReadOptions, total=False):
@@ -73,7 +74,21 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
     from npuscope.compiler.passes.numbers import with_io_types
 
+    if options.get("as_int8"):
+        from npuscope.compiler.passes.as_int8 import as_int8
+
+        graph = as_int8(graph)
     return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+
+
+def refuse_stand_ins(options: ReadOptions, verb: str) -> None:
+    """A network with stand-in scales has figures, but no results worth computing."""
+    if options.get("as_int8"):
+        raise UsageError(
+            f"{verb} needs the network's own scales",
+            where="--as-int8",
+            hint="quantize the model first; estimate, explain and profile take --as-int8",
+        )
 
 
 def is_program(source: Source) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import OnnxWriter, TfliteWriter, save
+from models import OnnxWriter, save
 from npuscope.errors import ModelError
 from npuscope.files.load import load_model, nearest_form
 
@@ -43,26 +43,6 @@ def onnx_text(folder: Path, writer: OnnxWriter) -> str:
     with pytest.raises(ModelError) as caught:
         load_model(save(folder, "m.onnx", writer.finish({"y": None})))
     return str(caught.value).removeprefix(f"{folder}/m.onnx: ")
-
-
-def test_a_recurrent_layer(tmp_path: Path) -> None:
-    w = OnnxWriter()
-    x = w.input("x", (4, 1, 3))
-    parts = [w.constant(np.ones((1, 20, size), np.float32)) for size in (3, 5)]
-    w.node("LSTM", x, *parts, name="cell", output="y", hidden_size=5)
-    assert onnx_text(tmp_path, w) == (
-        f"LSTM:cell: op LSTM is not supported; 1 such op in total: LSTM\n  hint: {UNROLL}"
-    )
-
-
-def test_a_recurrent_layer_in_tflite(tmp_path: Path) -> None:
-    w = TfliteWriter()
-    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
-    w.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x], [y])
-    with pytest.raises(ModelError) as caught:
-        load_model(save(tmp_path, "m.tflite", w.finish([x], [y])))
-    assert caught.value.hint == UNROLL
-    assert caught.value.message.startswith("operator UNIDIRECTIONAL_SEQUENCE_LSTM is not supported")
 
 
 # node, its attributes, shape of x, part of the text

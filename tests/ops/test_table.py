@@ -14,13 +14,14 @@ from npuscope.files.tflite.reader import OPERATORS
 from npuscope.files.tflite.reader import converter as tflite_converter
 from npuscope.graph import DType, Graph, Op, Tensor
 from npuscope.graph.model import Attrs
-from npuscope.ops import elementwise, functions, images, layers, moves, norms, reduce
+from npuscope.ops import elementwise, functions, images, layers, moves, norms, reduce, unknown
 from npuscope.ops.kernels.table import makers
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, is_depthwise
 from npuscope.ops.moves import ConcatAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.row import broadcast
 from npuscope.ops.table import ONNX, OPS, TFLITE, macs, spec, total_macs
+from npuscope.ops.unknown import UNKNOWN
 
 Shape = tuple[int, ...]
 
@@ -84,7 +85,9 @@ def test_macs() -> None:
     assert not is_depthwise(product, product.ops[0])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in OPS if OPS[kind].kernel.form != "several"])
+@pytest.mark.parametrize(
+    "kind", [k for k in OPS if OPS[k].kernel.form != "several" and k != UNKNOWN]
+)
 def test_kernels_that_a_row_names_exist(kind: str) -> None:
     row, made = OPS[kind].kernel, makers(kind)
     for name, maker in ((row.real, made.real), (row.litert, made.litert), (row.qdq, made.qdq)):
@@ -110,7 +113,7 @@ def test_converters_of_onnx_exist(kind: str) -> None:
 def test_a_name_in_a_file_means_one_op() -> None:
     assert len(TFLITE) == sum(len(row.tflite) for row in OPS.values())
     assert len(ONNX) == sum(len(row.onnx) for row in OPS.values())
-    themes = (elementwise, functions, images, layers, moves, norms, reduce)
+    themes = (elementwise, functions, images, layers, moves, norms, reduce, unknown)
     assert len(OPS) == sum(len(theme.ROWS) for theme in themes)
 
 

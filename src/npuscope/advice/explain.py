@@ -178,6 +178,12 @@ def _where(program: Program, profile: Profile) -> str:
         where = "the only epoch runs" if epochs == 1 else f"all {epochs} epochs run"
         return f"{where} on the NPU, in {profile.total_ms:.3g} ms"
     lost = profile.time.software_ms + profile.time.hybrid_ms
+    if profile.is_lower_bound:
+        kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
+        return (
+            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown cost "
+            f"({kinds}); the others take {profile.total_ms:.3g} ms"
+        )
     share = lost / profile.total_ms if profile.total_ms else 0.0
     leave, take = ("leaves", "takes") if away == 1 else ("leave", "take")
     return (

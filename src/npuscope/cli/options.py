@@ -141,6 +141,7 @@ def looked_at(args: argparse.Namespace) -> ReadOptions:
     }
     if "shape" in vars(args):
         found["shapes"] = parse_shapes(args.shape)
+        found["as_int8"] = args.as_int8
     return found
 
 

@@ -4,14 +4,14 @@ a hint at the nearest supported form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError, UsageError
+from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
-from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 # --- Dynamic sizes of graph inputs: the batch becomes 1, the user pins the others ---
@@ -120,18 +120,24 @@ def nearest_form(kind: str) -> str:
     return _CUT
 
 
-def refuse_ops(unknown: Sequence[tuple[str, str]], what: str) -> None:
-    """Raise for the first of the (kind, origin) pairs; the message names all kinds."""
-    if not unknown:
-        return
-    kind, origin = unknown[0]
-    kinds = ", ".join(sorted({safe_terminal(name) for name, _ in unknown}))
-    raise ModelError(
-        f"{what} {safe_terminal(kind)} is not supported; "
-        f"{counted(len(unknown), f'such {what}')} in total: {kinds}",
-        where=origin,
-        hint=nearest_form(kind),
-    )
+# Custom ops in which compilers for other NPUs hide the layers that they took.
+_OTHER_NPUS = {
+    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
+    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
+    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
+}
+
+
+def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
+    """A file whose layers are inside of another compiler's op says nothing about them."""
+    for kind, origin in ops:
+        if kind in _OTHER_NPUS:
+            npu, wanted = _OTHER_NPUS[kind]
+            raise ModelError(
+                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
+                where=origin,
+                hint=f"give {wanted}",
+            )
 
 
 # --- Reading a model file ---
@@ -179,6 +185,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
         from npuscope.files.tflite.reader import read_tflite
 
         return read_tflite(data, path.stem, pins)
+    refuse_others(data)
     if path.suffix.lower() in (".tflite", ".lite"):
         raise FileError(
             f"not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, expected {_TFLITE_MAGIC!r}",
@@ -193,7 +200,7 @@ def model_bytes(path: Path) -> bytes:
     """The file's content, after its kind and size were checked."""
     try:
         if path.is_dir():
-            raise FileError("this is a folder, expected a .tflite or .onnx file")
+            refuse_folder(path)
         if not path.exists():
             raise FileError("no such file", hint=_HINT)
         data = read_bytes(path, MODEL, hint=_HINT)

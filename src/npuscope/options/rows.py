@@ -71,7 +71,9 @@ IO_TYPES = tuple(
 )
 SHAPE = list_("shapes", "fix the shape of an input that is dynamic in the file", "NAME=1,224,224,3",
     flags=("--shape",), **MAPPED)
-READING = Group("model", (*IO_TYPES, SHAPE), shared=True)
+AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
+    **MAPPED)
+READING = Group("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
 BUILT_IN = Group("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
 
 JSON = file("json", "print the result as JSON and nothing else, or write it to FILE", const="-",

@@ -297,6 +297,7 @@ def _with_program(found: Profile, known: Profile, epochs: tuple[EpochProfile, ..
         fit=known.fit,
         # The program knows the epochs inside blobs, which the device counts as one.
         counts=known.counts,
+        unknown_ops=known.unknown_ops if predicted else (),
         notes=(*known.notes, *_strange(epochs, known)),
     )
 
@@ -311,8 +312,9 @@ def _strange(epochs: tuple[EpochProfile, ...], known: Profile) -> list[str]:
     return [f"{count} are not in the program, the first is {names[0]}"]
 
 
-def _scaled(interval: tuple[float, float], scale: float) -> tuple[float, float]:
-    return interval[0] * scale, interval[1] * scale
+def _scaled(interval: tuple[float, float | None], scale: float) -> tuple[float, float | None]:
+    low, high = interval
+    return low * scale, None if high is None else high * scale
 
 
 def _programmed_ms(known: Profile | None, machine: Machine | None, clocks: RunClocks) -> float:

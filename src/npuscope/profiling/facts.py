@@ -14,6 +14,7 @@ from npuscope.graph.model import Graph, Tensor
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.table import total_macs
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo
+from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 
 # --- Memory: use by pool, totals, lower bound, and whether the network fits ---
@@ -160,6 +161,7 @@ class ProgramFacts:
     epochs: tuple[Epoch, ...]
     names: tuple[str, ...]
     units: tuple[dict[str, int], ...]  # by epoch
+    unknown_ops: tuple[str, ...] = ()
 
 
 def program_facts(program: Program, machine: Machine, graph: Graph | None) -> ProgramFacts:
@@ -173,7 +175,8 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),
-        tuple(program.unit_counts(epoch) for epoch in epochs),
+        tuple(dict(Counter(unit.unit for unit in epoch.units)) for epoch in epochs),
+        unknown_ops(program),
     )
 
 

@@ -162,13 +162,18 @@ class Profile(Shown):
     runs: tuple[Run, ...]
     epochs: tuple[EpochProfile, ...]
     total_ms: float
-    interval_ms: tuple[float, float]
+    interval_ms: tuple[float, float | None]  # no upper end where the cost of an op is not known
     model_error: str
     time: TimeShares
     memory: MemoryUse
     fit: Fit
     counts: dict[str, int]
     notes: tuple[str, ...] = ()
+    unknown_ops: tuple[str, ...] = ()  # of unknown cost: then `total_ms` is a lower bound
+
+    @property
+    def is_lower_bound(self) -> bool:
+        return bool(self.unknown_ops)
 
     @property
     def inferences_per_s(self) -> float:
@@ -178,7 +183,8 @@ class Profile(Shown):
         kinds = ", ".join(f"{n} {k}" for k, n in self.counts.items() if n and k != "blobs")
         name = self.model.file or "?"
         source = self.runs[0].source.value if self.runs else "no run"
-        return f"{name}: {self.total_ms:.3f} ms ({source}), {kinds}"
+        least = "at least " if self.is_lower_bound else ""
+        return f"{name}: {least}{self.total_ms:.3f} ms ({source}), {kinds}"
 
     def table(self) -> Rows:
         """One row per epoch."""

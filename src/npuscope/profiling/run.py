@@ -78,6 +78,7 @@ def profile_of(
     total_ms = sum(epoch.ms for epoch in epochs)
     time = _shares(epochs, machine)
     half = half_width(epochs, time, total_ms)
+    unknown = facts.unknown_ops
     return Profile(
         program_hash=facts.program_hash,
         model=facts.model,
@@ -85,13 +86,14 @@ def profile_of(
         runs=(Run(source, _clocks(machine), batch),),
         epochs=epochs,
         total_ms=total_ms,
-        interval_ms=(total_ms * (1 - half), total_ms * (1 + half)),
+        interval_ms=(total_ms * (1 - half), None if unknown else total_ms * (1 + half)),
         model_error=error_text(half),
         time=time,
         memory=facts.memory,
         fit=facts.fit,
         counts=dict(facts.counts),
         notes=facts.notes,
+        unknown_ops=unknown,
     )
 
 

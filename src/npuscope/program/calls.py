@@ -12,7 +12,8 @@ import numpy as np
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs
 from npuscope.ops.table import OPS
-from npuscope.program.model import Call
+from npuscope.ops.unknown import UNKNOWN
+from npuscope.program.model import Call, Program
 
 # --- Names of operators: ours, and those in the vendor's files ---
 
@@ -34,7 +35,14 @@ def kernel_name(listed: str) -> str:
     return _KERNELS.get(listed, listed)
 
 
-# --- The attributes of a software call, as the record of its op ---
+def unknown_ops(program: Program) -> tuple[str, ...]:
+    """Names of ops that nothing here computes, one an op, in the order of execution."""
+    calls = (epoch.call for epoch in program.executed if epoch.call)
+    given = (dict(call.args) for call in calls if call.kernel == UNKNOWN)
+    return tuple(str(args["name"]) for args in given if not args.get("part"))
+
+
+# The attributes of a software call, as the record of its op.
 
 
 def attributes(call: Call) -> Attrs:

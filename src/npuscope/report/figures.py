@@ -231,9 +231,19 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
 
 
 def answer(profile: Profile) -> str:
-    """The first line: does it fit, and how fast is it."""
+    """Does it fit and how fast: the line a reader may stop at."""
+    if profile.is_lower_bound:
+        return f"{verdict(profile.fit)}; {least_time(profile)} ({how_sure(profile)})"
     speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
     return f"{verdict(profile.fit)}; {speed} ({how_sure(profile)})"
+
+
+def least_time(profile: Profile) -> str:
+    """The time of a network of which a part is not known."""
+    number = len(profile.unknown_ops)
+    kinds = safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops)))
+    ops = "1 op" if number == 1 else f"{number} ops"
+    return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
 
 
 def verdict(fit: Fit) -> str:
@@ -287,7 +297,13 @@ def interval_line(profile: Profile) -> list[str]:
     low, high = profile.interval_ms
     if not is_predicted(source_of(profile)) or low == high:
         return []
+    if high is None:
+        return [f"range    from {ms(low)} ms, without {_unknown(profile)}"]
     return [f"range    {ms(low)} to {ms(high)} ms"]
+
+
+def _unknown(profile: Profile) -> str:
+    return "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"
 
 
 def tensor_lines(profile: Profile) -> list[str]:

@@ -49,6 +49,9 @@ def answer(found: Gate) -> str:
 
 def verdict(check: Check) -> str:
     """`is 7.2 ms, limit 6 ms`."""
+    if check.open:
+        bound = "at most" if check.kind == "min" else "at least"
+        return f"is {bound} {shown(check, check.value)}, limit {shown(check, check.limit)}"
     return f"is {shown(check, check.value)}, limit {shown(check, check.limit)}"
 
 

@@ -221,14 +221,21 @@ def _best_lines(models: Iterable[ModelSummary], names: Names) -> list[str]:
     return ["Best run of every model, the fastest first", heading, *lines]
 
 
+def extent(row: dict[str, Any]) -> str:
+    """The range of a prediction; it is open above where the cost of an op is not known."""
+    if row["high_ms"] is None:
+        return f"at least {ms(row['low_ms'])}"
+    return f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
+
+
 def _best_line(model: ModelSummary, names: Names) -> str:
     row = model.best
     name = f"  {names[model.name]:<{names.width}}"
     if row is None:
         return f"{name} {DASH:>8}  all {model.runs} runs failed"
-    extent = f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
+    told = extent(row)
     return (
-        f"{name} {ms(row['total_ms']):>8} {extent:>17} {size(row['internal_ram_bytes']):>11} "
+        f"{name} {ms(row['total_ms']):>8} {told:>17} {size(row['internal_ram_bytes']):>11} "
         f"{size(row['external_ram_bytes']):>11} {size(row['weights_bytes']):>11}  "
         f"{shorten(safe_terminal(configuration_name(row)), 60)}"
     )

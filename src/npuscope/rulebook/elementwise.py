@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
@@ -45,6 +46,19 @@ declare(
         (fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
     ),
 )
+
+
+@refuse(
+    "NA-OP-UNKNOWN",
+    "An op that is not known here",
+    ops=(UNKNOWN,),
+    cause="Nothing here computes this op, so it counts as work of the CPU at an unknown cost: the "
+    "time of the network is a lower bound.",
+    fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
+)
+def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The op is not known here: it runs on the CPU, at a cost that is not known either."""
+    return Refusal(op.attrs_as(UnknownAttrs).name)
 
 
 @lint(

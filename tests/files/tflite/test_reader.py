@@ -283,24 +283,6 @@ def refusal(tmp_path: Path, data: bytes) -> str:
     return str(caught.value).replace(f"{tmp_path}/model.tflite: ", "")
 
 
-def test_unknown_and_custom_operators(tmp_path: Path) -> None:
-    assert refusal(tmp_path, one_op("TOPK_V2", (1, 9), (1, 9))) == (
-        "TOPK_V2:#0: operator TOPK_V2 is not supported; 1 such operator in total: TOPK_V2\n"
-        "  hint: end the model before it and do the rest on the host"
-    )
-    assert "operator CUSTOM Detect is not" in refusal(
-        tmp_path, one_op("CUSTOM:Detect", (1, 9), (1, 9))
-    )
-
-
-def test_several_subgraphs(tmp_path: Path) -> None:
-    writer = TfliteWriter()
-    x, y = writer.tensor("x", (1, 4), scale=0.5), writer.tensor("y", (1, 4), scale=0.5)
-    writer.op("LOGISTIC", [x], [y])
-    text = refusal(tmp_path, writer.finish([x], [y], subgraphs=2))
-    assert text.startswith("the model has 2 subgraphs, expected one")
-
-
 def test_string_tensors(tmp_path: Path) -> None:
     writer = TfliteWriter()
     x, y = writer.tensor("x\x1b[31m", (1, 4), "string"), writer.tensor("y", (1, 4))

@@ -202,7 +202,8 @@ def prediction_cause(row: Row, a: Side, b: Side, rest_ms: float) -> Cause | None
         return None
     predicted = b if a.is_measured else a
     total = predicted.profile.total_ms
-    share = (predicted.profile.interval_ms[1] - total) / total if total else 0.0
+    high = predicted.profile.interval_ms[1]
+    share = (high - total) / total if total and high is not None else 0.0
     if abs(rest_ms) > share * max(row.a_ms, row.b_ms):
         text = f"measured against predicted, beyond the known error of {share:.0%}"
         return Cause(CauseKind.UNEXPLAINED, text, rest_ms)

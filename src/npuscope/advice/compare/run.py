@@ -263,6 +263,9 @@ def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str
         yield "both ran the same program"
     for name, side in (("A", a), ("B", b)):
         yield from (f"{name}: {note}" for note in side.profile.notes)
+        if side.profile.is_lower_bound:
+            kinds = ", ".join(dict.fromkeys(side.profile.unknown_ops))
+            yield f"{name} is a lower bound: {kinds} of unknown cost on the CPU"
         if _lacks_registers(side):
             yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):

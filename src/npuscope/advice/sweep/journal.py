@@ -50,14 +50,14 @@ _ENDINGS: dict[str, dict[str, Any]] = {
     "ok": {
         "total_ms": _Ms,
         "low_ms": _Ms,
-        "high_ms": _Ms,
+        "high_ms": _Ms | None,
         "internal_ram_bytes": Room,
         "external_ram_bytes": Room,
         "weights_bytes": Room,
     },
     "failed": {"error": dict[str, str]},
 }
-_OPTIONAL: dict[str, Any] = {"notes": tuple[str, ...]}
+_OPTIONAL: dict[str, Any] = {"notes": tuple[str, ...], "unknown_ops": tuple[str, ...]}
 _ERROR = ("kind", "message", "where", "hint")
 
 

@@ -160,6 +160,7 @@ def _columns(profile: Profile) -> dict[str, Any]:
         "epochs": len(profile.epochs),
         **{f"epochs_{kind.lower()}": number for kind, number in profile.counts.items()},
         "notes": list(profile.notes),
+        **({"unknown_ops": list(profile.unknown_ops)} if profile.unknown_ops else {}),
     }
 
 

@@ -13,6 +13,7 @@ from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.model import Attrs, DType, Numerics, Op, Quant, Tensor
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.program.calls import listed_name
 from npuscope.program.model import Call, Refused
 from npuscope.rulebook import refusals
@@ -20,7 +21,10 @@ from npuscope.rulebook import refusals
 # Kernels that only move data: later compilers run them as driven DMA.
 MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")
 # Kernels that exist for integers; any other computes in float between two conversions.
-_INTEGER_KERNELS = (*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul")
+_INTEGER_KERNELS = (
+    *(*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul"),
+    UNKNOWN,  # nobody knows what it computes on
+)
 
 
 def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
@@ -49,6 +53,8 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
 
 def _operator(op: Op) -> str:
     """Zeros behind the channels are listed as a Concat with a tensor of zeros."""
+    if op.kind == UNKNOWN:
+        return op.attrs_as(UnknownAttrs).name
     if op.kind == "Pad" and not any(np.ravel(op.attrs_as(PadAttrs).pads[:-1])):
         return "Concat"
     return listed_name(op.kind)

@@ -156,7 +156,8 @@ def refuse_float_network(graph: Graph) -> None:
         "no float unit",
         where=layers[0].name,
         hint="quantize it to int8 first: weights symmetric per channel, activations asymmetric "
-        "(TFLite full-integer conversion, or onnxruntime quantize_static with QDQ format)",
+        "(TFLite full-integer conversion, or onnxruntime quantize_static with QDQ format); "
+        "--as-int8 shows what its figures would be",
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, ModelError
-from npuscope.files.load import nearest_form
 from npuscope.files.onnx.constants import TYPE_NAMES, Const, TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
 from npuscope.text import safe_terminal
@@ -91,6 +90,7 @@ class OnnxModel:
     constants: dict[str, Const]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
+    proto: Any = field(default=None, compare=False, repr=False)  # the file itself
 
 
 def check_single_assignment(source: OnnxModel) -> None:
@@ -129,6 +129,7 @@ def parse(data: bytes, path: Path) -> OnnxModel:
         constants=constants,
         inputs=tuple(_input(info) for info in graph.input if text(info.name) not in constants),
         outputs=tuple(text(info.name) for info in graph.output),
+        proto=proto,
     )
     check_single_assignment(source)
     return source
@@ -178,7 +179,7 @@ def _node(proto: Any, index: int, reader: TensorReader) -> Node:
     outputs = tuple(text(name) for name in proto.output)
     while len(outputs) > 1 and not outputs[-1]:
         outputs = outputs[:-1]
-    inputs = tuple(text(name) for name in proto.input)
+    inputs = (*(text(name) for name in proto.input), *_captured(proto))
     return Node(kind, origin, inputs, outputs, attributes)
 
 
@@ -196,14 +197,23 @@ def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
         return tuple(proto.floats)
     if proto.type == kinds.TENSOR:
         return reader.read(proto.t)
-    if proto.type in (kinds.GRAPH, kinds.GRAPHS):
-        raise ModelError(
-            f"control flow is not supported (attribute '{safe_terminal(text(proto.name))}' is a "
-            f"graph)",
-            where=origin,
-            hint=nearest_form("Loop"),
-        )
-    return None  # a kind that no converter asks for
+    return None  # a kind no converter asks for
+
+
+def _captured(node: Any) -> tuple[str, ...]:
+    """Tensors of the network that bodies of control flow read without naming them as inputs."""
+    bodies = [item.g for item in node.attribute if item.HasField("g")]
+    bodies += [body for item in node.attribute for body in item.graphs]
+    read: dict[str, None] = {}
+    for body in bodies:
+        own = {text(info.name) for info in (*body.input, *body.initializer)}
+        for inner in body.node:
+            names = (*(text(name) for name in inner.input), *_captured(inner))
+            read.update(dict.fromkeys(name for name in names if name and name not in own))
+            own.update(text(name) for name in inner.output)
+        read.update(dict.fromkeys(text(i.name) for i in body.output if text(i.name) not in own))
+    given = {text(name) for name in node.input}
+    return tuple(name for name in read if name not in given)
 
 
 def _input(info: Any) -> Input:

@@ -11,7 +11,7 @@ import numpy as np
 
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.builder import Builder
-from npuscope.files.load import Pins, nearest_form, refuse_ops, static_shape
+from npuscope.files.load import Pins, nearest_form, refuse_other_npus, static_shape
 from npuscope.files.onnx.binding import (
     DEQUANTIZE,
     QUANTIZE,
@@ -27,10 +27,12 @@ from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assign
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
+from npuscope.files.onnx.stated import Stated, stated_tensors
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.text import safe_terminal
 
 # --- Which graph inputs are channel-first images and signals ---
@@ -173,9 +175,11 @@ class OnnxReader:
             self.readers.setdefault((node.kind, node.input(0)), []).append(node)
         self.channel_first = channel_first(source)
         self.plan: Plan = Plan()
+        self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
+        self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
-        self._refuse_unknown()
+        self.stated = self._stated()
         self.plan = self._bind()
         self.pins.check_names([entry.name for entry in self.source.inputs])
         self.graph.inputs = tuple(self._input(entry) for entry in self.source.inputs)
@@ -197,10 +201,41 @@ class OnnxReader:
         )
         return binder.run()
 
-    def _refuse_unknown(self) -> None:
-        known = ONNX.keys() | FOLDERS.keys() | {QUANTIZE, DEQUANTIZE, "Shape", "Size"}
-        nodes = (node for node in self.source.nodes if node.kind not in known)
-        refuse_ops([(node.kind, node.origin) for node in nodes], "op")
+    def _stated(self) -> dict[str, Stated]:
+        """What the file says of the results of nodes that nothing here computes."""
+        known = ONNX.keys() | {QUANTIZE, DEQUANTIZE, "Shape", "Size"}
+        nodes = [node for node in self.source.nodes if node.kind not in known]
+        refuse_other_npus((node.kind, node.origin) for node in nodes)
+        names = [name for node in nodes for name in node.outputs if name]
+        return stated_tensors(self.source.proto, names, self.pins) if names else {}
+
+    def _unknown(self, node: Node) -> None:
+        """A node that nothing here computes: one op for every output that somebody reads."""
+        inputs = tuple(self._plain(name, node.origin) for name in node.inputs if name)
+        held = tuple(name for name in inputs if name)
+        outputs = [name for name in node.outputs if name in self.read]
+        for part, name in enumerate(outputs):
+            if name not in self.stated:
+                raise ModelError(
+                    f"{node.kind} is not known here, and the file does not state the shape of "
+                    f"'{safe_terminal(name)}'",
+                    hint="pin open sizes with --shape, or run onnx.shape_inference on the model; "
+                    f"{nearest_form(node.kind)}",
+                )
+            type_name, shape = self.stated[name]
+            dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
+            tensor = self.builder.add(Tensor(name, shape, dtype))
+            attrs = UnknownAttrs(node.kind, shape, part)
+            self.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
+            self.define(name, Value(tensor.name, plain(len(shape))))
+
+    def _plain(self, name: str, origin: str) -> str:
+        """The tensor in the file's own order of axes; constants stay outside of the graph."""
+        if name in self.constants:
+            return ""
+        value = self.real(name)
+        rank = len(self.arranger.source_shape(value))
+        return self.arranger.arrange(value, plain(rank), origin).tensor
 
     def _input(self, entry: Input) -> str:
         shape = static_shape(entry.name, entry.dims, self.pins, self.graph.notes)
@@ -251,11 +286,10 @@ class OnnxReader:
         elif node.kind in ("Shape", "Size"):
             self._shape(node)
         elif not self._fold(node):
-            if node.kind not in ONNX:
-                raise ModelError(
-                    f"{node.kind} is only supported on constants", hint=nearest_form(node.kind)
-                )
-            converter(node.kind)(Task(self, node))
+            if node.kind in ONNX:
+                converter(node.kind)(Task(self, node))
+            else:
+                self._unknown(node)
 
     # --- Tensors by ONNX name ---
 

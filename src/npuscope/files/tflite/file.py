@@ -74,7 +74,7 @@ def quick(accessor: Accessor) -> Accessor:
 
 # --- Fields of an operator's options that the reader uses: one row per operator ---
 
-Option = int | float | tuple[int, ...]
+Option = int | float | str | tuple[int, ...]
 
 _VECTORS = {"NewShape"}
 
@@ -83,6 +83,8 @@ def read_options(operator: Any, kind: str) -> dict[str, Option]:
     """The fields of `kind`'s options as plain numbers; an absent table reads as its defaults."""
     import tflite
 
+    if kind == "VAR_HANDLE":
+        return {"SharedName": _shared_name(operator)}
     if kind not in TFLITE or not TFLITE[kind].options:
         return {}
     table_name, *fields = TFLITE[kind].options
@@ -93,6 +95,17 @@ def read_options(operator: Any, kind: str) -> dict[str, Option]:
         return {name: () if name in _VECTORS else 0 for name in fields}
     table.Init(content.Bytes, content.Pos)
     return {name: _read(table, name) for name in fields}
+
+
+def _shared_name(operator: Any) -> str:
+    """The name by which several operators mean one variable; its length is looked at first."""
+    content = operator.BuiltinOptions()
+    offset = content.Offset(_SHARED_NAME_SLOT) if content is not None else 0
+    if not offset:
+        return ""
+    check_count(content.VectorLen(offset), MAX_NAME_BYTES, "bytes in a name")
+    name: bytes = content.String(offset + content.Pos)
+    return name.decode(errors="backslashreplace")
 
 
 def _read(table: Any, name: str) -> Option:
@@ -115,7 +128,8 @@ WILD_OFFSET = (
 )
 _TENSOR_NAME_SLOT = 10  # places in the vtables of the schema
 _CUSTOM_CODE_SLOT = 6
-_LARGEST_ZERO_POINT = 2**31 - 1  # int32 is the widest quantized type
+_SHARED_NAME_SLOT = 6
+_LARGEST_ZERO_POINT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +164,11 @@ class SourceOp:
     def number(self, field: str) -> int:
         """An integer option; 0 for operators that do not have it."""
         value = self.options.get(field, 0)
-        return int(value) if not isinstance(value, tuple) else 0
+        return int(value) if isinstance(value, (int, float)) else 0
 
     def real(self, field: str) -> float:
         value = self.options[field]
-        return float(value) if not isinstance(value, tuple) else 0.0
+        return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,7 @@ class TfliteModel:
     ops: tuple[SourceOp, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    states: int = 0  # how many of the inputs are variables that the network keeps
 
 
 def parse(data: bytes) -> TfliteModel:
@@ -192,13 +207,9 @@ class _Parser:
         import tflite
 
         self.model = quick(tflite.Model.GetRootAs(self.data, 0))
-        graphs = self._count(self.model.SubgraphsLength(), MAX_OPS, "subgraphs")
-        if graphs != 1:
-            raise ModelError(
-                f"the model has {graphs} subgraphs, expected one",
-                hint="control flow and several entry points are not supported; "
-                "export the network as one static graph",
-            )
+        # The first is the network; the others are bodies of control flow, and what runs once.
+        if not self._count(self.model.SubgraphsLength(), MAX_OPS, "subgraphs"):
+            raise ModelError("the model has no subgraph")
         graph = quick(self.model.Subgraphs(0))
         self.place = "the subgraph"
         tensor_count = self._count(graph.TensorsLength(), MAX_TENSORS, "tensors")

@@ -13,14 +13,17 @@ import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.files.builder import Builder, fold_last_op
-from npuscope.files.load import Pins, refuse_ops, static_shape
+from npuscope.files.load import Pins, refuse_other_npus, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
-from npuscope.files.tflite.tensors import TfliteTensors
+from npuscope.files.tflite.state import with_state
+from npuscope.files.tflite.tensors import TYPES, TfliteTensors
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
 from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.row import Shape, Tflite, named
 from npuscope.ops.table import TFLITE
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
+from npuscope.shown import counted
 
 Convert = Callable[["TfliteReader", SourceOp], None]
 
@@ -31,6 +34,7 @@ _CONSTANTS = {
     "FILL": Tflite("convert_moves:fill"),
     "RANGE": Tflite("convert_moves:span"),
 }
+_CUSTOM = "CUSTOM "
 OPERATORS: dict[str, Tflite] = {**TFLITE, **_CONSTANTS}
 
 
@@ -45,7 +49,7 @@ def converter(operator: str) -> Convert:
 
 def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
     """The graph in a .tflite file."""
-    return TfliteReader(parse(data), name, pins, Budget(len(data))).run()
+    return TfliteReader(with_state(parse(data)), name, pins, Budget(len(data))).run()
 
 
 class TfliteReader:
@@ -61,10 +65,19 @@ class TfliteReader:
         graph = self.builder.graph
         self.pins.check_names([self.source.tensors[index].name for index in self.source.inputs])
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
+        if self.source.states:
+            kept = counted(self.source.states, "variable")
+            graph.notes.append(f"{kept} of the network: each is an input and an output here")
         ops = live_ops(self.source, shapes_are_stated=not self.pins.used)
-        _refuse_unknown(ops)
+        refuse_other_npus((op.kind.removeprefix(_CUSTOM), op.origin) for op in ops)
+        needed = {index for op in ops for index in op.inputs} | set(self.source.outputs)
         for op in ops:
-            converter(op.kind)(self, op)
+            if self._is_widening(op):
+                self.make_constant(op, self._weights(op))
+            elif op.kind in OPERATORS:
+                converter(op.kind)(self, op)
+            else:
+                self._unknown(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
         graph.drop_unused()  # axes, pads and shapes became attributes
         return graph
@@ -81,7 +94,43 @@ class TfliteReader:
             raise ModelError("a graph output has no tensor")
         return self.tensors.get(index).name
 
-    # --- Called by converters ---
+    def _is_widening(self, op: SourceOp) -> bool:
+        """Constants of 16-bit floats, which a file widens before their use."""
+        source = self.source.tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
+        half = source is not None and source.type == "FLOAT16" and source.data is not None
+        return op.kind == "DEQUANTIZE" and half and len(op.outputs) == 1
+
+    def _weights(self, op: SourceOp) -> np.ndarray:
+        data = self.tensor(op, 0).data
+        assert data is not None  # a constant
+        return data
+
+    def _unknown(self, op: SourceOp, needed: set[int]) -> None:
+        """An operator that nothing here computes: one op for every output that somebody reads."""
+        inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
+        outputs = [self.source.tensors[index] for index in op.outputs if index in needed]
+        for part, source in enumerate(outputs):
+            if min(source.shape, default=1) < 1:
+                raise ModelError(
+                    f"the file does not state the shape of output {part}: {source.shape}",
+                    where=op.origin,
+                    hint="convert the model with static shapes",
+                )
+            made = self.tensors.add(source, source.shape)
+            attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), source.shape, part)
+            self.builder.emit(UNKNOWN, inputs, attrs, made, (op.origin,))
+
+    def _known(self, index: int) -> Tensor | None:
+        """A tensor that can be named here; handles, strings and sparse constants cannot."""
+        if index < 0 or (index not in self.tensors.names and not self._is_plain(index)):
+            return None
+        return self.tensors.get(index)
+
+    def _is_plain(self, index: int) -> bool:
+        source = self.source.tensors[index]
+        return source.data is not None and source.type in TYPES and not source.sparse
+
+    # what the operator table asks for
 
     def tensor(self, op: SourceOp, position: int) -> Tensor:
         """The graph tensor of a required input."""
@@ -241,11 +290,6 @@ def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[Source
 
 def _data_inputs(op: SourceOp) -> int | None:
     return OPERATORS[op.kind].shape_inputs if op.kind in OPERATORS else None
-
-
-def _refuse_unknown(ops: list[SourceOp]) -> None:
-    unknown = [(op.kind, op.origin) for op in ops if op.kind not in OPERATORS]
-    refuse_ops(unknown, "operator")
 
 
 def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:

@@ -14,8 +14,9 @@ from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.ops.row import Shape
 from npuscope.text import safe_terminal
 
-_TYPES = {
+TYPES = {
     "FLOAT32": DType.FLOAT32,
+    "FLOAT16": DType.FLOAT32,  # constants only: a file keeps its weights so to be smaller
     "INT32": DType.INT32,
     "UINT8": DType.UINT8,
     "INT64": DType.INT64,
@@ -101,7 +102,8 @@ class TfliteTensors:
 
     def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
         raw = source.data
-        wanted = Tensor("", source.shape, dtype).size_bytes
+        half = source.type == "FLOAT16"
+        wanted = Tensor("", source.shape, dtype).size_bytes // (2 if half else 1)
         if raw is None or raw.nbytes != wanted or min(source.shape, default=1) < 1:
             found = 0 if raw is None else raw.nbytes
             raise FileError(
@@ -109,6 +111,8 @@ class TfliteTensors:
                 where=_label(source),
             )
         self.budget.take(raw.nbytes)
+        if half:
+            return raw.view(np.float16).reshape(source.shape).astype(np.float32)
         if dtype is DType.INT4:
             return unpack_int4(raw, _elements(source)).reshape(source.shape)
         return raw.view(dtype.numpy).reshape(source.shape)
@@ -130,10 +134,10 @@ def _elements(source: SourceTensor) -> int:
 def element_type(source: SourceTensor) -> DType:
     if source.sparse:
         raise ModelError("sparse tensors are not supported", where=_label(source))
-    if source.type not in _TYPES:
+    if source.type not in TYPES:
         raise ModelError(
             f"{source.type} tensors are not supported",
             where=_label(source),
             hint="convert the model with float32, int8, uint8 or int16 tensors",
         )
-    return _TYPES[source.type]
+    return TYPES[source.type]

@@ -136,7 +136,7 @@ def profile_data(
 def _figures(profile: Profile) -> list[dict[str, str]]:
     sure = how_sure(profile)
     rows = [
-        ("Inference", f"{ms(profile.total_ms)} ms", _range(profile), sure),
+        ("Inference", f"{_least(profile)}{ms(profile.total_ms)} ms", _range(profile), sure),
         ("Rate", f"{profile.inferences_per_s:.4g} inf/s", "one after the other", sure),
         ("NPU at work", *_core(profile), sure),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), _counted_by(profile)),
@@ -145,12 +145,16 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
 
 
+def _least(profile: Profile) -> str:
+    return "≥ " if profile.is_lower_bound else ""
+
+
 def _range(profile: Profile) -> str:
     low, high = profile.interval_ms
     if low == high or not is_predicted(source_of(profile)):
         runs = sum(run.n for run in profile.runs)
         return f"{runs} inferences" if runs > 1 else "one inference"
-    return f"{ms(low)} to {ms(high)} ms"
+    return f"at least {ms(low)} ms" if high is None else f"{ms(low)} to {ms(high)} ms"
 
 
 def _core(profile: Profile) -> tuple[str, str]:

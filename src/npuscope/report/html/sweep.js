@@ -104,7 +104,7 @@ function drawTradeOff() {
 const pointLines = (point) => [
   data.models[point.model],
   point.name,
-  `${ms(point.ms)} ms (${ms(point.range[0])} to ${ms(point.range[1])})`,
+  `${ms(point.ms)} ms (${point.range[1] === null ? `at least ${ms(point.range[0])}` : `${ms(point.range[0])} to ${ms(point.range[1])}`})`,
   `internal RAM ${bytes(point.internal)}, external RAM ${bytes(point.external)}, weights ${bytes(point.weights)}`,
 ];
 

@@ -9,7 +9,7 @@ from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.page import page
-from npuscope.report.sweep import answer
+from npuscope.report.sweep import answer, extent
 from npuscope.version import __version__
 
 Row = dict[str, Any]
@@ -98,7 +98,7 @@ def _best(name: str, row: Row | None, runs: int) -> list[str]:
     return [
         name,
         ms(row["total_ms"]),
-        f"{ms(row['low_ms'])} to {ms(row['high_ms'])}",
+        extent(row),
         size(row["internal_ram_bytes"]),
         size(row["external_ram_bytes"]),
         size(row["weights_bytes"]),

@@ -1,0 +1,181 @@
+"""A float network as if it were quantized to int8: for figures before anybody has quantized it.
+
+Weights are quantized per channel as quantizers do it. Nobody knows the ranges of activations, so
+these get stand-in scales: one for all, with the zero point of a ReLU where one ends the op. Time
+and memory depend on shapes and types; only zero points and shared scales move a few epochs, so the
+figures are those of a quantized network to within these. Results mean nothing, and nothing runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from npuscope.errors import ModelError
+from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
+from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.table import OPS
+from npuscope.ops.verify import verify
+
+_SCALE = 1 / 16
+_RECTIFIED = Quant((_SCALE,), (-128,))
+_PLAIN = Quant((_SCALE,), (0,))
+# Ranges that do not depend on data: as LiteRT's converter has them.
+_FIXED = {
+    "Softmax": Quant((1 / 256,), (-128,)),
+    "Sigmoid": Quant((1 / 256,), (-128,)),
+    "HardSigmoid": Quant((1 / 256,), (-128,)),
+    "Tanh": Quant((1 / 128,), (0,)),
+}
+_LAYERS = ("Conv2D", "TransposeConv", "FullyConnected")
+# Quantizers leave all others in float, between a Dequantize and a Quantize.
+_INTEGER = (
+    *(*_LAYERS, "MatMul", "Add", "Sub", "Mul", "Min", "Max", "PRelu", "Clip", "Resize"),
+    *("AveragePool", "Mean", "ReduceSum", "Softmax", "Quantize", "Dequantize"),
+)
+_LARGEST = 127
+NOTE = "float network, timed as if it were int8: stand-in scales, nothing was calibrated"
+
+
+def as_int8(graph: Graph) -> Graph:
+    """The network with int8 activations; one that is quantized already stays as it is."""
+    layers = [op for op in graph.ops if op.kind in (*_LAYERS, "MatMul")]
+    if not any(graph.first_input(op).dtype is DType.FLOAT32 for op in layers):
+        return graph
+    made = Graph(graph.name, (), (), graph.inputs, graph.outputs, Numerics.LITERT)
+    made.notes = [*graph.notes, NOTE]
+    work = _Work(graph, made)
+    for name in graph.inputs:
+        work.keep(name, _PLAIN)
+    for op in graph.ops:
+        work.convert(op)
+    made.drop_unused()
+    verify(made, ModelError)
+    return made
+
+
+class _Work:
+    """The new graph in the making."""
+
+    def __init__(self, graph: Graph, made: Graph) -> None:
+        self.graph = graph
+        self.made = made
+
+    def keep(self, name: str, quant: Quant) -> None:
+        """A tensor that is computed: int8 if it was float."""
+        tensor = self.graph.tensors[name]
+        if tensor.dtype is DType.FLOAT32:
+            tensor = replace(tensor, dtype=DType.INT8, quant=quant)
+        self.made.add(tensor)
+
+    def convert(self, op: Op) -> None:
+        if self._is_integer(op):
+            inputs = tuple(self._operand(op, index) for index in range(len(op.inputs)))
+            for name in op.outputs:
+                self.keep(name, self._quant_of(op, inputs))
+            kind = "Quantize" if op.kind == "Dequantize" else op.kind  # its result is int8 now
+            self.made.ops.append(op.replace(kind=kind, inputs=inputs))
+        else:
+            self._in_float(op)
+
+    def _is_integer(self, op: Op) -> bool:
+        row = OPS[op.kind]
+        tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+        if not any(tensor.dtype is DType.FLOAT32 for tensor in tensors):
+            return True  # whole numbers: as they are
+        return row.moves_data or row.by_value or op.kind in _INTEGER
+
+    def _quant_of(self, op: Op, inputs: tuple[str, ...] = ()) -> Quant:
+        """Moved values keep their numbers; a clamp below zero gives the zero point of a ReLU."""
+        if OPS[op.kind].moves_data and inputs:
+            return self.made.tensors[inputs[0]].quant or _PLAIN
+        return _FIXED.get(op.kind, _RECTIFIED if _is_rectified(op) else _PLAIN)
+
+    def _operand(self, op: Op, index: int) -> str:
+        name = op.inputs[index]
+        tensor = self.graph.tensors.get(name)
+        if tensor is None or tensor.data is None:
+            return name
+        if tensor.dtype is not DType.FLOAT32 and not (op.kind in _LAYERS and index == 2):
+            return self._constant(tensor)
+        if op.kind in _LAYERS and index == 2:
+            return self._constant(self._bias(op, tensor))
+        axis = 0 if op.kind in _LAYERS and index == 1 else None
+        return self._constant(quantized(tensor, axis))
+
+    def _bias(self, op: Op, tensor: Tensor) -> Tensor:
+        """Sums of products: their scale is that of input times weights, channel by channel."""
+        source = self.made.tensors[op.inputs[0]].quant or _PLAIN
+        weights = self.made.tensors[self._operand(op, 1)].quant or _PLAIN
+        scales = tuple(np.float32(source.scale * scale).item() for scale in weights.scales)
+        data = tensor.data
+        assert data is not None
+        values = np.clip(np.rint(data / np.array(scales)), -(2**31), 2**31 - 1).astype(np.int32)
+        quant = Quant(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
+        return replace(tensor, dtype=DType.INT32, quant=quant, data=values)
+
+    def _constant(self, tensor: Tensor) -> str:
+        """Under its own name; another form of the same constant gets another name."""
+        known = self.made.tensors.get(tensor.name)
+        if known is None:
+            self.made.add(tensor)
+        elif (known.dtype, known.quant) != (tensor.dtype, tensor.quant):
+            name = f"{tensor.name}.{tensor.dtype.value}"
+            if name not in self.made.tensors:
+                self.made.add(replace(tensor, name=name))
+            return name
+        return tensor.name
+
+    def _in_float(self, op: Op) -> None:
+        """What it reads is dequantized, what it makes is quantized again."""
+        inputs = tuple(self._real(op, name) for name in op.inputs)
+        outputs = []
+        for name in op.outputs:
+            tensor = self.graph.tensors[name]
+            if tensor.dtype is not DType.FLOAT32:
+                outputs.append(self.made.add(tensor).name)
+                continue
+            real = self.made.add(replace(tensor, name=self.made.fresh_name(f"{name}.real")))
+            outputs.append(real.name)
+        self.made.ops.append(op.replace(inputs=inputs, outputs=tuple(outputs)))
+        for real_name, name in zip(outputs, op.outputs, strict=True):
+            if real_name != name:
+                self.keep(name, self._quant_of(op))
+                self._emit("Quantize", real_name, name, op.origin)
+
+    def _real(self, op: Op, name: str) -> str:
+        tensor = self.graph.tensors.get(name)
+        if tensor is None or tensor.dtype is not DType.FLOAT32:
+            return name if tensor is None or tensor.data is None else self._constant(tensor)
+        if tensor.data is not None:
+            return self._constant(tensor)
+        real = f"{name}.float"
+        if real not in self.made.tensors:
+            self.made.add(replace(tensor, name=real))
+            self._emit("Dequantize", name, real, op.origin)
+        return real
+
+    def _emit(self, kind: str, source: str, output: str, origin: tuple[str, ...]) -> None:
+        self.made.ops.append(Op(kind, f"{output}.{kind}", (source,), (output,), Attrs(), origin))
+
+
+def _is_rectified(op: Op) -> bool:
+    found = [getattr(op.attrs, field.name) for field in fields(op.attrs)]
+    rectifiers = (Activation.RELU, Activation.RELU6)
+    lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
+    return any(value in rectifiers for value in found) or lowest == 0
+
+
+def quantized(tensor: Tensor, axis: int | None) -> Tensor:
+    """A float constant as int8: symmetric, one scale for the tensor or for each channel."""
+    data = tensor.data
+    assert data is not None
+    others = tuple(n for n in range(data.ndim) if n != axis)
+    finite = np.nan_to_num(data)
+    largest = np.abs(finite).max(axis=others or None, keepdims=True, initial=0.0)
+    steps = np.where(largest > 0, largest / _LARGEST, 1.0).astype(np.float32)
+    values = np.clip(np.rint(finite / steps), -_LARGEST, _LARGEST).astype(np.int8)
+    scales = tuple(float(step) for step in np.ravel(steps))
+    quant = Quant(scales, (0,) * len(scales), axis if len(scales) > 1 else None)
+    return replace(tensor, dtype=DType.INT8, quant=quant, data=values)

@@ -1,0 +1,52 @@
+"""Ops of a model file that nothing here can compute: they keep their place, their name and shapes.
+
+Everything else of the network is compiled and timed; what such an op costs stays open. An op with
+several outputs becomes one for each, of which only the first stands for its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from npuscope.errors import TargetError
+from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.ops.row import Kernel, Row, Shape, Shapes
+
+UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAttrs(Attrs):
+    name: str  # as the file has it: SVDF, com.microsoft.Attention
+    shape: Shape  # of the output, as the file states it
+    part: int = 0  # which output of the op
+
+
+def _stated(graph: Graph, op: Op) -> Shapes:
+    return (op.attrs_as(UnknownAttrs).shape,)
+
+
+ROWS = (Row(UNKNOWN, UnknownAttrs, (0, None), _stated, Kernel("plain")),)
+
+
+def unknown_names(graph: Graph) -> tuple[str, ...]:
+    """One name an op, in the order of the network."""
+    found = (op.attrs_as(UnknownAttrs) for op in graph.ops if op.kind == UNKNOWN)
+    return tuple(attrs.name for attrs in found if not attrs.part)
+
+
+def check_executable(names: Iterable[str], doing: str = "executed") -> None:
+    """Refuse a network of which a part cannot be computed, with all its names."""
+    listed = list(names)
+    if listed:
+        raise TargetError(
+            f"cannot be {doing}: {_counted(listed)} not known here",
+            hint="estimate, explain and compile work without them; to run the network, cut the "
+            "model before them",
+        )
+
+
+def _counted(names: list[str]) -> str:
+    kinds = ", ".join(dict.fromkeys(names))
+    return f"{names[0]} is" if len(names) == 1 else f"{len(names)} ops ({kinds}) are"

@@ -1,0 +1,96 @@
+"""A float network as if it were int8: weights quantized, activations with stand-in scales."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import OnnxWriter, TfliteWriter, save
+from npuscope import api
+from npuscope.cli.main import main
+from npuscope.compiler.passes.as_int8 import NOTE, as_int8, quantized
+from npuscope.errors import ModelError, UsageError
+from npuscope.files.load import load_model
+from npuscope.graph.model import DType, Tensor
+
+
+def float_model(folder: Path, half: bool = False) -> Path:
+    """A convolution with a ReLU, in 32-bit floats or with weights of 16 bits."""
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 8, 8, 4), "float32")
+    kernels = np.random.default_rng(1).normal(size=(8, 3, 3, 4)).astype(np.float32)
+    bias = w.constant("bias", np.ones(8, np.float32))
+    if half:
+        narrow = w.constant("narrow", kernels.astype(np.float16))
+        weights = w.tensor("weights", kernels.shape, "float32")
+        w.op("DEQUANTIZE", [narrow], [weights])
+    else:
+        weights = w.constant("weights", kernels)
+    y = w.tensor("y", (1, 8, 8, 8), "float32")
+    w.op("CONV_2D", [x, weights, bias], [y], fusedActivationFunction=1)
+    return save(folder, "net.tflite", w.finish([x], [y]))
+
+
+def test_without_it_a_float_network_is_refused_with_the_option(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="the network is float32") as caught:
+        api.estimate(float_model(tmp_path))
+    assert "--as-int8" in caught.value.hint
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_figures_are_those_of_an_int8_network(half: bool, tmp_path: Path) -> None:
+    found = api.estimate(float_model(tmp_path, half), as_int8=True)
+    assert found.counts["HW"] == len(found.epochs)
+    assert NOTE in found.notes
+    assert found.memory.weights_bytes < 8 * 3 * 3 * 4 * 2
+
+
+def test_types_and_zero_points(tmp_path: Path) -> None:
+    graph = as_int8(load_model(float_model(tmp_path)))
+    x, y = graph.tensor("x"), graph.tensor("y")
+    assert (x.dtype, y.dtype) == (DType.INT8, DType.INT8)
+    assert y.quant is not None and y.quant.zero_points == (-128,)
+    weights, bias = (graph.tensor(name) for name in graph.ops[0].inputs[1:])
+    assert weights.quant is not None and weights.quant.axis == 0
+    assert bias.dtype is DType.INT32 and bias.quant is not None
+    assert x.quant is not None
+    assert bias.quant.scales == pytest.approx([x.quant.scale * s for s in weights.quant.scales])
+
+
+def test_a_quantized_network_stays_as_it_is(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
+    w.op("LOGISTIC", [x], [y])
+    graph = load_model(save(tmp_path, "q.tflite", w.finish([x], [y])))
+    assert as_int8(graph) is graph
+
+
+def test_other_ops_stay_float_between_conversions(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    kernels = w.constant(np.ones((4, 3, 1, 1), np.float32))
+    hidden = w.node("Conv", w.input("x", (1, 3, 8, 8)), kernels)
+    w.node("LogSoftmax", hidden, output="y", axis=1)
+    graph = as_int8(load_model(save(tmp_path, "net.onnx", w.finish({"y": (1, 4, 8, 8)}))))
+    kinds = [op.kind for op in graph.ops]
+    where = kinds.index("LogSoftmax")
+    assert kinds[where - 1] == "Dequantize" and kinds[where + 1] == "Quantize"
+
+
+def test_quantized_constants_keep_their_values_to_half_a_step() -> None:
+    data = np.random.default_rng(3).normal(size=(5, 7)).astype(np.float32)
+    made = quantized(Tensor("w", data.shape, DType.FLOAT32, data=data), 0)
+    assert made.quant is not None and made.data is not None
+    steps = np.array(made.quant.scales)[:, None]
+    assert (np.abs(made.data * steps - data) <= steps / 2 + 1e-6).all()
+    zero = quantized(Tensor("z", (2,), DType.FLOAT32, data=np.zeros(2, np.float32)), None)
+    assert zero.data is not None and not zero.data.any()
+
+
+@pytest.mark.parametrize("verb", ["validate", "fix", "compile"])
+def test_verbs_that_need_real_scales_refuse_it(verb: str, tmp_path: Path, capsys: Any) -> None:
+    out = ["-o", str(tmp_path / "out.tflite")] if verb != "validate" else []
+    assert main([verb, str(float_model(tmp_path)), "--as-int8", *out]) == UsageError.exit_code
+    assert "own scales" in capsys.readouterr().err

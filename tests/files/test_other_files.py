@@ -1,0 +1,50 @@
+"""Files that are not models of ours are named for what they are, with what makes the right one."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from npuscope.errors import FileError
+from npuscope.files.load import load_model
+
+
+def zipped(*names: str) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for name in names:
+            file.writestr(name, "x")
+    return made.getvalue()
+
+
+CASES = {
+    "pointer.tflite": (b"version https://git-lfs.github.com/spec/v1\noid", "a Git LFS pointer"),
+    "model.h5": (b"\x89HDF\r\n\x1a\n" + bytes(64), "a Keras model in HDF5"),
+    "model.keras": (zipped("config.json", "model.weights.h5"), "a Keras model (.keras)"),
+    "model.pt": (zipped("archive/data.pkl", "archive/version"), "a PyTorch file"),
+    "old.pt": (b"\x80\x02\x8a\nl", "a Python pickle"),
+    "model.ort": (b"\x28\0\0\0ORTM" + bytes(40), "onnxruntime's own format (.ort)"),
+    "models.zip": (zipped("a.tflite"), "a zip archive"),
+    "broken.zip": (b"PK\x03\x04" + bytes(8), "a zip archive"),
+    "page.onnx": (b"<!DOCTYPE html><html>", "an HTML page"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
+    data, what = CASES[name]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(FileError) as caught:
+        load_model(tmp_path / name)
+    assert caught.value.message.startswith(f"this is {what}")
+    assert caught.value.hint
+
+
+def test_a_saved_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"x")
+    with pytest.raises(FileError, match="a TensorFlow SavedModel") as caught:
+        load_model(tmp_path)
+    assert "from_saved_model" in caught.value.hint

@@ -1,0 +1,208 @@
+"""Ops that nothing here computes: the network is read, compiled and timed around them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from models import OnnxWriter, TfliteWriter, save
+from npuscope import api
+from npuscope.cli.main import main
+from npuscope.errors import ModelError, TargetError
+from npuscope.files.load import load_model
+from npuscope.graph.model import Graph
+from npuscope.ops.run import run
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs, unknown_names
+
+
+def with_unknown(outputs: int = 1, kind: str = "CUSTOM:Detect") -> bytes:
+    """A layer that is known, an op that is not, and a function of its first result."""
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 8, 8, 4), scale=0.5)
+    y = w.tensor("y", (1, 8, 8, 4), scale=0.5)
+    w.op("LOGISTIC", [x], [y])
+    made = [w.tensor(f"part{n}", (1, 16), scale=0.25) for n in range(outputs)]
+    w.op(kind, [y], made)
+    z = w.tensor("z", (1, 16), scale=1 / 256, zero_point=-128)
+    w.op("LOGISTIC", [made[0]], [z])
+    return w.finish([x], [z, *made[1:]])
+
+
+def graph_of(folder: Path, data: bytes, name: str = "m.tflite") -> Graph:
+    return load_model(save(folder, name, data))
+
+
+def test_a_custom_op_keeps_its_place_and_shape(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, with_unknown())
+    op = graph.ops[1]
+    assert (op.kind, op.attrs) == (UNKNOWN, UnknownAttrs("Detect", (1, 16)))
+    assert op.origin == ("CUSTOM Detect:#1",)
+    assert graph.tensor(op.outputs[0]).quant == graph.tensor("part0").quant
+
+
+def test_several_outputs_are_one_op_of_unknown_cost(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, with_unknown(3))
+    assert [op.attrs_as(UnknownAttrs).part for op in graph.ops if op.kind == UNKNOWN] == [0, 1, 2]
+    assert unknown_names(graph) == ("Detect",)
+
+
+def test_a_dynamic_shape_is_told(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (0, 4), scale=0.5)
+    w.op("CUSTOM:Detect", [x], [y])
+    with pytest.raises(ModelError, match="does not state the shape of output 0"):
+        graph_of(tmp_path, w.finish([x], [y]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "npu"),
+    [("edgetpu-custom-op", "the Coral Edge TPU"), ("ethos-u", "an Arm Ethos-U")],
+)
+def test_models_for_another_npu_are_named(kind: str, npu: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"compiled for {npu}") as caught:
+        graph_of(tmp_path, with_unknown(kind=f"CUSTOM:{kind}"))
+    assert caught.value.hint.startswith("give the .tflite file that")
+
+
+def test_other_subgraphs_are_bodies_of_control_flow(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
+    w.op("WHILE", [x], [y])
+    graph = graph_of(tmp_path, w.finish([x], [y], subgraphs=3))
+    assert unknown_names(graph) == ("WHILE",)
+
+
+def keeper(reads_again: bool = False) -> bytes:
+    """y = state + x; the state becomes y, and may be read again behind that."""
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 4), scale=0.5)
+    handle = w.tensor("handle", (), "resource")
+    old, y = (w.tensor(name, (1, 4), scale=0.5) for name in ("old", "y"))
+    w.op("CALL_ONCE", [], [])
+    w.op("VAR_HANDLE", [], [handle], sharedName=b"state")
+    w.op("READ_VARIABLE", [handle], [old])
+    w.op("ADD", [old, x], [y])
+    w.op("ASSIGN_VARIABLE", [handle, y], [])
+    if not reads_again:
+        return w.finish([x], [y], subgraphs=2)
+    again = w.tensor("again", (1, 4), scale=0.5)
+    z = w.tensor("z", (1, 4), scale=1 / 256, zero_point=-128)
+    w.op("READ_VARIABLE", [handle], [again])
+    w.op("LOGISTIC", [again], [z])
+    return w.finish([x], [z], subgraphs=2)
+
+
+def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, keeper())
+    assert (graph.inputs, graph.outputs) == (("x", "old"), ("y",))
+    assert graph.notes == ["1 variable of the network: each is an input and an output here"]
+    ones = np.full((1, 4), 2, np.int8)
+    assert run(graph, {"x": ones, "old": ones})["y"].tolist() == [[4, 4, 4, 4]]
+
+
+def test_a_variable_read_after_it_was_written_is_what_was_written(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, keeper(reads_again=True))
+    assert graph.outputs == ("z", "y")
+    assert graph.ops[1].inputs == ("y",)
+
+
+def test_a_variable_without_a_handle_is_told(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
+    w.op("READ_VARIABLE", [x], [y])
+    with pytest.raises(ModelError, match="it names no variable"):
+        graph_of(tmp_path, w.finish([x], [y]))
+
+
+def onnx_graph(folder: Path, writer: OnnxWriter, shape: tuple[int, ...] | None) -> Graph:
+    return graph_of(folder, writer.finish({"y": shape}), "m.onnx")
+
+
+def test_an_onnx_op_has_the_shape_that_the_file_states(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    w.node("acme.Frobnicate", w.input("x", (1, 4)), name="n", output="y")
+    graph = onnx_graph(tmp_path, w, (1, 7))
+    assert graph.ops[0].attrs == UnknownAttrs("acme.Frobnicate", (1, 7))
+    assert graph.ops[0].inputs == ("x",)
+
+
+def test_shapes_that_the_file_leaves_out_are_inferred(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    parts = [w.constant(np.ones((1, 20, size), np.float32)) for size in (3, 5)]
+    hidden = w.node("LSTM", w.input("x", (4, 1, 3)), *parts, name="cell", hidden_size=5)
+    w.node("Relu", hidden, output="y")
+    graph = onnx_graph(tmp_path, w, None)
+    assert graph.ops[0].attrs == UnknownAttrs("LSTM", (4, 1, 1, 5))
+
+
+def test_a_shape_that_nobody_states_is_asked_for(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    hidden = w.node("acme.Frobnicate", w.input("x", (1, 4)), name="n")
+    w.node("Relu", hidden, output="y")
+    with pytest.raises(ModelError, match="does not state the shape"):
+        onnx_graph(tmp_path, w, None)
+
+
+def test_bodies_of_control_flow_read_tensors_of_the_network(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info("inner", TensorProto.FLOAT, (1, 4))
+    body = helper.make_graph([helper.make_node("Relu", ["h"], ["inner"])], "body", [], [value])
+    w = OnnxWriter()
+    x = w.input("x", (1, 4))
+    w.node("Neg", x, output="h")
+    flag = w.input("flag", (), TensorProto.BOOL)
+    w.node("If", flag, name="n", output="y", then_branch=body, else_branch=body)
+    graph = onnx_graph(tmp_path, w, (1, 4))
+    assert unknown_names(graph) == ("If",)
+    assert set(graph.ops[-1].inputs) == {"flag", "h"}
+
+
+# What the verbs make of it.
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(save(tmp_path, "m.tflite", with_unknown(2)))
+
+
+def test_the_answer_is_a_lower_bound(model: str, capsys: Any) -> None:
+    found = api.estimate(model)
+    assert found.unknown_ops == ("Detect",)
+    assert found.interval_ms[1] is None
+    assert main(["estimate", model]) == 0
+    text = capsys.readouterr().out
+    assert "at least" in text.splitlines()[0]
+    assert "1 op of unknown cost (Detect) on the CPU" in text.splitlines()[0]
+    assert main(["estimate", model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["unknown_ops"] == ["Detect"]
+    assert told["interval_ms"][1] is None
+
+
+@pytest.mark.parametrize("verb", ["explain", "lint", "profile"])
+def test_other_verbs_answer(verb: str, model: str, capsys: Any) -> None:
+    assert main([verb, model]) == 0
+    assert capsys.readouterr().out
+
+
+def test_no_limit_on_an_unknown_time_can_pass(model: str, capsys: Any) -> None:
+    assert main(["gate", model, "--max", "total_ms=1000"]) == 1
+    assert "total_ms is at least" in capsys.readouterr().out
+    assert main(["gate", model, "--max", "internal_ram_bytes=1MiB"]) == 0
+
+
+def test_execution_is_refused_with_the_list(model: str) -> None:
+    with pytest.raises(TargetError, match="Detect is not known here"):
+        api.validate(model)
+
+
+def test_a_saved_profile_keeps_the_bound(model: str, tmp_path: Path) -> None:
+    api.profile(model, save=tmp_path / "run.json")
+    again = api.load(tmp_path / "run.json")
+    assert again.is_lower_bound  # type: ignore[union-attr]
+    notes = api.compare(tmp_path / "run.json", model).notes
+    assert any("lower bound: Detect of unknown cost" in note for note in notes)
