@@ -175,7 +175,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),
-        tuple(dict(Counter(unit.unit for unit in epoch.units)) for epoch in epochs),
+        tuple(program.unit_counts(epoch) for epoch in epochs),
         unknown_ops(program),
     )
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from npuscope.errors import FileError
-from npuscope.program.network_c.parse_tokens import Token, error_at, tokens_of
+from npuscope.program.network_c.parse_tokens import BadValue, Token, error_at, tokens_of
 from npuscope.program.network_c.parse_values import (
-    BadValue,
     UnknownValue,
     Value,
     evaluate,

@@ -81,3 +81,25 @@ def error_at(message: str, text: str, offset: int, where: str, hint: str = DAMAG
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
     place = f"{where}:{line}:{column}"
     return FileError(f"{message} at offset {offset}", where=place, hint=hint)
+
+
+class BadValue(Exception):
+    """The tokens from `offset` on are no value."""
+
+    hint = DAMAGE
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def number(token: Token) -> int | float:
+    text = token.text
+    if text[:2] in ("0x", "0X"):
+        return int(text.rstrip("uUlL"), 16)
+    text = text.rstrip("uUlLfF")
+    if text.isdecimal():
+        if len(text) > 24:
+            raise BadValue("a number is too long", token.offset)
+        return int(text)
+    return float(text)

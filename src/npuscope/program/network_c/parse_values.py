@@ -6,7 +6,7 @@ import operator as op
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from npuscope.program.network_c.parse_tokens import DAMAGE, Token
+from npuscope.program.network_c.parse_tokens import BadValue, Token, number
 
 # How far a value may be nested: the deepest seen is 4.
 _DEEPEST = 32
@@ -51,16 +51,6 @@ class Struct:
 
 
 Value = int | float | str | Sum | Macro | Struct | list["Value"]
-
-
-class BadValue(Exception):
-    """The tokens from `offset` on are no value."""
-
-    hint = DAMAGE
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
 
 
 class UnknownValue(BadValue):
@@ -167,18 +157,6 @@ def _single(token: Token) -> Value:
     if token.kind == "word":
         return _TRUTHS.get(token.text, token.text)
     raise BadValue(f"'{token.text}' is not a value", token.offset)
-
-
-def number(token: Token) -> int | float:
-    text = token.text
-    if text[:2] in ("0x", "0X"):
-        return int(text.rstrip("uUlL"), 16)
-    text = text.rstrip("uUlLfF")
-    if text.isdecimal():
-        if len(text) > 24:
-            raise BadValue("a number is too long", token.offset)
-        return int(text)
-    return float(text)
 
 
 _TRUTHS: dict[str, Value] = {"true": 1, "false": 0}

@@ -274,8 +274,6 @@ KERNELS: dict[str, Maker] = {
 }
 
 
-# Software kernels with windows or weights, and integer element-wise ones, as Calls.
-
 _COORDINATES = {
     "ASYMMETRIC": "asymmetric",
     "HALF_PIXEL": "half_pixel",
