@@ -72,14 +72,14 @@ def test_a_damaged_blob_is_named(header: Path, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         call(disasm, header)
     assert caught.value.where == f"{header}, _ec_blob_net_3, word 1"
-    assert caught.value.message == "9 words of code are announced, 4 are there"
+    assert caught.value.message == "the header states 9 words of code, but there are 4"
 
 
 def test_wrong_words_on_the_command_line(header: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no blob 'x'") as caught:
         call(disasm, header, "--blob", "x")
     assert caught.value.hint == "blobs: _ec_blob_net_3, _ec_blob_net_4"
-    with pytest.raises(UsageError, match="2 blobs do not fit one file"):
+    with pytest.raises(UsageError, match="2 blobs cannot be written to one file that can be assembled again"):
         call(disasm, header, "-o", tmp_path / "all.s")
     with pytest.raises(UsageError, match="this is the file to read"):
         call(asm, header, "-o", header)

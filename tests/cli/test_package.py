@@ -169,4 +169,4 @@ def test_an_error_as_json(capsys):
 def test_results_replace_no_folder(net, capsys, folder):
     (folder / "build" / "network_rel.bin").mkdir(parents=True)
     assert run(net, *CPU) == 74
-    assert "is a folder, a file is to be written" in capsys.readouterr().err
+    assert "cannot be written: this is a folder, expected a file name" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_the_version_is_9() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (net(ir=8), "the IR version is 8 already"),
+        (net(ir=8), "the IR version is already 8"),
         (net(opset=21), "opset 21 needs a newer IR version"),
         (
             net(opset=21, four_bits=True),

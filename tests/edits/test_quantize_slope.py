@@ -74,12 +74,12 @@ def test_what_does_not_fit() -> None:
     before = onnx_net()
     assert misfit(before, "quantize-slope", "Relu:act") == "there is no PRelu here"
     data = edited(before, "quantize-slope", "PRelu:act")
-    sentence = "the slopes 'slopes_dequantized' are quantized already"
+    sentence = "the slopes 'slopes_dequantized' are already quantized"
     assert misfit(data, "quantize-slope", "PRelu:act") == sentence
     writer = OnnxWriter()
     x, slopes = (writer.qdq(writer.input(name, (1, 4, 5, 5)), OUT) for name in ("x", "s"))
     net = writer.finish({writer.qdq(writer.node("PRelu", x, slopes, name="act"), OUT): None})
-    assert misfit(net, "quantize-slope", "PRelu:act").endswith("are quantized already")
+    assert misfit(net, "quantize-slope", "PRelu:act").endswith("are already quantized")
     writer = OnnxWriter()
     x, slopes = writer.input("x", (1, 4)), writer.input("s", (1, 4))
     net = writer.finish({writer.node("PRelu", x, slopes, name="act"): None})

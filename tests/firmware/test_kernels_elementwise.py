@@ -241,7 +241,7 @@ def test_values_give_the_same_bits(make: Callable[[], Case]) -> None:
             "Add",
             (DType.INT32,) * 3,
             BinaryAttrs(Activation.RELU6),
-            "Add on whole numbers takes no activation",
+            "Add on integers without a scale takes no activation",
         ),
         (
             "Equal",

@@ -269,19 +269,19 @@ def refusal(graph: Graph) -> str:
     return caught.value.message
 
 
-def test_layers_without_a_kernel_arerefusal() -> None:
+def test_layers_without_a_kernel_are_refused() -> None:
     x = Tensor("x", (1, 3), DType.FLOAT32)
     w = Tensor("w", (2, 3), DType.INT8, Quant((0.5,), (0,)), np.ones((2, 3), np.int8))
     y = Tensor("y", (1, 2), DType.FLOAT32)
     assert refusal(one_op("FullyConnected", [x, w], [y], DenseAttrs())) == (
-        "FullyConnected on integers takes 8 or 16 bits with one scale a tensor, not float32"
+        "FullyConnected on integers needs 8-bit or 16-bit tensors with one scale each, not float32"
     )
 
 
 def test_weights_that_come_late_are_refused_in_litert() -> None:
     graph, _ = layer("Conv2D", 0, _LITERT[0], *_CONVS[0][1:])
     graph.tensors["w"] = replace(graph.tensors["w"], data=None)
-    assert refusal(graph) == "Conv2D on integers takes constant weights of 8 or 16 bits"
+    assert refusal(graph) == "Conv2D on integers needs constant weights of 8 or 16 bits"
 
 
 def test_weights_that_come_late_are_reals_in_qdq() -> None:

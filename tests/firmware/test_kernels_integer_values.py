@@ -101,20 +101,20 @@ def test_same_bits(make: Callable[[], Case]) -> None:
 
 
 @pytest.mark.parametrize("kind, attrs", [("Add", BinaryAttrs()), ("Mul", BinaryAttrs())])
-def test_litert_rounding_without_a_kernel_isrefusal(kind: str, attrs: Attrs) -> None:
+def test_litert_rounding_without_a_kernel_is_refused(kind: str, attrs: Attrs) -> None:
     tensors = [Tensor(name, (3,), DType.INT8, Quant((0.5,), (0,))) for name in "aby"]
     assert refusal(one_op(kind, tensors[:2], tensors[2:], attrs)) == (
         f"{kind} on these integers has no kernel with LiteRT's rounding"
     )
 
 
-def test_litert_functions_of_16_bits_arerefusal() -> None:
+def test_litert_functions_of_16_bits_are_refused() -> None:
     x, y = (Tensor(name, (3,), DType.INT16, Quant((0.5,), (0,))) for name in "xy")
     assert "no kernel with LiteRT's rounding" in refusal(
         one_op("LeakyRelu", [x], [y], LeakyReluAttrs(0.1))
     )
 
 
-def test_long_softmax_isrefusal() -> None:
+def test_long_softmax_is_refused() -> None:
     graph, _ = softmax(0, (1, 8192), 1, DType.INT8, 0.1)
-    assert refusal(graph) == "Softmax over 8192 values: the integer kernel takes 8191"
+    assert refusal(graph) == "Softmax over 8192 values: the integer kernel takes at most 8191"

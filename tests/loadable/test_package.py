@@ -278,7 +278,7 @@ def test_what_the_drivers_cannot_start_is_refused(tmp_path):
     """A gate that arrives as data: the image would wait for engines that never run."""
     api.compile(squeeze_excite(), tmp_path, relocatable=True, epoch_controller=False)
     told = message(tmp_path, error=TargetError)
-    assert "cannot be started by the image's drivers: ARITH 0: which registers keep" in told
+    assert "cannot be started by the image's drivers: ARITH 0: the registers that hold" in told
 
 
 def test_the_api_writes_the_files(hand, tmp_path):

@@ -118,7 +118,7 @@ def test_records_without_a_timeline_name_their_file(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         sheet_trace(found)
     assert str(caught.value) == (
-        f"{found.file}: the records do not make a timeline: an event starts before time 0"
+        f"{found.file}: the records do not form a timeline: an event starts before time 0"
     )
 
 

@@ -135,7 +135,7 @@ def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
     ids = [thread.id for thread in threads]
     named = [thread for group in groups for thread in group.threads]
     if not ids or len(set(ids)) != len(ids) or sorted(named) != sorted(ids):
-        raise node.error("and the groups do not name each thread once")
+        raise node.error("do not match the groups: each thread belongs to exactly one group")
     return threads
 
 
@@ -178,7 +178,7 @@ def _core_ops(node: Node, groups: int) -> tuple[tuple[CoreOpInfo, ...], ...]:
         raise node.error(f"has {len(found)} thread groups, the layout {groups}")
     numbers = [op.oc for group in found for op in group]
     if len(set(numbers)) != len(numbers):
-        raise node.error("has two ops of the same number")
+        raise node.error("has two ops with the same number")
     return found
 
 

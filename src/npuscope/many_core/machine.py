@@ -224,7 +224,7 @@ def _packaged(name: str) -> Path:
         raise UsageError(
             f"unknown machine '{name}'",
             where="--machine",
-            hint=f"known: {known}; --machine-file reads another",
+            hint=f"known: {known}; --machine-file reads your own",
         )
     return _FOLDER / f"{name}.toml"
 

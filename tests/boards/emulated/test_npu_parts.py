@@ -192,7 +192,7 @@ def test_an_engine_that_is_stopped_raises_nothing() -> None:
     [
         (0x34200000, 0x71000000, "stream engine 1 writes to octoFlash, which is read only"),
         (0x20000000, 0x34200000, "a stream engine starts at 0x20000000, where no memory is"),
-        (0x34200000, 0x343BFFF0, "lie outside of every buffer"),
+        (0x34200000, 0x343BFFF0, "are outside of every buffer"),
     ],
 )
 def test_engines_stay_inside_memory(source: int, target: int, message: str) -> None:

@@ -202,5 +202,5 @@ def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:
     """The machine says what is wrong in the words of the command line."""
     option, _, rest = error.where.partition(" ")
     where = " ".join(part for part in (_PLACES.get(option, option), rest) if part)
-    hint = error.hint.replace("--machine-file reads another", "machine_files names others")
+    hint = error.hint.replace("--machine-file reads your own", "machine_files names others")
     return FileError(error.message, where=f"{spec.file}: {where}", hint=hint)
