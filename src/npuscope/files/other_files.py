@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from pathlib import Path
 
 from npuscope.errors import FileError
@@ -60,6 +59,8 @@ def refuse_folder(path: Path) -> None:
 
 
 def _in_zip(data: bytes) -> tuple[str, str]:
+    import zipfile
+
     try:
         names = zipfile.ZipFile(io.BytesIO(data)).namelist()[:10_000]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
