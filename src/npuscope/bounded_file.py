@@ -110,7 +110,9 @@ def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
             check_size(path, len(data), kind, hint=hint)
     if data.startswith(_POINTER):
         raise FileError(
-            "is a pointer of Git LFS, not the file itself", where=str(path), hint="run git lfs pull"
+            "this is a Git LFS pointer, not the file itself",
+            where=str(path),
+            hint="fetch the file: git lfs pull",
         )
     return data
 

@@ -277,7 +277,10 @@ def test_a_map_in_json(tmp_path: Path) -> None:
         ("exec_rm = 3", "$: unknown key 'exec_rm'; known: name, cpu, "),
         ("[flash]\naddress = 0\nsize = 1\nbase = 2", "$.flash: unknown key 'base'; known: name"),
         ("[flash]\naddress = 0", "$.flash.size: this key is missing"),
-        ("[flash]\naddress = 0xFFFFFFFF\nsize = 2", "$.flash: 2 bytes at 0xffffffff are not a range of 32-bit addresses"),
+        (
+            "[flash]\naddress = 0xFFFFFFFF\nsize = 2",
+            "$.flash: 2 bytes at 0xffffffff are not a range of 32-bit addresses",
+        ),
         ("[[pools]]\naddress = 0\nsize = 1", "$.pools[0].name: this key is missing"),
         ("fpu = 1", "$.fpu: expected true or false"),
         ('cpu = "z80"', "$.cpu: unknown CPU 'z80'; known: cortex-m0-plus, cortex-m3"),

@@ -206,3 +206,41 @@ def test_a_saved_profile_keeps_the_bound(model: str, tmp_path: Path) -> None:
     assert again.is_lower_bound  # type: ignore[union-attr]
     notes = api.compare(tmp_path / "run.json", model).notes
     assert any("lower bound: Detect of unknown cost" in note for note in notes)
+
+
+# Forms that converters really write.
+
+
+def test_scales_of_a_bias_may_name_the_axis_of_the_weights(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 4, 4, 2), scale=0.5)
+    scales = (0.1, 0.2)
+    weights = w.constant("w", np.ones((1, 3, 3, 2), np.int8), scale=scales, axis=3)
+    bias = w.constant("b", np.zeros(2, np.int32), scale=(0.05, 0.1), axis=0)
+    w.tensors[bias].quantization.quantizedDimension = 3
+    y = w.tensor("y", (1, 2, 2, 2), scale=0.5)
+    w.op("DEPTHWISE_CONV_2D", [x, weights, bias], [y], padding=1)
+    graph = graph_of(tmp_path, w.finish([x], [y]))
+    quant = graph.tensor("b").quant
+    assert quant is not None and quant.axis == 0
+
+
+def test_a_computed_shape_of_a_transposed_convolution_is_the_stated_one(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 4, 4, 2), scale=0.5)
+    shape = w.tensor("shape", (4,), "int32")
+    w.op("CUSTOM:ShapeOf", [x], [shape])
+    weights = w.constant("w", np.ones((3, 2, 2, 2), np.int8), scale=(0.1, 0.2, 0.3))
+    y = w.tensor("y", (1, 8, 8, 3), scale=0.5)
+    w.op("TRANSPOSE_CONV", [shape, weights, x], [y], strideH=2, strideW=2)
+    graph = graph_of(tmp_path, w.finish([x], [y]))
+    assert graph.tensor("y").shape == (1, 8, 8, 3)
+
+
+def test_quantizers_of_training_frameworks_keep_the_shape(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    parts = [w.constant(np.array(value, np.float32)) for value in (0.1, 0.0, 8.0)]
+    hidden = w.node("onnx.brevitas.Quant", w.input("x", (1, 4)), *parts, name="n")
+    w.node("Relu", hidden, output="y")
+    graph = onnx_graph(tmp_path, w, None)
+    assert graph.ops[0].attrs == UnknownAttrs("onnx.brevitas.Quant", (1, 4))

@@ -154,3 +154,15 @@ def _results(graph: Graph, op: Op) -> tuple[Array, ...]:
         return make_step(graph, op)([value for value in values if value is not None])
     except (ValueError, IndexError, ZeroDivisionError) as error:
         raise ModelError(f"the constants do not fit: {error}", where=", ".join(op.origin)) from None
+
+
+def drop_dead(graph: Graph) -> None:
+    """Remove ops of which nobody reads a result, and tensors that nobody names."""
+    needed = set(graph.outputs)
+    live = []
+    for op in reversed(graph.ops):
+        if needed.intersection(op.outputs):
+            live.append(op)
+            needed.update(op.inputs)
+    graph.ops = live[::-1]
+    graph.drop_unused()

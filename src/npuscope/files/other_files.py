@@ -19,11 +19,6 @@ _TORCH = (
 )
 # First bytes -> what it is, what to do.
 _STARTS = (
-    (
-        b"version https://git-lfs",
-        "a Git LFS pointer, not the file itself",
-        "fetch the file: git lfs pull",
-    ),
     (b"\x89HDF\r\n\x1a\n", "a Keras model in HDF5", f"convert it: {_KERAS}"),
     (b"\x80\x02", "a Python pickle, as torch.save wrote it", f"export it: {_TORCH}"),
     (b"\x7fELF", "an ELF object", "give the model that it was built from"),

@@ -147,9 +147,9 @@ def test_arguments_that_are_not_known_matter_to_kernels_only(tmp_path: Path) -> 
 def test_empty_files_and_pointers_are_told(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="is empty"):
         read(" \n", tmp_path)
-    with pytest.raises(FileError, match="is a pointer of Git LFS, not the file itself") as caught:
+    with pytest.raises(FileError, match="this is a Git LFS pointer, not the file itself") as caught:
         read("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", tmp_path)
-    assert caught.value.hint == "run git lfs pull"
+    assert caught.value.hint == "fetch the file: git lfs pull"
 
 
 def test_a_sign_in_the_middle_of_a_line_is_damage(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from npuscope.errors import ModelError, NpuscopeError
-from npuscope.files.builder import Builder
+from npuscope.files.builder import Builder, drop_dead
 from npuscope.files.load import Pins, nearest_form, refuse_other_npus, static_shape
 from npuscope.files.onnx.binding import (
     DEQUANTIZE,
@@ -27,7 +27,7 @@ from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assign
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
-from npuscope.files.onnx.stated import Stated, stated_tensors
+from npuscope.files.onnx.stated import SAME_SHAPE, Stated, stated_tensors
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.row import named
@@ -70,7 +70,7 @@ def finish_outputs(reader: OnnxReader) -> None:
         origin = f"output:{safe_terminal(name)}"
         names[name] = _output(reader, name, origin, set(names.values()))
     reader.graph.outputs = tuple(names.values())
-    _drop_dead(reader.graph)
+    drop_dead(reader.graph)
     _rename(reader.graph, {old: new for new, old in names.items() if old != new})
 
 
@@ -86,17 +86,6 @@ def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
     copy = reader.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
     reader.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
     return copy.name
-
-
-def _drop_dead(graph: Graph) -> None:
-    needed = set(graph.outputs)
-    live = []
-    for op in reversed(graph.ops):
-        if needed.intersection(op.outputs):
-            live.append(op)
-            needed.update(op.inputs)
-    graph.ops = live[::-1]
-    graph.drop_unused()
 
 
 def _rename(graph: Graph, names: dict[str, str]) -> None:
@@ -215,6 +204,8 @@ class OnnxReader:
         held = tuple(name for name in inputs if name)
         outputs = [name for name in node.outputs if name in self.read]
         for part, name in enumerate(outputs):
+            if name not in self.stated and node.kind.rpartition(".")[2] in SAME_SHAPE and held:
+                self.stated[name] = ("float32", self.graph.tensors[held[0]].shape)
             if name not in self.stated:
                 raise ModelError(
                     f"{node.kind} is not known here, and the file does not state the shape of "

@@ -10,6 +10,12 @@ from npuscope.files.onnx.constants import TYPE_NAMES, text
 from npuscope.graph.limits import MAX_RANK
 
 _MOST_BYTES = 256 << 20  # of a model that is handed to onnx's own shape inference
+# Ops of other domains whose first result has the shape of their first input: quantizers of training
+# frameworks, and what onnxruntime fuses.
+SAME_SHAPE = (
+    *("Quant", "BipolarQuant", "Trunc", "SkipLayerNormalization", "SimplifiedLayerNormalization"),
+    *("SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "RotaryEmbedding"),
+)
 Stated = tuple[str, tuple[int, ...]]  # element type, shape
 
 

@@ -285,6 +285,8 @@ class _Parser:
             )
         count = quant.ScaleLength()
         axis = quant.QuantizedDimension()
+        if len(shape) == 1:  # biases of old converters have the axis of their layer's weights
+            axis = 0
         if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
             raise FileError(
                 f"{count} scales do not fit axis {axis} of {shape}", where=safe_terminal(name)

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.files.builder import Builder, fold_last_op
+from npuscope.files.builder import Builder, drop_dead, fold_last_op
 from npuscope.files.load import Pins, refuse_other_npus, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
@@ -79,7 +79,7 @@ class TfliteReader:
             else:
                 self._unknown(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
-        graph.drop_unused()  # axes, pads and shapes became attributes
+        drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
     def _input(self, index: int) -> str:
@@ -182,8 +182,11 @@ class TfliteReader:
         return axis % rank
 
     def window_target(self, op: SourceOp, position: int) -> tuple[int, int]:
-        """Height and width of the output, as an input states them."""
-        sizes = self.integers(op, position).ravel().tolist()
+        """Height and width of the output, as an input states them, or the file where it is
+        computed."""
+        computed = self.tensor(op, position).data is None
+        stated = self._output_source(op).shape
+        sizes = list(stated) if computed else self.integers(op, position).ravel().tolist()
         if len(sizes) != 4:
             raise ModelError(f"output shape {sizes}, expected 4 axes", where=op.origin)
         return sizes[1], sizes[2]
