@@ -3,6 +3,7 @@ as the record of the op."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
 from typing import Any, get_type_hints
@@ -13,7 +14,7 @@ from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs
 from npuscope.ops.table import OPS
 from npuscope.ops.unknown import UNKNOWN
-from npuscope.program.model import Call, Program
+from npuscope.program.model import Call, Claims, Epoch, EpochKind, Program
 
 # --- Names of operators: ours, and those in the vendor's files ---
 
@@ -36,10 +37,18 @@ def kernel_name(listed: str) -> str:
 
 
 def unknown_ops(program: Program) -> tuple[str, ...]:
-    """Names of ops that nothing here computes, one an op, in the order of execution."""
-    calls = (epoch.call for epoch in program.executed if epoch.call)
-    given = (dict(call.args) for call in calls if call.kernel == UNKNOWN)
-    return tuple(str(args["name"]) for args in given if not args.get("part"))
+    """What has no cost here, in the order of execution: ops that nothing here computes, by name,
+    and epochs of blobs that are not there or cannot be read."""
+    return tuple(name for epoch in program.executed for name in _unknown(epoch))
+
+
+def _unknown(epoch: Epoch) -> Iterator[str]:
+    if epoch.call is not None and epoch.call.kernel == UNKNOWN:
+        given = dict(epoch.call.args)
+        if not given.get("part"):  # one op, however many outputs it has
+            yield str(given["name"])
+    if epoch.kind is EpochKind.HW and epoch.groups is None and epoch.claims == Claims():
+        yield epoch.name
 
 
 # The attributes of a software call, as the record of its op.

@@ -242,6 +242,9 @@ def least_time(profile: Profile) -> str:
     """The time of a network of which a part is not known."""
     number = len(profile.unknown_ops)
     kinds = safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops)))
+    blobs = {epoch.name for epoch in profile.epochs if epoch.kind is EpochKind.HW}
+    if blobs.intersection(profile.unknown_ops):
+        return f"at least {ms(profile.total_ms)} ms; nothing is known of {kinds}"
     ops = "1 op" if number == 1 else f"{number} ops"
     return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
 

@@ -12,6 +12,7 @@ from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
+from npuscope.program.calls import unknown_ops
 from npuscope.program.code_files import blob_arrays, pool_images, without_blobs
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.reader import NetworkC, read_network_c
@@ -88,6 +89,7 @@ def test_a_missing_blob_is_noted(tmp_path: Path) -> None:
     program = compiled(demo_graph(), "4.0")
     found = with_blobs(read(program, tmp_path, "4.0"), {})
     assert found.notes == ("blobs _ec_blob_network_1 are not in the folder",)
+    assert unknown_ops(found) == tuple(e.name for e in found.executed if e.kind is EpochKind.HW)
     assert any(epoch.groups is None for epoch in found.epochs)
 
 
