@@ -48,6 +48,17 @@ def test_figures_are_those_of_an_int8_network(half: bool, tmp_path: Path) -> Non
     assert found.memory.weights_bytes < 8 * 3 * 3 * 4 * 2
 
 
+def test_depthwise_weights_of_16_bits_are_widened(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = (w.tensor(name, (1, 8, 8, 4), "float32") for name in "xy")
+    narrow = w.constant("narrow", np.ones((1, 3, 3, 4), np.float16))
+    weights = w.tensor("weights", (1, 3, 3, 4), "float32")
+    w.op("DEQUANTIZE", [narrow], [weights])
+    w.op("DEPTHWISE_CONV_2D", [x, weights, w.constant("b", np.zeros(4, np.float32))], [y])
+    model = save(tmp_path, "net.tflite", w.finish([x], [y]))
+    assert api.estimate(model, as_int8=True).counts["HW"] > 0
+
+
 def test_types_and_zero_points(tmp_path: Path) -> None:
     graph = as_int8(load_model(float_model(tmp_path)))
     x, y = graph.tensor("x"), graph.tensor("y")

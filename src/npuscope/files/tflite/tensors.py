@@ -78,7 +78,8 @@ class TfliteTensors:
         """(1, kh, kw, O) transposed to (O, kh, kw, 1), scales along the first axis."""
         index = op.inputs[position] if position < len(op.inputs) else -1
         source = self.source.tensors[index]
-        if index < 0 or source.data is None or len(source.shape) != 4 or source.shape[0] != 1:
+        constant = index >= 0 and self._data(source) is not None
+        if not constant or len(source.shape) != 4 or source.shape[0] != 1:
             raise ModelError(
                 f"depthwise weights must be a constant (1, kh, kw, O), found {source.shape}",
                 where=op.origin,
@@ -86,6 +87,12 @@ class TfliteTensors:
         if index not in self.turned:
             self.turned[index] = self._turned(source).name
         return self.builder.graph.tensors[self.turned[index]]
+
+    def _data(self, source: SourceTensor) -> np.ndarray | None:
+        """The bytes of a constant in the file, or the values of one that an op widened."""
+        if source.data is not None or source.index not in self.names:
+            return source.data
+        return self.builder.graph.tensors[self.names[source.index]].data
 
     def _turned(self, source: SourceTensor) -> Tensor:
         quant = source.quant
@@ -97,7 +104,9 @@ class TfliteTensors:
                 )
             quant = replace(quant, axis=0)
         dtype = element_type(source)
-        data = np.ascontiguousarray(self._values(source, dtype).transpose(3, 1, 2, 0))
+        found = self._data(source) if source.data is None else self._values(source, dtype)
+        assert found is not None  # a constant
+        data = np.ascontiguousarray(found.transpose(3, 1, 2, 0))
         return self.builder.constant(source.name, data, dtype, None if dtype.is_float else quant)
 
     def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
