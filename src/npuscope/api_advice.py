@@ -166,7 +166,13 @@ def validate(
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
-    from npuscope.building import build, is_program, read_graph, refuse_stand_ins
+    from npuscope.building import (
+        build,
+        is_program,
+        read_graph,
+        reference_of,
+        refuse_stand_ins,
+    )
     from npuscope.graph.model import Graph
 
     refuse_stand_ins(options, "validate")
@@ -175,6 +181,8 @@ def validate(
 
     compiled = not isinstance(source, Graph) and is_program(source)
     original = model if compiled else source
+    if original is None and compiled:
+        original = reference_of(Path(str(source)), made.program)
     if original is None:
         raise UsageError(
             "a compiled program is validated against its model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
@@ -156,6 +156,14 @@ def model_beside(path: Path, program: Program) -> Path | None:
     files = (f for place in (folder, folder.resolve().parent) for f in sorted(place.iterdir()))
     models = (f for f in files if f.suffix.lower() in (".tflite", ".onnx") and f.is_file())
     return next((f for f in models if md5(f) == program.model_md5), None)
+
+
+def reference_of(path: Path, program: Program) -> Path | None:
+    """The model of a build beside it, else the front end's own copy that the compiler was given."""
+    stated = dict(program.compiler_options).get("--onnx-input", "")
+    name = PureWindowsPath(stated).name
+    copy = (path if path.is_dir() else path.parent) / name if name else None
+    return model_beside(path, program) or (copy if copy is not None and copy.is_file() else None)
 
 
 def build(source: Source, options: Options) -> Build:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -25,13 +26,14 @@ from npuscope.files.onnx.convert_values import Convert, clamp_of
 from npuscope.files.onnx.expand import expand, expand_integer
 from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assignment, parse
 from npuscope.files.onnx.fold import FOLDERS, Computing
+from npuscope.files.onnx.front_end import with_numbers
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
 from npuscope.files.onnx.stated import SAME_SHAPE, Stated, stated_tensors
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.row import named
-from npuscope.ops.table import ONNX
+from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.text import safe_terminal
 
@@ -76,7 +78,7 @@ def finish_outputs(reader: OnnxReader) -> None:
 
 def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
     if name in reader.constants:
-        raise ModelError(f"output '{safe_terminal(name)}' is a constant")
+        return _constant_output(reader, name)
     value = reader.integers[name] if name in reader.integers else reader.real(name)
     rank = len(reader.arranger.source_shape(value))
     value = reader.arranger.arrange(value, plain(rank), origin)
@@ -86,6 +88,18 @@ def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
     copy = reader.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
     reader.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
     return copy.name
+
+
+def _constant_output(reader: OnnxReader, name: str) -> str:
+    """A result that does not depend on the inputs, such as anchors that a network hands on."""
+    const = reader.constants[name]
+    types = {**INTEGER_TYPES, **PLAIN_TYPES, _FLOAT_TYPE: DType.FLOAT32}
+    if const.type not in types:
+        raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
+    reader.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
+    dtype = types[const.type]
+    data = const.data.astype(dtype.numpy, copy=False)
+    return reader.builder.constant(name, data, dtype).name
 
 
 def _rename(graph: Graph, names: dict[str, str]) -> None:
@@ -127,6 +141,7 @@ def converter(kind: str) -> Convert:
 def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     """The graph in an .onnx file."""
     source = parse(data, path)
+    source = with_numbers(source, path)
     source = expand(source)
     source = expand_integer(source)
     computing = Computing(source.constants.values())
@@ -256,9 +271,20 @@ class OnnxReader:
                 where=f"input '{safe_terminal(entry.name)}'",
                 hint="export the model with float32 or integer inputs",
             )
-        for node in self.readers.get((DEQUANTIZE, entry.name), []):
+        for node in self._dequantizers(entry.name):
             return types[entry.type], node_type(node, self.constants).quant
         return types[entry.type], None
+
+    def _dequantizers(self, name: str) -> Iterator[Node]:
+        """Nodes that read integers as real numbers, at once or behind ops that only move them."""
+        moved = {name}
+        for node in self.source.nodes:
+            if node.input(0) not in moved:
+                continue
+            if node.kind == DEQUANTIZE:
+                yield node
+            elif node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].moves_data:
+                moved.update(node.outputs)
 
     def _located(self, node: Node) -> None:
         try:
