@@ -134,6 +134,48 @@ def test_depthwise_groups(
     assert tiling.mode is (ConvMode.DSS2 if paired else ConvMode.DEPTHWISE)
 
 
+# Registers of six public builds of 3.0 and 4.0: (channels, map, stride, mode) -> group.
+BALANCED = [
+    (256, (3, 3), 1, BYTES, 1),
+    (96, (8, 8), 1, BYTES, 1),
+    (384, (16, 8), 1, BYTES, 1),
+    (64, (12, 12), 1, BYTES, 1),
+    (128, (15, 15), 1, BYTES, 2),
+    (64, (16, 16), 1, BYTES, 2),
+    (72, (16, 16), 1, BYTES, 3),
+    (192, (32, 16), 1, BYTES, 4),
+    (32, (24, 24), 1, BYTES, 4),
+    (16, (120, 120), 1, BYTES, 4),
+    (128, (6, 6), 2, BYTES, 2),
+    (192, (32, 16), 2, BYTES, 2),
+    (32, (24, 24), 2, BYTES, 2),
+    (42, (32, 32), 2, BYTES, 2),
+    (128, (30, 30), 2, BYTES, 4),
+    (28, (64, 64), 2, BYTES, 4),
+    (1152, (8, 8), 1, WORDS, 1),
+    (32, (16, 8), 1, WORDS, 2),
+    (384, (15, 15), 1, WORDS, 4),
+    (672, (15, 15), 2, WORDS, 4),
+]
+
+
+@pytest.mark.parametrize(("channels", "size", "stride", "simd", "group"), BALANCED)
+def test_depthwise_groups_grow_with_the_map(
+    channels: int, size: Pair, stride: int, simd: Simd, group: int
+) -> None:
+    for generation in ("3.0", "4.0"):
+        machine = MACHINES[generation]
+        tiling = depthwise_tiling(channels, (3, 3), (stride, stride), simd, machine, size)
+        assert (tiling.kernels, tiling.depth, tiling.tiles) == (group, group, channels // group)
+        paired = stride == 2 and simd is BYTES
+        assert tiling.mode is (ConvMode.DSS2 if paired else ConvMode.DEPTHWISE)
+
+
+def test_only_3x3_kernels_take_groups() -> None:
+    tiling = depthwise_tiling(64, (5, 5), (1, 1), BYTES, MACHINES["4.0"], (56, 56))
+    assert tiling.depth == 1
+
+
 def test_pieces_of_a_high_depthwise_kernel_are_not_inflated() -> None:
     """Section 2: 5x5 depthwise in two pieces has nK = B = 1 a piece (8 layers, 2.2)."""
     net = Net()

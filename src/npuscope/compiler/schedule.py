@@ -14,6 +14,7 @@ from npuscope.compiler.stages import (
     ActivStage,
     ArithStage,
     CallStage,
+    ConvMode,
     ConvStage,
     CopyStage,
     Lowered,
@@ -165,7 +166,9 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     if isinstance(stage, ConvStage):
         tiling = stage.tiling
         once = (tiling.tiles == 1 or tiling.grouped) and tiling.passes == 1
-        return once and tiling.pipe == 1 and tiling.depth == frame
+        # Words of two channels are put together by an engine that reads memory.
+        words = tiling.mode is not ConvMode.DSS2
+        return once and words and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:

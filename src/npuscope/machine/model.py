@@ -44,6 +44,8 @@ class ConvaccLimits:
     line_buffer_elements: Mapped[Elements]
     max_pipe: Mapped[Some]
     min_deep_channels: Mapped[Count]
+    depthwise_channels: Mapped[Some]
+    depthwise_weight_cycles: Mapped[Rate]
     tiles: dict[str, TileLimit]
 
 

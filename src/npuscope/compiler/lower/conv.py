@@ -320,7 +320,7 @@ def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
             layer.attrs.strides,
             layer.simd,
             context.machine,
-            layer.features.shape[1],
+            layer.features.shape[:2],
             layer.frame,
         )
     shape = ConvShape(
