@@ -15,7 +15,7 @@ from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.sim.counters import Bound
 from npuscope.sim.memory import Banks
 
-_SHORT_BYTES = 2  # an access that fills only a part of a beat
+_SHORT_BYTES = 4  # an access that fills only a part of a beat
 
 UnitKey = tuple[str, int]
 
@@ -229,8 +229,8 @@ def _moving_rate(engine: Streng, copies: bool, vector: bool, wiring: Wiring) -> 
 
 def _words_apart(engine: Streng) -> bool:
     """Each word has to be fetched by an access of its own."""
-    short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
-    return short and not engine.raw and engine.batch_offset > engine.element_bytes
+    run_bytes = engine.batch_depth * engine.element_bytes
+    return run_bytes <= _SHORT_BYTES and not engine.raw and engine.batch_offset > run_bytes
 
 
 def _single_elements(engine: Streng) -> bool:
