@@ -25,7 +25,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.ops.moves import TransposeAttrs
+from npuscope.ops.moves import MirrorPadAttrs, TransposeAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
@@ -159,6 +159,25 @@ def odd_shapes() -> Graph:
     return net.graph()
 
 
+def mirrored() -> Graph:
+    """A convolution behind a border of mirrored pixels."""
+    net = Net(14)
+    x = net.conv(net.input((1, 6, 6, 4), (0.02, 3)), 4)
+    attrs = MirrorPadAttrs(((0, 0), (1, 2), (1, 1), (0, 0)))
+    net.conv(net.op("MirrorPad", (x,), attrs, (1, 9, 8, 4), net.quant(x)), 8, pads=(0, 0, 0, 0))
+    return net.graph()
+
+
+def depthwise_groups() -> Graph:
+    """Depthwise kernels on maps that take groups of four, three and two, strided and not."""
+    net = Net(15)
+    x = net.conv(net.input((1, 34, 34, 8), (0.02, -128)), 0, strides=(2, 2), zero=-128)
+    x = net.conv(net.conv(x, 12, (1, 1), zero=-128), 0, zero=-128)
+    x = net.conv(net.conv(x, 9, (1, 1), zero=-128), 0, zero=5)
+    net.conv(x, 0, strides=(2, 2))
+    return net.graph()
+
+
 NETWORKS: dict[str, Callable[[], Graph]] = {
     "demo": demo_graph,
     "residual": residual,
@@ -175,6 +194,8 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "squeeze_excite": squeeze_excite,
     "branches": branches,
     "large_kernels": large_kernels,
+    "mirrored": mirrored,
+    "depthwise_groups": depthwise_groups,
 }
 
 
@@ -615,3 +636,13 @@ def test_a_concat_that_rescales(generation: str) -> None:
     program = compiled(graph, generation)
     verify(program, MACHINES[generation].units)
     assert differences(program, graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize(("generation", "kind"), [("2.2", SW), ("4.0", EpochKind.HYBRID)])
+def test_a_mirrored_border_is_moved_as_bytes(generation: str, kind: EpochKind) -> None:
+    program = compiled(mirrored(), generation)
+    calls = [epoch for epoch in program.epochs if epoch.call]
+    assert [(epoch.call.kernel, epoch.kind) for epoch in calls if epoch.call] == [
+        ("MirrorPad", kind)
+    ]
+    assert not any(buffer.is_float for buffer in program.buffers)

@@ -207,7 +207,6 @@ class Generation:
     hybrid_moves: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_product_cycles: Timed[Cycles]
-    absorbs_qdq_pads: Mapped[bool]
     control: Control
     # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.
     newest_opset: Timed[Count] = 0

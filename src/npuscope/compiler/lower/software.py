@@ -18,7 +18,7 @@ from npuscope.program.model import Call, Refused
 from npuscope.rulebook import refusals
 
 # Kernels that only move data: later compilers run them as driven DMA.
-MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")
+MOVES = ("Concat", "Slice", "Transpose", "Pad", "MirrorPad", "DepthToSpace", "SpaceToDepth")
 # Kernels that exist for integers; any other computes in float between two conversions.
 _INTEGER_KERNELS = (*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul")
 
