@@ -63,6 +63,7 @@ def want(**known: object) -> dict[str, object]:
 # epoch_rules.md section 1, "Cases that fix the rules", in its order. Where the page gives no map
 # the size is that of the layer in the network named.
 ROW = want(kernels=8, depth=16, pipe=1)
+WIDE, WIDE_ROW = want(kernels=2, depth=1, pipe=3), want(kernels=4, depth=3, pipe=1)
 CASES = [
     Case("alex22", 48, 328, (1, 1), (4, 4), WORDS, O3, want(kernels=8, depth=24, pipe=1, passes=2)),
     Case("alex30", 48, 328, (1, 1), (4, 4), WORDS, O0, want(pipe=2, passes=1), "3.0"),
@@ -93,6 +94,9 @@ CASES = [
     Case("tie", 32, 32, (1, 1), (10, 25), BYTES, O0, want(mode=DEEP, pipe=1)),
     Case("packetqc", 256, 256, (1, 3), (1, 32), BYTES, O3, ROW, "4.0"),
     Case("packetqc", 256, 256, (1, 3), (1, 32), WORDS, O3, ROW, "4.0"),
+    # The pieces of a 7x7 stem of stride 2.
+    Case("osnet", 3, 16, (3, 7), (256, 128), WORDS, O0, WIDE, "3.0", stride=2),
+    Case("osnet", 3, 16, (1, 7), (256, 128), WORDS, O0, WIDE_ROW, "3.0", stride=2),
 ]
 
 
@@ -182,7 +186,7 @@ def test_pieces_of_a_high_depthwise_kernel_are_not_inflated() -> None:
     net.conv(net.input((1, 8, 8, 16)), window=(5, 5))
     stages = scheduled(net.graph(), MACHINES["2.2"])[0].stages
     pieces = [stage for stage in stages if isinstance(stage, ConvStage)]
-    assert [piece.window for piece in pieces] == [(3, 5), (2, 5)]
+    assert [piece.window for piece in pieces] == [(2, 5), (3, 5)]
     assert [(piece.tiling.kernels, piece.tiling.depth) for piece in pieces] == [(1, 1)] * 2
 
 
@@ -220,7 +224,9 @@ class Rules:
         if (height, width) == (1, 1):
             return 24, 128 if deep else 24
         if height == 1:
-            return 8, 576 // (8 * width)
+            return (8 if width <= 6 else 4), 576 // (8 * width)
+        if width > 6:
+            return (4 if self.simd is BYTES else 2), 1
         return (8 if self.simd is BYTES else 4), 8
 
     def at(self, pipe: int, deep: bool) -> Choice:

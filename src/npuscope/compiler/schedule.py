@@ -50,10 +50,10 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
-    for value in stage.inputs:
-        frame = group.frames.get(value.name, group.stored.get(value.name))
-        if frame is not None:
-            return frame
+    frames = group.stored | group.frames
+    known = [frames[value.name] for value in stage.inputs if value.name in frames]
+    if known:
+        return max(known)
     channels = stage.output.channels
     return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
@@ -124,18 +124,12 @@ def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
 
 
 def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
-    """Kernels of many pieces: pairs share an epoch, those of a chain stand alone; sums are
-    joined in epochs of their own."""
-    if isinstance(stage, ConvStage) and stage.order is PieceOrder.CHAIN:
-        return False
-    pieces = [s for s in group.stages if isinstance(s, ConvStage) and s.order in _MANY]
-    if not pieces:
-        return True
-    pair = pieces[0].order is PieceOrder.PAIRS and len(pieces) == 1
-    return pair and isinstance(stage, ConvStage) and stage.order is PieceOrder.PAIRS
+    """Pieces of a dilated kernel stand alone, many of another one go in pairs."""
+    orders = [s.order for s in (*group.stages, stage) if isinstance(s, ConvStage)]
+    return PieceOrder.CHAIN not in orders and orders.count(PieceOrder.PAIRS) <= _PAIR
 
 
-_MANY = (PieceOrder.PAIRS, PieceOrder.CHAIN)
+_PAIR = 2
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
@@ -173,7 +167,9 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
-    others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
+    # 16-bit sums in memory lie in the frames in which they were made.
+    frames = group.stored | group.frames
+    others = [frames[v.name] for v in stage.inputs if v.name in frames]
     return all(other == frame for other in others)
 
 

@@ -97,12 +97,15 @@ class Tiling:
         return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
+_FEW = 3  # pieces of a kernel that one epoch takes [RAM of two networks, cut in three and in six]
+
+
 class PieceOrder(Enum):
     """How the pieces of a kernel follow each other."""
 
     WHOLE = "whole"  # one piece
-    TOGETHER = "together"  # two pieces, joined in their own epoch
-    PAIRS = "pairs"  # two an epoch, each leaves its 16-bit sums; joined at the end
+    FEW = "few"  # as many an epoch as units and engines allow; 16-bit sums between epochs
+    PAIRS = "pairs"  # the same, but never more than two an epoch
     CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
 
     @classmethod
@@ -111,7 +114,7 @@ class PieceOrder(Enum):
             return cls.WHOLE
         if dilated:
             return cls.CHAIN
-        return cls.TOGETHER if pieces == 2 else cls.PAIRS
+        return cls.FEW if pieces <= _FEW else cls.PAIRS
 
 
 @dataclass(frozen=True, slots=True)

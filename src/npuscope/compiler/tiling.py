@@ -107,16 +107,18 @@ def _window_mode(shape: ConvShape) -> ConvMode:
 
 
 def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
+    limits = machine.convacc
+    wide = "wide_" if shape.window[1] > limits.max_kernel_width else ""
     if mode is ConvMode.DENSE:
-        limit = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+        limit = limits.tiles[f"{wide}dense8x8" if simd is Simd.S8X8 else f"{wide}dense16x8"]
         # A kernel of several rows keeps lines of the map: their width bounds the depth.
-        lines = machine.convacc.line_buffer_elements // shape.in_size[1]
+        lines = limits.line_buffer_elements // shape.in_size[1]
         return TileLimit(limit.kernels, max(1, min(limit.depth, lines)))
-    limit = machine.convacc.tiles[mode.value]
     if mode is ConvMode.ROW:
+        limit = limits.tiles[f"{wide}row"]
         depth = limit.weights // (limit.kernels * shape.window[1])
         return TileLimit(limit.kernels, max(1, depth))
-    return limit
+    return limits.tiles[mode.value]
 
 
 def _pipe(

@@ -215,15 +215,27 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
         pieces = tightened(pieces, layer.kernel, attrs.pads)
-    parts: list[Value] = []
-    for number, piece in enumerate(pieces):
-        parts.append(_piece(context, layer, piece, shift_o, number, order))
-        if order is PieceOrder.CHAIN and len(parts) == 2:
-            parts = [_join(context, layer, parts[0], parts[1], number)]
-    total = parts[0]
-    for number, part in enumerate(parts[1:], len(pieces)):
-        total = _join(context, layer, total, part, number)
+    if order is PieceOrder.CHAIN:
+        return _chained(context, layer, pieces, shift_o), shift_o
+    # The last piece is made first, so that the first one meets sums that are there.
+    parts = [
+        _piece(context, layer, pieces[number], shift_o, number, order)
+        for number in reversed(range(len(pieces)))
+    ]
+    total = parts.pop()
+    for number, part in enumerate(reversed(parts), len(pieces)):
+        total = _join(context, layer, part, total, number)
     return total, shift_o
+
+
+def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) -> Value:
+    """Pieces of a dilated kernel, each added to the sums so far."""
+    total: Value | None = None
+    for number, piece in enumerate(pieces):
+        part = _piece(context, layer, piece, shift_o, number, PieceOrder.CHAIN)
+        total = part if total is None else _join(context, layer, total, part, number)
+    assert total is not None
+    return total
 
 
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
