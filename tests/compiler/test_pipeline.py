@@ -18,6 +18,7 @@ from compiler.nets import (
     per_tensor,
     random_network,
     sample,
+    small_groups,
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
@@ -196,6 +197,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "large_kernels": large_kernels,
     "mirrored": mirrored,
     "depthwise_groups": depthwise_groups,
+    "small_groups": small_groups,
 }
 
 
@@ -646,3 +648,13 @@ def test_a_mirrored_border_is_moved_as_bytes(generation: str, kind: EpochKind) -
         ("MirrorPad", kind)
     ]
     assert not any(buffer.is_float for buffer in program.buffers)
+
+
+def test_small_groups_take_a_frame_each() -> None:
+    """One group a frame; 8 outputs of a group in 16x8 mode are two tiles of the same channels."""
+    program = compiled(small_groups(), "4.0")
+    assert program.count(SW) == 0
+    units = [u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc)]
+    shapes = [(u.nKernels, u.batchDepth, int(u.simd)) for u in units]
+    assert shapes[1:] == [(8, 8, 1), (2, 4, 1), (4, 3, 2), (2, 4, 1), (2, 4, 1)]
+    assert compiled(small_groups(), "2.2").count(SW) > 0

@@ -159,7 +159,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     frame = group.frames[value.name]
     if isinstance(stage, ConvStage):
         tiling = stage.tiling
-        once = (tiling.tiles == 1 or tiling.grouped) and tiling.passes == 1
+        each_once = tiling.grouped and tiling.tiles * tiling.depth == value.channels
+        once = (tiling.tiles == 1 or each_once) and tiling.passes == 1
         # Words of two channels are put together by an engine that reads memory.
         words = tiling.mode is not ConvMode.DSS2
         return once and words and tiling.pipe == 1 and tiling.depth == frame

@@ -73,6 +73,16 @@ def depthwise_tiling(
     return Tiling(mode, group, group, 1, 1, channels // group)
 
 
+def grouped_tiling(groups: int, inputs: int, outputs: int, simd: Simd, machine: Machine) -> Tiling:
+    """The tiling of groups with several channels each: one group a frame.
+
+    Kernels beyond the unit's take another frame of the same channels.
+    """
+    tiles = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+    kernels = largest_divisor(outputs, tiles.kernels)
+    return Tiling(ConvMode.DEPTHWISE, kernels, inputs, 1, 1, groups * outputs // kernels)
+
+
 def _inflated_group(channels: int, window: tuple[int, int], simd: Simd, machine: Machine) -> int:
     if channels % 8 or window[0] > machine.convacc.max_kernel_height:
         return 1

@@ -196,6 +196,7 @@ class Generation:
     depthwise: Mapped[str]
     depthwise_odd_copy: Mapped[bool]
     depthwise_joins: Mapped[bool]
+    group_channels: Mapped[Count]
     software_columns: Mapped[bool]
     free_uint8_input: Mapped[bool]
     counts_accesses: Mapped[bool]

@@ -34,7 +34,12 @@ from npuscope.compiler.stages import (
     Tiling,
     Value,
 )
-from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
+from npuscope.compiler.tiling import (
+    ConvShape,
+    choose_tiling,
+    depthwise_tiling,
+    grouped_tiling,
+)
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
@@ -60,8 +65,12 @@ class Layer:
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
 
     @property
-    def depthwise(self) -> bool:
+    def grouped(self) -> bool:
         return self.attrs.groups > 1
+
+    @property
+    def depthwise(self) -> bool:
+        return self.grouped and self.kernel.shape[3] == 1
 
     def largest_sums(self, passes: int, in_pieces: bool) -> Array:
         lowest, highest = (-128, 127) if self.features.signed else (0, 255)
@@ -135,7 +144,7 @@ def _emit_part(context: Context, layer: Layer) -> None:
 
 def _output_parts(context: Context, layer: Layer) -> list[Layer]:
     """The layer, or two layers that write side by side into its output."""
-    if layer.depthwise or not context.machine.generation.splits_odd_channels:
+    if layer.grouped or not context.machine.generation.splits_odd_channels:
         return [layer]
     limit = _tile_limit(context, layer).kernels
     spans = good_parts(layer.kernel.shape[0], limit)
@@ -245,7 +254,7 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
     inputs = layer.kernel.shape[3]
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
-    if not context.machine.generation.splits_odd_channels:
+    if layer.grouped or not context.machine.generation.splits_odd_channels:
         return pieces
     spans = good_parts(inputs, _tile_limit(context, layer).depth)
     if len(spans) == 1:
@@ -335,6 +344,9 @@ def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
             layer.features.shape[:2],
             layer.frame,
         )
+    if layer.grouped:
+        groups = layer.attrs.groups
+        return grouped_tiling(groups, inputs, outputs // groups, layer.simd, context.machine)
     shape = ConvShape(
         inputs,
         outputs,
