@@ -54,7 +54,7 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     known = [frames[value.name] for value in stage.inputs if value.name in frames]
     if known:
         return max(known)
-    channels = stage.output.channels
+    channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
     return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
 
@@ -118,9 +118,16 @@ def _joins(
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     """Bytes that this epoch writes, under another name: they exist in memory only."""
     made = {s.output.name for s in group.stages}
-    written = {root(lowered, s.output).name for s in group.stages}
-    others = (value for value in stage.inputs if value.name not in made)
-    return any(root(lowered, value).name in written for value in others)
+    others = [value for value in stage.inputs if value.name not in made]
+    return any(_share_bytes(lowered, s.output, value) for s in group.stages for value in others)
+
+
+def _share_bytes(lowered: Lowered, one: Value, other: Value) -> bool:
+    """Two values lie in the same buffer, and not in different channels of it."""
+    if root(lowered, one).name != root(lowered, other).name:
+        return False
+    apart = one.first + one.channels <= other.first or other.first + other.channels <= one.first
+    return not (one.pitch and one.pitch == other.pitch and apart)
 
 
 def _pieces_fit(stage: Stage, group: StageGroup) -> bool:

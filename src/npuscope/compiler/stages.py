@@ -25,6 +25,7 @@ class Value:
     `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
     `signed` False with 8 bits means the stored byte is unsigned. A value with a `pitch` is a
     window of a wider one: `pitch` channels lie between its pixels, its own begin at `first`.
+    One that was joined in place is read in frames of `part` channels, as the vendor stores it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Value:
     batch: int = 0
     pitch: int = 0
     first: int = 0
+    part: int = 0
 
     @property
     def channels(self) -> int:

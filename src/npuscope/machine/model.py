@@ -206,6 +206,7 @@ class Generation:
     prime_outputs_limit: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
+    concat_in_place: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_product_cycles: Timed[Cycles]
     control: Control

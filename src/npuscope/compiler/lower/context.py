@@ -9,7 +9,7 @@ from math import inf, prod
 import numpy as np
 
 from npuscope.compiler.numbers import Affine, requantize_value
-from npuscope.compiler.stages import ArithStage, Lowered, Stage, Value
+from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
@@ -46,7 +46,7 @@ class Context:
         value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
         if not value.signed and tensor.dtype is not DType.UINT8:
             value = self.values[tensor_name] = self.signed(value, origin)
-        if value.tensor == tensor_name:
+        if tensor_name in (value.tensor, value.name):
             return value
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
@@ -59,8 +59,21 @@ class Context:
         name = f"{value.name}.signed"
         if name not in self.shifted:
             quant = value.quant and Quant((value.quant.scale,), (value.quant.zero_point - 128,))
-            output = value.named(name, signed=True, quant=quant, tensor="", batch=0)
+            output = value.named(
+                name, signed=True, quant=quant, tensor="", batch=0, pitch=0, first=0
+            )
             self.shifted[name] = self.flip_sign(value, output, origin)
+        return self.shifted[name]
+
+    def gathered(self, value: Value, origin: tuple[str, ...]) -> Value:
+        """The value with its pixels one behind the other, for who cannot read a window."""
+        if not value.pitch:
+            return value
+        name = f"{value.name}.gathered"
+        if name not in self.shifted:
+            output = value.named(name, batch=0, pitch=0, first=0)
+            stage = CopyStage(f"{name}.copy", "Identity", (value,), output, origin)
+            self.shifted[name] = self.emit(stage)
         return self.shifted[name]
 
     def define(self, tensor_name: str, value: Value) -> None:
@@ -203,7 +216,7 @@ def rescale(
     unsigned result is made signed first and its top bit turned after."""
     if output.signed:
         return context.emit(_affine(name, source, output, origin, clip))
-    signed = as_signed(output).named(f"{output.name}.signed", tensor="")
+    signed = as_signed(output).named(f"{output.name}.signed", tensor="", pitch=0, first=0)
     if quant_pair(source) != quant_pair(signed) or not source.signed:
         low_high = clip and (clip[0] - SIGN_OFFSET, clip[1] - SIGN_OFFSET)
         context.emit(_affine(name, source, signed, origin, low_high))
