@@ -26,7 +26,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.ops.moves import MirrorPadAttrs, TransposeAttrs
+from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
@@ -143,6 +143,40 @@ def branches() -> Graph:
     return net.graph()
 
 
+QUANT = (0.04, 2)
+
+
+def halves(net: Net, x: str) -> list[str]:
+    """Both halves of the channels."""
+    shape = net.shape(x)
+    size = (*shape[:3], shape[3] // 2)
+    starts = ((0, 0, 0, 0), (0, 0, 0, size[3]))
+    slices = [SliceAttrs(start, size, (1, 1, 1, 1)) for start in starts]
+    return [net.op("Slice", (x,), attrs, size, net.quant(x)) for attrs in slices]
+
+
+def cut_and_joined() -> Graph:
+    """Halves of a map, one of them worked on, joined with what was made of it."""
+    net = Net(17)
+    left, right = halves(net, net.conv(net.input((1, 9, 9, 3)), 16, quant=QUANT))
+    inner = net.conv(net.conv(right, 8, quant=QUANT), 8, quant=QUANT)
+    total = net.op("Add", (right, inner), BinaryAttrs(), net.shape(right), net.quant(right))
+    net.conv(net.concat((left, right, inner, total)), 24, (1, 1))
+    return net.graph()
+
+
+def joined_twice() -> Graph:
+    """A join of joins, a part that is an output, one of another scale, one that is reshaped."""
+    net = Net(18)
+    x = net.input((1, 6, 6, 8))
+    first, second, other = (net.conv(x, 8, quant=QUANT) for _ in range(3))
+    inner = net.concat((first, second))
+    scaled = net.conv(x, 8, quant=(0.05, -3))
+    last = net.conv(net.concat((inner, other, first, scaled)), 8, (1, 1))
+    flat = net.reshape(second, (1, 36, 8))
+    return net.graph(last, other, net.softmax(flat))
+
+
 def large_kernels() -> Graph:
     """Dilated, and wider than the unit: both are cut into pieces."""
     net = Net(13)
@@ -198,6 +232,8 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "mirrored": mirrored,
     "depthwise_groups": depthwise_groups,
     "small_groups": small_groups,
+    "cut_and_joined": cut_and_joined,
+    "joined_twice": joined_twice,
 }
 
 
@@ -658,3 +694,28 @@ def test_small_groups_take_a_frame_each() -> None:
     shapes = [(u.nKernels, u.batchDepth, int(u.simd)) for u in units]
     assert shapes[1:] == [(8, 8, 1), (2, 4, 1), (4, 3, 2), (2, 4, 1), (2, 4, 1)]
     assert compiled(small_groups(), "2.2").count(SW) > 0
+
+
+@pytest.mark.parametrize(("generation", "copies"), [("2.2", 6), ("3.0", 0), ("4.0", 0)])
+def test_channels_that_are_cut_out_or_joined_cost_no_epoch(generation: str, copies: int) -> None:
+    """From 3.0 on they name a part of a buffer; before, each is a copy."""
+    program = compiled(cut_and_joined(), generation)
+    found = [epoch for epoch in program.epochs if {*epoch.operators} & {"Slice", "Concat"}]
+    assert len(found) == copies
+
+
+def test_a_join_keeps_one_buffer_for_its_parts() -> None:
+    whole = 9 * 9 * (16 + 8 + 8)
+    program = compiled(cut_and_joined(), "4.0")
+    sizes = [b.size_bytes for b in program.buffers if not b.is_param and not b.view_of]
+    assert sizes.count(whole) == 1
+    assert 9 * 9 * 16 not in sizes  # the map that is cut lies in the join
+
+
+def test_a_zero_point_behind_a_join_leaves_in_an_epoch_of_its_own() -> None:
+    """Frames hold one part there, which is not the depth of the convolution behind."""
+    net = Net(19)
+    x = net.input((1, 9, 9, 8))
+    parts = tuple(net.conv(x, 16, (1, 1), quant=(0.04, -128)) for _ in range(2))
+    net.conv(net.concat(parts), 16, (1, 1))
+    assert ("Sub",) in operators(compiled(net.graph(), "4.0"))

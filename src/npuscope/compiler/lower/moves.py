@@ -77,9 +77,7 @@ def _windows_ahead(context: Context, names: list[str]) -> int:
     return 1
 
 
-def _made_in_place(
-    context: Context, op: Op, names: list[str], value: Value, output: Value
-) -> bool:
+def _made_in_place(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
     """Whether the stage that makes a part can write it straight into the whole."""
     result = context.result
     if not context.machine.generation.concat_in_place or op.inputs.count(names[0]) > 1:
