@@ -217,6 +217,18 @@ class CallStage(Stage):
     hybrid: bool = field(default=False, kw_only=True)
 
 
+class Views(dict[str, Value]):
+    """View name -> the value it lies in; `of` gives the names back by that value's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, list[str]] = {}
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        super().__setitem__(name, value)
+        self.of.setdefault(value.name, []).append(name)
+
+
 @dataclass(slots=True)
 class Lowered:
     """Result of lowering: stages in order, the values of graph inputs and outputs, views."""
@@ -224,6 +236,6 @@ class Lowered:
     stages: list[Stage]
     inputs: list[Value]
     outputs: list[Value]
-    views: dict[str, Value] = field(default_factory=dict)  # view name -> value it lies in
+    views: Views = field(default_factory=Views)
     blocks: list[tuple[str, ...]] = field(default_factory=list)  # values that lie side by side
     notes: list[str] = field(default_factory=list)

@@ -30,8 +30,13 @@ class Context:
     values: dict[str, Value] = field(default_factory=dict)
     shifted: dict[str, Value] = field(default_factory=dict)
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of values that stages make
+    # By the name of a value: stages that make or read it, tensors that it carries.
+    users: dict[str, list[int]] = field(default_factory=dict)
+    carried: dict[str, list[str]] = field(default_factory=dict)
 
     def emit(self, stage: Stage) -> Value:
+        for value in (*stage.inputs, stage.output):
+            self.users.setdefault(value.name, []).append(len(self.result.stages))
         self.result.stages.append(stage)
         check_stages(len(self.result.stages), stage.name)
         self.origins.setdefault(stage.output.name, stage.origin)
@@ -45,7 +50,8 @@ class Context:
         """The tensor in its own bytes and shape, as software and graph outputs need it."""
         value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
         if not value.signed and tensor.dtype is not DType.UINT8:
-            value = self.values[tensor_name] = self.signed(value, origin)
+            value = self.signed(value, origin)
+            self.define(tensor_name, value)
         if tensor_name in (value.tensor, value.name):
             return value
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
@@ -78,6 +84,22 @@ class Context:
 
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
+        self.carried.setdefault(value.name, []).append(tensor_name)
+
+    def relocate(self, moved: dict[str, Value]) -> None:
+        """Values that now lie elsewhere, by name, for every stage and tensor."""
+        stages = self.result.stages
+        for place in {place for name in moved for place in self.users.get(name, [])}:
+            stage = stages[place]
+            inputs = tuple(moved.get(value.name, value) for value in stage.inputs)
+            output = moved.get(stage.output.name, stage.output)
+            stages[place] = replace(stage, inputs=inputs, output=output)
+        for name, value in moved.items():
+            if name in self.shifted:
+                self.shifted[name] = value
+            for tensor in self.carried.get(name, []):
+                if self.values[tensor].name == name:
+                    self.values[tensor] = value
 
     def new_value(self, tensor: Tensor) -> Value:
         return tensor_value(tensor)

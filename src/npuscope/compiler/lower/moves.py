@@ -3,7 +3,6 @@ channels move."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import cast
 
@@ -91,37 +90,32 @@ def _made_in_place(context: Context, op: Op, names: list[str], value: Value, out
     found = _with_windows(context, value)
     if any(not one.pitch for one in found.values() if one != value):
         return False  # its bytes have another name: a reshape, planes
-    users = [s for s in result.stages if any(v.name in found for v in (*s.inputs, s.output))]
+    places = [place for name in found for place in context.users.get(name, [])]
+    users = [result.stages[place] for place in places]
     made = any(stage.output == value for stage in users)
     return made and not any(isinstance(stage, CallStage) for stage in users)
 
 
 def _with_windows(context: Context, value: Value) -> dict[str, Value]:
-    """The value and all that show its bytes, by name."""
-    views = context.result.views
-    names = {name for name, parent in views.items() if parent.name == value.name}
-    stages = context.result.stages
-    known = (v for s in stages for v in (*s.inputs, s.output))
-    seen = {v.name: v for v in (*known, *context.values.values()) if v.name in names}
-    # A name that nobody reads any more says nothing about the layout.
-    return {value.name: value} | seen
+    """The value and all that show its bytes, by name; a name that nobody reads or carries any
+    more says nothing about the layout."""
+    found = {value.name: value}
+    for name in context.result.views.of.get(value.name, []):
+        stages = [context.result.stages[place] for place in context.users.get(name, [])]
+        known = [one for stage in stages for one in (*stage.inputs, stage.output)]
+        known += [context.values[tensor] for tensor in context.carried.get(name, [])]
+        found.update((one.name, one) for one in known if one.name == name)
+    return found
 
 
 def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
     """Let every stage that makes or reads the value do so in its window of the output."""
-    result = context.result
     moved_to = {
         name: one.named(name, pitch=output.channels, first=first + one.first, tensor="")
         for name, one in _with_windows(context, value).items()
     }
-    result.views[value.name] = output
-    for place, stage in enumerate(result.stages):
-        if any(one.name in moved_to for one in (*stage.inputs, stage.output)):
-            inputs = tuple(moved_to.get(one.name, one) for one in stage.inputs)
-            made = moved_to.get(stage.output.name, stage.output)
-            result.stages[place] = replace(stage, inputs=inputs, output=made)
-    for known in (context.values, context.shifted):
-        known.update({key: moved_to.get(one.name, one) for key, one in known.items()})
+    context.result.views[value.name] = output
+    context.relocate(moved_to)
 
 
 def window(context: Context, parent: Value, name: str, first: int, channels: int) -> Value:
