@@ -58,7 +58,8 @@ class Value:
         return self.elements * self.nbits // 8
 
     def named(self, name: str, **changes: object) -> Value:
-        return replace(self, name=name, **changes)  # type: ignore[arg-type]
+        """Another value like this one; what it was joined from is this one's own."""
+        return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
 
 
 class ConvMode(Enum):

@@ -207,6 +207,7 @@ class Generation:
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
+    last_read_first: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_product_cycles: Timed[Cycles]
     control: Control

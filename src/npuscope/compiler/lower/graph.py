@@ -74,13 +74,8 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
 
 def _output(context: Context, name: str) -> Value:
     """A graph output lies by itself, under its own name."""
-    value = context.operand(name)
-    if not value.pitch:
-        return value
-    whole = context.gathered(value, ())
-    view = whole.named(f"{name}.output", tensor=name, quant=context.graph.tensor(name).quant)
-    context.result.views[view.name] = whole
-    return view
+    context.define(name, context.gathered(context.value(name), ()))
+    return context.operand(name)
 
 
 def _lower(context: Context, op: Op) -> None:
