@@ -190,7 +190,7 @@ CASES = [
     Case("ADV-PLACEMENT", "98304", two_banks, lambda: run(conv(3, 64, 256, 3))),
     Case(
         "ADV-PARTIALS",
-        "9633792 bytes",
+        "6422528 bytes",
         lambda: run(conv(3, 64, 112, 7)),
         lambda: run(conv(3, 64, 32, 7)),
     ),

@@ -290,6 +290,17 @@ def random_network(seed: int) -> Graph:
     return net.graph(*(name for name in known if name not in used))
 
 
+def small_groups() -> Graph:
+    """Groups of several channels, with as many outputs, fewer and more; one in 16x8 mode."""
+    net = Net(16)
+    x = net.conv(net.input((1, 13, 11, 4), (0.02, 0)), 24, (1, 1), zero=-128)
+    x = net.conv(x, 24, groups=3, zero=-128)
+    x = net.conv(x, 12, strides=(2, 2), groups=6, zero=7)
+    x = net.conv(x, 32, groups=4, zero=-128)
+    net.conv(x, 16, (5, 5), groups=8)
+    return net.graph()
+
+
 def uint8_network() -> Graph:
     """QDQ with uint8 activations throughout, as onnxruntime's quantizer writes it by default."""
     net = Net(11, Numerics.QDQ)

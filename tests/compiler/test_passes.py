@@ -18,7 +18,7 @@ from npuscope.compiler.passes.numbers import (
     SymmetricWeights,
     with_io_types,
 )
-from npuscope.compiler.passes.rewrite import FuseActivation
+from npuscope.compiler.passes.rewrite import DivideByConstant, FuseActivation
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant
 from npuscope.ops.elementwise import BinaryAttrs
@@ -282,6 +282,56 @@ def test_a_clamp_is_not_fused_where_the_plain_values_are_needed(as_output: bool)
     check_unchanged(FuseActivation(), graph)
 
 
+# Quotients
+
+
+def quotient(divisor: float, integer: bool = False, more: bool = False) -> Graph:
+    """x / divisor: integer, or in float between a Dequantize and a Quantize."""
+    net = Net(7, Numerics.QDQ)
+    x = net.input(IMAGE, (0.02, -109))
+    shape, out = net.shape(x), per_tensor(0.02 / 6, -109)
+    constant = net.constant(np.array(divisor, np.float32))
+    if integer:
+        byte = net.constant(np.array(100, np.int8), per_tensor(divisor / 100))
+        return net.graph(net.op("Div", (x, byte), BinaryAttrs(), shape, out))
+    real = net.op("Dequantize", (x,), Attrs(), shape, None, DType.FLOAT32)
+    divided = net.op("Div", (real, constant), BinaryAttrs(), shape, None, DType.FLOAT32)
+    result = net.op("Quantize", (divided,), Attrs(), shape, out)
+    return net.graph(result, *((real,) if more else ()))
+
+
+@pytest.mark.parametrize("divisor", [6.0, -3.0])
+def test_a_quotient_between_conversions_becomes_a_product(divisor: float) -> None:
+    graph = quotient(divisor)
+    result, changed = after(DivideByConstant(), graph)
+    assert changed
+    assert kinds(result) == ["Mul"]
+    assert result.ops[0].origin == tuple(name for op in graph.ops for name in op.origin)
+    check_same(graph, result, steps=1)
+
+
+def test_an_integer_quotient_becomes_a_product() -> None:
+    result, changed = after(DivideByConstant(), quotient(6.0, integer=True))
+    assert changed
+    assert kinds(result) == ["Mul"]
+
+
+def test_a_dequantize_that_others_read_stays() -> None:
+    result, _ = after(DivideByConstant(), quotient(6.0, more=True))
+    assert sorted(kinds(result)) == ["Dequantize", "Mul"]
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    check_unchanged(DivideByConstant(), quotient(0.0))
+
+
+def test_a_quotient_of_two_tensors_stays() -> None:
+    net = Net()
+    x, y = net.input(IMAGE), net.input(IMAGE)
+    net.op("Div", (x, y), BinaryAttrs(), net.shape(x), net.quant(x))
+    check_unchanged(DivideByConstant(), net.graph())
+
+
 # Padding
 
 
@@ -294,8 +344,7 @@ def test_zero_padding_becomes_the_convolutions(
     x = net.pad(net.input(IMAGE, (0.02, 5)), ((0, 1), (2, 1)))
     net.conv(x, 6, pads=own, strides=(2, 2))
     graph = net.graph()
-    # The vendor's compilers leave an ONNX Pad between Q and DQ alone; ours does not.
-    result, changed = after(AbsorbPad(), graph, "open" if numerics is Numerics.QDQ else "4.0")
+    result, changed = after(AbsorbPad(), graph)
     assert changed
     assert kinds(result) == ["Conv2D"]
     wanted = tuple(a + b for a, b in zip(own, (0, 2, 1, 1), strict=True))

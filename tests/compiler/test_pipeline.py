@@ -18,6 +18,7 @@ from compiler.nets import (
     per_tensor,
     random_network,
     sample,
+    small_groups,
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
@@ -25,7 +26,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.ops.moves import TransposeAttrs
+from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
@@ -142,6 +143,40 @@ def branches() -> Graph:
     return net.graph()
 
 
+QUANT = (0.04, 2)
+
+
+def halves(net: Net, x: str) -> list[str]:
+    """Both halves of the channels."""
+    shape = net.shape(x)
+    size = (*shape[:3], shape[3] // 2)
+    starts = ((0, 0, 0, 0), (0, 0, 0, size[3]))
+    slices = [SliceAttrs(start, size, (1, 1, 1, 1)) for start in starts]
+    return [net.op("Slice", (x,), attrs, size, net.quant(x)) for attrs in slices]
+
+
+def cut_and_joined() -> Graph:
+    """Halves of a map, one of them worked on, joined with what was made of it."""
+    net = Net(17)
+    left, right = halves(net, net.conv(net.input((1, 9, 9, 3)), 16, quant=QUANT))
+    inner = net.conv(net.conv(right, 8, quant=QUANT), 8, quant=QUANT)
+    total = net.op("Add", (right, inner), BinaryAttrs(), net.shape(right), net.quant(right))
+    net.conv(net.concat((left, right, inner, total)), 24, (1, 1))
+    return net.graph()
+
+
+def joined_twice() -> Graph:
+    """A join of joins, a part that is an output, one of another scale, one that is reshaped."""
+    net = Net(18)
+    x = net.input((1, 6, 6, 8))
+    first, second, other = (net.conv(x, 8, quant=QUANT) for _ in range(3))
+    inner = net.concat((first, second))
+    scaled = net.conv(x, 8, quant=(0.05, -3))
+    last = net.conv(net.concat((inner, other, first, scaled)), 8, (1, 1))
+    flat = net.reshape(second, (1, 36, 8))
+    return net.graph(last, other, net.softmax(flat))
+
+
 def large_kernels() -> Graph:
     """Dilated, and wider than the unit: both are cut into pieces."""
     net = Net(13)
@@ -156,6 +191,25 @@ def odd_shapes() -> Graph:
     x = net.conv(net.input((1, 11, 17, 5), (0.02, -7)), 7, (2, 3), (2, 1), activation=RELU)
     x = net.conv(net.conv(x, 28, (1, 3)), 0, strides=(2, 2))
     net.conv(net.conv(x, 13, (3, 1)), 31, (1, 1), zero=0)
+    return net.graph()
+
+
+def mirrored() -> Graph:
+    """A convolution behind a border of mirrored pixels."""
+    net = Net(14)
+    x = net.conv(net.input((1, 6, 6, 4), (0.02, 3)), 4)
+    attrs = MirrorPadAttrs(((0, 0), (1, 2), (1, 1), (0, 0)))
+    net.conv(net.op("MirrorPad", (x,), attrs, (1, 9, 8, 4), net.quant(x)), 8, pads=(0, 0, 0, 0))
+    return net.graph()
+
+
+def depthwise_groups() -> Graph:
+    """Depthwise kernels on maps that take groups of four, three and two, strided and not."""
+    net = Net(15)
+    x = net.conv(net.input((1, 34, 34, 8), (0.02, -128)), 0, strides=(2, 2), zero=-128)
+    x = net.conv(net.conv(x, 12, (1, 1), zero=-128), 0, zero=-128)
+    x = net.conv(net.conv(x, 9, (1, 1), zero=-128), 0, zero=5)
+    net.conv(x, 0, strides=(2, 2))
     return net.graph()
 
 
@@ -175,6 +229,11 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "squeeze_excite": squeeze_excite,
     "branches": branches,
     "large_kernels": large_kernels,
+    "mirrored": mirrored,
+    "depthwise_groups": depthwise_groups,
+    "small_groups": small_groups,
+    "cut_and_joined": cut_and_joined,
+    "joined_twice": joined_twice,
 }
 
 
@@ -341,17 +400,17 @@ def test_a_zero_point_of_the_features(zero: int, simd: int, fsub: int, shifted: 
 @pytest.mark.parametrize(
     ("window", "strides", "rows"),
     [
-        ((5, 5), (1, 1), [3, 2]),
-        ((5, 5), (2, 2), [3, 2]),
+        ((5, 5), (1, 1), [2, 3]),
+        ((5, 5), (2, 2), [2, 3]),
         ((6, 6), (2, 2), [3, 3]),
-        ((10, 4), (2, 2), [3, 3, 3, 1]),
-        ((4, 3), (1, 1), [3, 1]),
+        ((10, 4), (2, 2), [1, 3, 3, 3]),
+        ((4, 3), (1, 1), [1, 3]),
     ],
 )
 def test_high_kernels_are_cut_into_rows(
     window: tuple[int, int], strides: tuple[int, int], rows: list[int]
 ) -> None:
-    """Pieces of three rows, the width kept, joined by ARITH additions."""
+    """Pieces of three rows, the width kept, the last one first, joined by ARITH additions."""
     net = Net()
     net.conv(net.input((1, 20, 12, 2)), 8, window, strides)
     graph = net.graph()
@@ -615,3 +674,48 @@ def test_a_concat_that_rescales(generation: str) -> None:
     program = compiled(graph, generation)
     verify(program, MACHINES[generation].units)
     assert differences(program, graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize(("generation", "kind"), [("2.2", SW), ("4.0", EpochKind.HYBRID)])
+def test_a_mirrored_border_is_moved_as_bytes(generation: str, kind: EpochKind) -> None:
+    program = compiled(mirrored(), generation)
+    calls = [epoch for epoch in program.epochs if epoch.call]
+    assert [(epoch.call.kernel, epoch.kind) for epoch in calls if epoch.call] == [
+        ("MirrorPad", kind)
+    ]
+    assert not any(buffer.is_float for buffer in program.buffers)
+
+
+def test_small_groups_take_a_frame_each() -> None:
+    """One group a frame; 8 outputs of a group in 16x8 mode are two tiles of the same channels."""
+    program = compiled(small_groups(), "4.0")
+    assert program.count(SW) == 0
+    units = [u for epoch in program.epochs for u in epoch.units if isinstance(u, Convacc)]
+    shapes = [(u.nKernels, u.batchDepth, int(u.simd)) for u in units]
+    assert shapes[1:] == [(8, 8, 1), (2, 4, 1), (4, 3, 2), (2, 4, 1), (2, 4, 1)]
+    assert compiled(small_groups(), "2.2").count(SW) > 0
+
+
+@pytest.mark.parametrize(("generation", "copies"), [("2.2", 6), ("3.0", 0), ("4.0", 0)])
+def test_channels_that_are_cut_out_or_joined_cost_no_epoch(generation: str, copies: int) -> None:
+    """From 3.0 on they name a part of a buffer; before, each is a copy."""
+    program = compiled(cut_and_joined(), generation)
+    found = [epoch for epoch in program.epochs if {*epoch.operators} & {"Slice", "Concat"}]
+    assert len(found) == copies
+
+
+def test_a_join_keeps_one_buffer_for_its_parts() -> None:
+    whole = 9 * 9 * (16 + 8 + 8)
+    program = compiled(cut_and_joined(), "4.0")
+    sizes = [b.size_bytes for b in program.buffers if not b.is_param and not b.view_of]
+    assert sizes.count(whole) == 1
+    assert 9 * 9 * 16 not in sizes  # the map that is cut lies in the join
+
+
+def test_a_zero_point_behind_a_join_leaves_in_an_epoch_of_its_own() -> None:
+    """Frames hold one part there, which is not the depth of the convolution behind."""
+    net = Net(19)
+    x = net.input((1, 9, 9, 8))
+    parts = tuple(net.conv(x, 16, (1, 1), quant=(0.04, -128)) for _ in range(2))
+    net.conv(net.concat(parts), 16, (1, 1))
+    assert ("Sub",) in operators(compiled(net.graph(), "4.0"))

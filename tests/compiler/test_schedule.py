@@ -389,3 +389,34 @@ def test_mobilenet_of_2x() -> None:
         if units != other_units:  # 64, 80, 96 -> 16 and 96 -> 32: deep n 1 there, plain n 4 here
             assert (units, other_units) == (4, 1)
             assert names[:3] == ("Conv", "Mul", "Add") and "Sub" not in names
+
+
+def epochs_of(
+    outputs: int, window: tuple[int, int], stride: int, zero: int
+) -> list[tuple[int, ...]]:
+    """Rows of the pieces that share an epoch, and -1 for every addition of sums."""
+    net = Net()
+    x = net.input((1, 32, 32, 3), (0.02, zero))
+    net.conv(x, outputs, window, (stride, stride))
+    found = []
+    for group in scheduled(net.graph(), MACHINES["4.0"])[1]:
+        convs = [s.window[0] for s in group.stages if isinstance(s, ConvStage)]
+        joins = [-1 for s in group.stages if ".join" in s.name]
+        found.append((*convs, *joins))
+    return found
+
+
+def test_a_strided_7x7_stem_takes_three_epochs() -> None:
+    """As registers of a public build: 3x7 on three units beside 1x7, 3x7 plus the sums of the
+    first; those of the row lie in other frames."""
+    assert epochs_of(16, (7, 7), 2, -1) == [(1, 3), (3, -1), (-1,)]
+
+
+def test_three_pieces_on_one_unit_each_share_an_epoch() -> None:
+    assert epochs_of(8, (7, 6), 1, 0) == [(1, 3, 3, -1, -1)]
+
+
+def test_six_pieces_go_in_pairs() -> None:
+    """Five 16-bit sums are alive at most, which is the external RAM of a published network."""
+    pieces = [sum(rows > 0 for rows in epoch) for epoch in epochs_of(16, (7, 7), 1, -1)]
+    assert pieces == [2, 2, 2, 0, 0]

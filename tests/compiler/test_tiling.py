@@ -63,6 +63,7 @@ def want(**known: object) -> dict[str, object]:
 # Layers of public builds that fix the rules: each rules out another way to choose tiles. Where the
 # build gives no map the size is that of the layer in the network named.
 ROW = want(kernels=8, depth=16, pipe=1)
+WIDE, WIDE_ROW = want(kernels=2, depth=1, pipe=3), want(kernels=4, depth=3, pipe=1)
 CASES = [
     Case("alex22", 48, 328, (1, 1), (4, 4), WORDS, O3, want(kernels=8, depth=24, pipe=1, passes=2)),
     Case("alex30", 48, 328, (1, 1), (4, 4), WORDS, O0, want(pipe=2, passes=1), "3.0"),
@@ -93,6 +94,9 @@ CASES = [
     Case("tie", 32, 32, (1, 1), (10, 25), BYTES, O0, want(mode=DEEP, pipe=1)),
     Case("packetqc", 256, 256, (1, 3), (1, 32), BYTES, O3, ROW, "4.0"),
     Case("packetqc", 256, 256, (1, 3), (1, 32), WORDS, O3, ROW, "4.0"),
+    # The pieces of a 7x7 stem of stride 2.
+    Case("osnet", 3, 16, (3, 7), (256, 128), WORDS, O0, WIDE, "3.0", stride=2),
+    Case("osnet", 3, 16, (1, 7), (256, 128), WORDS, O0, WIDE_ROW, "3.0", stride=2),
 ]
 
 
@@ -134,13 +138,55 @@ def test_depthwise_groups(
     assert tiling.mode is (ConvMode.DSS2 if paired else ConvMode.DEPTHWISE)
 
 
+# Registers of six public builds of 3.0 and 4.0: (channels, map, stride, mode) -> group.
+BALANCED = [
+    (256, (3, 3), 1, BYTES, 1),
+    (96, (8, 8), 1, BYTES, 1),
+    (384, (16, 8), 1, BYTES, 1),
+    (64, (12, 12), 1, BYTES, 1),
+    (128, (15, 15), 1, BYTES, 2),
+    (64, (16, 16), 1, BYTES, 2),
+    (72, (16, 16), 1, BYTES, 3),
+    (192, (32, 16), 1, BYTES, 4),
+    (32, (24, 24), 1, BYTES, 4),
+    (16, (120, 120), 1, BYTES, 4),
+    (128, (6, 6), 2, BYTES, 2),
+    (192, (32, 16), 2, BYTES, 2),
+    (32, (24, 24), 2, BYTES, 2),
+    (42, (32, 32), 2, BYTES, 2),
+    (128, (30, 30), 2, BYTES, 4),
+    (28, (64, 64), 2, BYTES, 4),
+    (1152, (8, 8), 1, WORDS, 1),
+    (32, (16, 8), 1, WORDS, 2),
+    (384, (15, 15), 1, WORDS, 4),
+    (672, (15, 15), 2, WORDS, 4),
+]
+
+
+@pytest.mark.parametrize(("channels", "size", "stride", "simd", "group"), BALANCED)
+def test_depthwise_groups_grow_with_the_map(
+    channels: int, size: Pair, stride: int, simd: Simd, group: int
+) -> None:
+    for generation in ("3.0", "4.0"):
+        machine = MACHINES[generation]
+        tiling = depthwise_tiling(channels, (3, 3), (stride, stride), simd, machine, size)
+        assert (tiling.kernels, tiling.depth, tiling.tiles) == (group, group, channels // group)
+        paired = stride == 2 and simd is BYTES
+        assert tiling.mode is (ConvMode.DSS2 if paired else ConvMode.DEPTHWISE)
+
+
+def test_only_3x3_kernels_take_groups() -> None:
+    tiling = depthwise_tiling(64, (5, 5), (1, 1), BYTES, MACHINES["4.0"], (56, 56))
+    assert tiling.depth == 1
+
+
 def test_pieces_of_a_high_depthwise_kernel_are_not_inflated() -> None:
     """Section 2: 5x5 depthwise in two pieces has nK = B = 1 a piece (8 layers, 2.2)."""
     net = Net()
     net.conv(net.input((1, 8, 8, 16)), window=(5, 5))
     stages = scheduled(net.graph(), MACHINES["2.2"])[0].stages
     pieces = [stage for stage in stages if isinstance(stage, ConvStage)]
-    assert [piece.window for piece in pieces] == [(3, 5), (2, 5)]
+    assert [piece.window for piece in pieces] == [(2, 5), (3, 5)]
     assert [(piece.tiling.kernels, piece.tiling.depth) for piece in pieces] == [(1, 1)] * 2
 
 
@@ -178,7 +224,9 @@ class Rules:
         if (height, width) == (1, 1):
             return 24, 128 if deep else 24
         if height == 1:
-            return 8, 576 // (8 * width)
+            return (8 if width <= 6 else 4), 576 // (8 * width)
+        if width > 6:
+            return (4 if self.simd is BYTES else 2), 1
         return (8 if self.simd is BYTES else 4), 8
 
     def at(self, pipe: int, deep: bool) -> Choice:

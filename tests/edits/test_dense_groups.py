@@ -19,7 +19,7 @@ def grouped(net: Net, inputs: int, outputs: int, groups: int) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("inputs", "outputs", "groups"), [(8, 8, 2), (6, 12, 3), (12, 6, 6)])
+@pytest.mark.parametrize(("inputs", "outputs", "groups"), [(18, 8, 2), (6, 18, 2), (20, 20, 2)])
 def test_groups_become_dense(form: type[Net], inputs: int, outputs: int, groups: int) -> None:
     data = grouped(form(), inputs, outputs, groups)
     assert len(findings(data, "NA-CONV-GROUPS")) == 1

@@ -33,7 +33,9 @@ def valid(shape: tuple[int, ...], window: tuple[int, int]) -> Graph:
 
 
 CASES = [
-    Case("LINT-GROUPS", "2 groups", lambda: conv(groups=2), lambda: conv(channels=0)),
+    Case(
+        "LINT-GROUPS", "2 groups", lambda: conv((1, 8, 8, 18), groups=2), lambda: conv(channels=0)
+    ),
     Case("LINT-STRIDE", "stride 1x3", lambda: conv(strides=(1, 3)), lambda: conv(strides=(2, 2))),
     Case(
         "LINT-DEPTHWISE-STRIDE",

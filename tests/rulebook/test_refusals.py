@@ -147,8 +147,8 @@ FLOAT_WEIGHTS = {
 CASES = [
     Case(
         "NA-CONV-GROUPS",
-        "2 groups of 4 -> 8 channels",
-        lambda: conv(groups=2),
+        "2 groups of 18 -> 8 channels",
+        lambda: conv((1, 8, 8, 18), groups=2),
         lambda: conv(channels=0),
     ),
     Case("NA-CONV-GROUPS", "4 groups of 4 -> 8 channels", lambda: conv(groups=4), conv),
@@ -414,8 +414,8 @@ def test_what_no_rule_refuses_runs_on_the_npu(case: Case, generation: str) -> No
 def test_all_reasons_are_kept() -> None:
     """Two rules refuse one op: both are told."""
     net = Net()
-    weights = net.constant(np.ones((8, 3, 3, 2), np.float32))
-    x = net.input((1, 8, 8, 4))
+    weights = net.constant(np.ones((8, 3, 3, 9), np.float32))
+    x = net.input((1, 8, 8, 18))
     net.op("Conv2D", (x, weights), ConvAttrs(groups=2), (1, 6, 6, 8), per_tensor(0.1, 0))
     graph = net.graph()
     assert set(met(graph)) == {"NA-CONV-GROUPS", "NA-WEIGHTS"}
@@ -425,8 +425,8 @@ def test_all_reasons_are_kept() -> None:
 
 def test_what_quantizing_would_not_mend_is_told_first() -> None:
     net = Net()
-    weights = net.constant(np.ones((8, 3, 3, 2), np.float32))
-    x = net.input((1, 8, 8, 4), None)
+    weights = net.constant(np.ones((8, 3, 3, 9), np.float32))
+    x = net.input((1, 8, 8, 18), None)
     net.op("Conv2D", (x, weights), ConvAttrs(groups=2), (1, 6, 6, 8), None, DType.FLOAT32)
     assert [*met(net.graph())] == ["NA-CONV-GROUPS", "NA-FLOAT", "NA-WEIGHTS"]
 

@@ -57,7 +57,7 @@ def matmul() -> Graph:
 
 SLOPES = constant("slopes", np.linspace(0.1, 0.4, 8, dtype=np.float32))
 INDICES = constant("indices", np.array([2, 0, 1], np.int32))
-DIVISOR = constant("divisor", np.array([40], np.int8), per_tensor(0.05, 0))
+DIVISOR = constant("divisor", np.arange(33, 41, dtype=np.int8), per_tensor(0.05, 0))
 GROUPED = constant("weights", np.ones((8, 3, 3, 4), np.int8), Quant((0.01,) * 8, (0,) * 8, 0))
 CASES: list[tuple[str, Callable[[], Graph]]] = [
     ("NA-SOFTMAX", softmax),

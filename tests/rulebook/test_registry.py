@@ -97,7 +97,7 @@ def test_a_rule_is_declared_once() -> None:
 
 def test_a_foretold_refusal_is_found_by_its_check() -> None:
     """The lint rule asks the refuse rule: where that lets an op pass, lint says nothing."""
-    graph, machine = conv(groups=2), MACHINES["4.0"]
+    graph, machine = conv((1, 8, 8, 18), groups=2), MACHINES["4.0"]
     (found,) = rules()["LINT-GROUPS"].findings(machine, graph, machine)
     refusal = rules()["NA-CONV-GROUPS"]
     assert refusal.refused(graph, graph.ops[-1], machine) is not None

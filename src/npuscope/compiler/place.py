@@ -51,7 +51,8 @@ def place(program: Program, machine: Machine) -> Program:
     """Give every buffer a pool and an offset."""
     pools = program_pools(machine)
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    units = _order(_units([b for b in roots if not b.is_param]), program.inputs)
+    last_first = machine.generation.last_read_first
+    units = _order(_units([b for b in roots if not b.is_param]), program.inputs, last_first)
     memory = PlacedSoFar()
     homes = _place_units(units, _ranked(pools, machine), memory, machine)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
@@ -129,14 +130,18 @@ def _whole(unit: list[Buffer]) -> Buffer:
     )
 
 
-def _order(units: list[list[Buffer]], inputs: tuple[str, ...]) -> list[list[Buffer]]:
-    """Graph inputs first, then the largest; equal sizes in order of their first epoch."""
+def _order(
+    units: list[list[Buffer]], inputs: tuple[str, ...], last_first: bool
+) -> list[list[Buffer]]:
+    """Graph inputs first, then the largest; equal sizes in order of their first epoch, or the
+    one that is read last first."""
 
     # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
     # it is 13, by lifetime 12, by time 1; without inputs first 14.
     def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
         whole = _whole(unit)
-        return whole.name not in inputs, -whole.size_bytes, whole.first
+        tie = -whole.last if last_first else whole.first
+        return whole.name not in inputs, -whole.size_bytes, tie
 
     return sorted(units, key=rank)
 

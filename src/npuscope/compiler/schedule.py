@@ -14,6 +14,7 @@ from npuscope.compiler.stages import (
     ActivStage,
     ArithStage,
     CallStage,
+    ConvMode,
     ConvStage,
     CopyStage,
     Lowered,
@@ -49,11 +50,11 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
-    for value in stage.inputs:
-        frame = group.frames.get(value.name, group.stored.get(value.name))
-        if frame is not None:
-            return frame
-    channels = stage.output.channels
+    frames = group.stored | group.frames
+    known = [frames[value.name] for value in stage.inputs if value.name in frames]
+    if known:
+        return max(known)
+    channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
     return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
 
@@ -117,24 +118,25 @@ def _joins(
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
     made = {s.output.name for s in group.stages}
-    written = {root(lowered, s.output).name for s in group.stages}
-    others = (value for value in stage.inputs if value.name not in made)
-    return any(root(lowered, value).name in written for value in others)
+    others = [value for value in stage.inputs if value.name not in made]
+    return any(_share_bytes(lowered, s.output, value) for s in group.stages for value in others)
+
+
+def _share_bytes(lowered: Lowered, one: Value, other: Value) -> bool:
+    """Two values lie in the same buffer, and not in different channels of it."""
+    if root(lowered, one).name != root(lowered, other).name:
+        return False
+    apart = one.first + one.channels <= other.first or other.first + other.channels <= one.first
+    return not (one.pitch and one.pitch == other.pitch and apart)
 
 
 def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
-    """Kernels of many pieces: pairs share an epoch, those of a chain stand alone; sums are
-    joined in epochs of their own."""
-    if isinstance(stage, ConvStage) and stage.order is PieceOrder.CHAIN:
-        return False
-    pieces = [s for s in group.stages if isinstance(s, ConvStage) and s.order in _MANY]
-    if not pieces:
-        return True
-    pair = pieces[0].order is PieceOrder.PAIRS and len(pieces) == 1
-    return pair and isinstance(stage, ConvStage) and stage.order is PieceOrder.PAIRS
+    """Pieces of a dilated kernel stand alone, many of another one go in pairs."""
+    orders = [s.order for s in (*group.stages, stage) if isinstance(s, ConvStage)]
+    return PieceOrder.CHAIN not in orders and orders.count(PieceOrder.PAIRS) <= _PAIR
 
 
-_MANY = (PieceOrder.PAIRS, PieceOrder.CHAIN)
+_PAIR = 2
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
@@ -164,14 +166,18 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     frame = group.frames[value.name]
     if isinstance(stage, ConvStage):
         tiling = stage.tiling
-        once = (tiling.tiles == 1 or tiling.grouped) and tiling.passes == 1
-        return once and tiling.pipe == 1 and tiling.depth == frame
+        each_once = tiling.grouped and tiling.tiles * tiling.depth == value.channels
+        once = (tiling.tiles == 1 or each_once) and tiling.passes == 1
+        # Words of two channels are put together by an engine that reads memory.
+        words = tiling.mode is not ConvMode.DSS2
+        return once and words and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
-    # Operands from inside the epoch must arrive in frames of equal size.
-    others = [group.frames[v.name] for v in stage.inputs if v.name in group.frames]
+    # 16-bit sums in memory lie in the frames in which they were made.
+    frames = group.stored | group.frames
+    others = [frames[v.name] for v in stage.inputs if v.name in frames]
     return all(other == frame for other in others)
 
 

@@ -25,6 +25,7 @@ class Value:
     `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
     `signed` False with 8 bits means the stored byte is unsigned. A value with a `pitch` is a
     window of a wider one: `pitch` channels lie between its pixels, its own begin at `first`.
+    One that was joined in place is read in frames of `part` channels, as the vendor stores it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Value:
     batch: int = 0
     pitch: int = 0
     first: int = 0
+    part: int = 0
 
     @property
     def channels(self) -> int:
@@ -56,7 +58,8 @@ class Value:
         return self.elements * self.nbits // 8
 
     def named(self, name: str, **changes: object) -> Value:
-        return replace(self, name=name, **changes)  # type: ignore[arg-type]
+        """Another value like this one; what it was joined from is this one's own."""
+        return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
 
 
 class ConvMode(Enum):
@@ -97,13 +100,16 @@ class Tiling:
         return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
+_FEW = 3  # pieces of a kernel that one epoch takes [RAM of two networks, cut in three and in six]
+
+
 class PieceOrder(Enum):
     """How the pieces of a kernel follow each other."""
 
     WHOLE = "whole"  # one piece
-    TOGETHER = "together"  # two pieces, joined in their own epoch
-    PAIRS = "pairs"  # two per epoch, each leaves its 16-bit sums; joined at the end
-    CHAIN = "chain"  # one per epoch, added to the sums so far (dilated kernels)
+    FEW = "few"  # as many an epoch as units and engines allow; 16-bit sums between epochs
+    PAIRS = "pairs"  # the same, but never more than two an epoch
+    CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
 
     @classmethod
     def of(cls, pieces: int, dilated: bool) -> PieceOrder:
@@ -111,7 +117,7 @@ class PieceOrder(Enum):
             return cls.WHOLE
         if dilated:
             return cls.CHAIN
-        return cls.TOGETHER if pieces == 2 else cls.PAIRS
+        return cls.FEW if pieces <= _FEW else cls.PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +218,18 @@ class CallStage(Stage):
     hybrid: bool = field(default=False, kw_only=True)
 
 
+class Views(dict[str, Value]):
+    """View name -> the value it lies in; `of` gives the names back by that value's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, list[str]] = {}
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        super().__setitem__(name, value)
+        self.of.setdefault(value.name, []).append(name)
+
+
 @dataclass(slots=True)
 class Lowered:
     """Result of lowering: stages in order, the values of graph inputs and outputs, views."""
@@ -219,6 +237,6 @@ class Lowered:
     stages: list[Stage]
     inputs: list[Value]
     outputs: list[Value]
-    views: dict[str, Value] = field(default_factory=dict)  # view name -> value that it is part of
+    views: Views = field(default_factory=Views)
     blocks: list[tuple[str, ...]] = field(default_factory=list)  # values that lie side by side
     notes: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ two others are those in front of a pool (`max_kernels`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 from npuscope.compiler.stages import ConvMode, Tiling
 from npuscope.machine.model import Machine, TileLimit
@@ -50,38 +50,67 @@ def depthwise_tiling(
     strides: tuple[int, int],
     simd: Simd,
     machine: Machine,
-    width: int = 1,
+    size: tuple[int, int] = (1, 1),
     frame: int = 0,
 ) -> Tiling:
-    """The tiling of one kernel per channel on lines of `width`, by the generation's habit.
+    """The tiling of one kernel per channel on maps of `size`, by the generation's habit.
 
     `frame` is the number of channels that stream in from a convolution of the same epoch.
     """
-    group = _depthwise_group(channels, window, strides, simd, machine, frame)
-    while group > 1 and window[0] > 1 and group * width > machine.convacc.line_buffer_elements:
-        group //= 2
-    mode = ConvMode.DSS2 if machine.generation.depthwise == "single" and group == 2 else None
-    return Tiling(mode or ConvMode.DEPTHWISE, group, group, 1, 1, channels // group)
+    joins = machine.generation.depthwise_joins and (window, strides) == ((3, 3), (1, 1))
+    mode = ConvMode.DEPTHWISE
+    if frame and joins:
+        group = frame
+    elif machine.generation.depthwise == "inflated":
+        group = _inflated_group(channels, window, simd, machine)
+    else:
+        # Words of two channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
+        pairs = (window, strides) == ((3, 3), (2, 2)) and simd is Simd.S8X8
+        mode = ConvMode.DSS2 if pairs and channels % 2 == 0 else mode
+        group = _balanced_group(channels, window, size, mode, simd, machine)
+    while group > 1 and window[0] > 1 and group * size[1] > machine.convacc.line_buffer_elements:
+        group = largest_divisor(channels, group - 1)
+    return Tiling(mode, group, group, 1, 1, channels // group)
 
 
-def _depthwise_group(
-    channels: int,
-    window: tuple[int, int],
-    strides: tuple[int, int],
-    simd: Simd,
-    machine: Machine,
-    frame: int,
-) -> int:
-    if frame and machine.generation.depthwise_joins and (window, strides) == ((3, 3), (1, 1)):
-        return frame
-    if machine.generation.depthwise == "single":
-        # Pairs of channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
-        pairs = window == (3, 3) and strides == (2, 2) and simd is Simd.S8X8
-        return 2 if pairs and channels % 2 == 0 else 1
+def grouped_tiling(groups: int, inputs: int, outputs: int, simd: Simd, machine: Machine) -> Tiling:
+    """The tiling of groups with several channels each: one group a frame.
+
+    Kernels beyond the unit's take another frame of the same channels.
+    """
+    tiles = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+    kernels = largest_divisor(outputs, tiles.kernels)
+    return Tiling(ConvMode.DEPTHWISE, kernels, inputs, 1, 1, groups * outputs // kernels)
+
+
+def _inflated_group(channels: int, window: tuple[int, int], simd: Simd, machine: Machine) -> int:
     if channels % 8 or window[0] > machine.convacc.max_kernel_height:
         return 1
     # 16x8 mode has half the kernels of 8x8 mode.
     return 4 if simd is Simd.S16X8 else 8
+
+
+def _balanced_group(
+    channels: int,
+    window: tuple[int, int],
+    size: tuple[int, int],
+    mode: ConvMode,
+    simd: Simd,
+    machine: Machine,
+) -> int:
+    """As many channels as keep the features longer under way than the group's weights.
+
+    A group of g channels loads g x g kernels, most of them zeros: worth it on large maps alone.
+    """
+    limits = machine.convacc
+    if window != (3, 3):
+        return 1
+    words = prod(size) * (2 if simd is Simd.S16X8 else 1) / (2 if mode is ConvMode.DSS2 else 1)
+    room = ceil(words / (prod(window) * limits.depthwise_weight_cycles)) - 1
+    room = min(room, limits.depthwise_channels)
+    if mode is ConvMode.DSS2:
+        return 2 * largest_divisor(channels // 2, max(1, room // 2))
+    return largest_divisor(channels, max(1, room))
 
 
 def _window_mode(shape: ConvShape) -> ConvMode:
@@ -89,16 +118,18 @@ def _window_mode(shape: ConvShape) -> ConvMode:
 
 
 def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
+    limits = machine.convacc
+    wide = "wide_" if shape.window[1] > limits.max_kernel_width else ""
     if mode is ConvMode.DENSE:
-        limit = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
+        limit = limits.tiles[f"{wide}dense8x8" if simd is Simd.S8X8 else f"{wide}dense16x8"]
         # A kernel of several rows keeps lines of the map: their width bounds the depth.
-        lines = machine.convacc.line_buffer_elements // shape.in_size[1]
+        lines = limits.line_buffer_elements // shape.in_size[1]
         return TileLimit(limit.kernels, max(1, min(limit.depth, lines)))
-    limit = machine.convacc.tiles[mode.value]
     if mode is ConvMode.ROW:
+        limit = limits.tiles[f"{wide}row"]
         depth = limit.weights // (limit.kernels * shape.window[1])
         return TileLimit(limit.kernels, max(1, depth))
-    return limit
+    return limits.tiles[mode.value]
 
 
 def _pipe(

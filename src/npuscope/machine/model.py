@@ -47,6 +47,8 @@ class ConvaccLimits:
     line_buffer_elements: Mapped[Elements]
     max_pipe: Mapped[Some]
     min_deep_channels: Mapped[Count]
+    depthwise_channels: Mapped[Some]
+    depthwise_weight_cycles: Mapped[Rate]
     tiles: dict[str, TileLimit]
 
 
@@ -198,6 +200,7 @@ class Generation:
     depthwise: Mapped[str]
     depthwise_odd_copy: Mapped[bool]
     depthwise_joins: Mapped[bool]
+    group_channels: Mapped[Count]
     software_columns: Mapped[bool]
     free_uint8_input: Mapped[bool]
     counts_accesses: Mapped[bool]
@@ -207,9 +210,10 @@ class Generation:
     prime_outputs_limit: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
+    concat_in_place: Mapped[bool]
+    last_read_first: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_product_cycles: Timed[Cycles]
-    absorbs_qdq_pads: Mapped[bool]
     control: Control
     # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.
     newest_opset: Timed[Count] = 0

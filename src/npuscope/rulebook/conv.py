@@ -28,18 +28,22 @@ _JOINED = 2  # this many pieces run in one epoch and leave no partial sums
     "Grouped convolution that is not depthwise",
     ops=("Conv2D",),
     confidence=Confidence.REPORTED,
-    cause="The units support dense kernels and one kernel per channel; groups of several channels "
-    "run on the CPU.",
+    cause="The units know dense kernels, one kernel per channel and small groups, one group a "
+    "frame; larger groups, and all of 2.x, run on the CPU.",
     fixes=(fixes.DENSE_GROUPS,),
     turn=_SHAPE_FIRST,
 )
 def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """Groups must be 1, or one input channel per output channel (depthwise)."""
-    # A depthwise layer with several outputs per input has no mode either.
+    """Groups must be 1, or one input channel per output channel (depthwise), or hold few
+    channels."""
     groups = cast(ConvAttrs, op.attrs).groups
     channels = graph.first_input(op).shape[-1]
     outputs = graph.output_tensor(op).shape[-1]
     if groups == 1 or (groups == channels == outputs):
+        return None
+    # A depthwise layer with several outputs per input was not seen on the NPU.
+    largest = max(channels, outputs) // groups
+    if groups < channels and largest <= machine.generation.group_channels:
         return None
     return Refusal(f"{groups} groups of {channels} -> {outputs} channels")
 
@@ -47,10 +51,11 @@ def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | N
 @foretells(
     "NA-CONV-GROUPS",
     "LINT-GROUPS",
-    cause="Groups of several channels have no mapping and run on the CPU.",
+    cause="Groups of many channels have no mapping and run on the CPU, in 2.x all but depthwise "
+    "ones.",
 )
 def groups_are_not_depthwise(graph: Graph, op: Op) -> Hit | None:
-    """A grouped convolution that is neither dense nor depthwise."""
+    """A grouped convolution that is neither dense nor depthwise, nor of small groups."""
     return hit(op, f"{op.attrs_as(ConvAttrs).groups} groups", "1, or one per channel")
 
 

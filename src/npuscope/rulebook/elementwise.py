@@ -88,13 +88,13 @@ def _needs_two(graph: Graph, op: Op) -> bool:
     "NA-DIV",
     "Division by a computed value",
     ops=("Div",),
-    cause="The arithmetic unit has no division; only a constant divisor becomes a multiplication.",
+    cause="The arithmetic unit has no division; only a constant number becomes a multiplication.",
     fixes=(fixes.MULTIPLY_INSTEAD,),
 )
 def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """No unit divides; only a constant divisor could become a factor."""
+    """No unit divides; only a constant number becomes a factor."""
     constant = graph.tensor(op.inputs[1]).is_constant
-    return Refusal("a constant divisor" if constant else "a computed divisor")
+    return Refusal("several divisors" if constant else "a computed divisor")
 
 
 @lint(

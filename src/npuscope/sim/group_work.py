@@ -15,7 +15,7 @@ from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.sim.counters import Bound
 from npuscope.sim.memory import Banks
 
-_SHORT_BYTES = 2  # an access that fills only a part of a beat
+_SHORT_BYTES = 4  # an access that fills only a part of a beat
 
 UnitKey = tuple[str, int]
 
@@ -173,7 +173,7 @@ def _load(conv: Convacc, wiring: Wiring, banks: Banks) -> LoadWork | None:
 
 def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> FeatureWork:
     source = wiring.source(conv, 0)
-    apart = isinstance(source, Streng) and _words_apart(source)
+    apart = isinstance(source, Streng) and words_apart(source)
     bank = banks.of(source).name if isinstance(source, Streng) and apart else ""
     return FeatureWork(wiring.input_words(conv, 0) / frames, bool(conv.dss2mode), bank)
 
@@ -210,7 +210,7 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         banks.of(engine).name,
         engine.total_elements,
         engine.total_bytes,
-        _words_apart(engine),
+        words_apart(engine),
         kernels,
         kernels or vector,
         rate,
@@ -227,10 +227,10 @@ def _moving_rate(engine: Streng, copies: bool, vector: bool, wiring: Wiring) -> 
     return "elementwise_cycles", bound
 
 
-def _words_apart(engine: Streng) -> bool:
-    """True if each word has to be fetched by a separate access."""
-    short = engine.batch_depth == 1 and engine.element_bytes <= _SHORT_BYTES
-    return short and not engine.raw and engine.batch_offset > engine.element_bytes
+def words_apart(engine: Streng) -> bool:
+    """Each word has to be fetched by an access of its own."""
+    run_bytes = engine.batch_depth * engine.element_bytes
+    return run_bytes <= _SHORT_BYTES and not engine.raw and engine.batch_offset > run_bytes
 
 
 def _single_elements(engine: Streng) -> bool:

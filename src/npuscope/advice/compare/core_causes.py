@@ -82,8 +82,8 @@ def _count(part: Half, looks: Callable[[tuple[str, ...]], bool]) -> int:
 # Of the time's change, what an amount has to account for.
 _LEAST_SHARE = 0.5
 _SHOWN = 2
-_PAIR = 2  # channels that a frame of depthwise pairs holds
-_DEPTHWISE = {"inflated": "dense groups of channels", "single": "one channel at a time"}
+_SMALL_GROUP = 4
+_DEPTHWISE = {"inflated": "dense groups of channels", "balanced": "small groups"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,15 +295,15 @@ def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
     text = f"{x.kernel_words:,} -> {y.kernel_words:,} weights streamed"
     habits = [part.side.machine.generation.depthwise for part in (a, b) if part.side.machine]
     named = [_DEPTHWISE.get(habit, habit) for habit in habits]
-    single = y if named[-1:] == [_DEPTHWISE["single"]] else x
-    by_habit = len(set(named)) == 2 and any(_is_single(tile) for tile in single.tiles)
-    return f"{text}: depthwise, {named[0]} -> {named[1]}" if by_habit else text
+    balanced = y if named[-1:] == [_DEPTHWISE["balanced"]] else x
+    by_habit = len(set(named)) == 2 and any(_is_small_group(tile) for tile in balanced.tiles)
+    return f"{text}: depthwise in {named[0]} -> {named[1]}" if by_habit else text
 
 
-def _is_single(tile: Tile) -> bool:
-    """One channel per frame, or a pair of them."""
+def _is_small_group(tile: Tile) -> bool:
+    """As many kernels as channels, and few."""
     kernels, depth, _ = tile
-    return kernels == depth <= _PAIR
+    return kernels == depth <= _SMALL_GROUP
 
 
 def _outside_cycles(a: Half, b: Half) -> float:

@@ -14,6 +14,7 @@ from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.sim.group_work import words_apart
 
 # --- Milliseconds of epochs by kind of work, on this machine or on another one ---
 
@@ -213,7 +214,8 @@ def _drained(conv: Convacc) -> int:
 
 
 def _is_strided(engine: Streng) -> bool:
-    return not engine.raw and engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
+    single = engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
+    return words_apart(engine) or (single and not engine.raw)
 
 
 def _is_vector(engine: Streng, wiring: Wiring) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
@@ -44,7 +45,7 @@ def _feature_walk(stage: ConvStage, index: int) -> Walk:
     """Frames for unit `index` of the pipe: every pass of a tile, again for every tile."""
     tiling, value = stage.tiling, stage.inputs[0]
     if tiling.grouped:
-        return _words(channel_frames(value, tiling.depth), stage)
+        return _words(_group_walk(stage), stage)
     walk = channel_frames(
         value,
         tiling.depth,
@@ -54,6 +55,22 @@ def _feature_walk(stage: ConvStage, index: int) -> Walk:
         total=tiling.frames,
     )
     return _words(walk, stage)
+
+
+def _group_walk(stage: ConvStage) -> Walk:
+    """One group a frame, again for every tile of its kernels."""
+    tiling, value = stage.tiling, stage.inputs[0]
+    walk = channel_frames(value, tiling.depth)
+    repeats = tiling.tiles // walk.frame_tot_cnt
+    if repeats == 1:
+        return walk
+    return replace(
+        walk,
+        frame_offset=0,
+        frame_loop_cnt=repeats,
+        loop_offset=walk.frame_offset,
+        frame_tot_cnt=tiling.tiles,
+    )
 
 
 def _words(walk: Walk, stage: ConvStage) -> Walk:

@@ -9,7 +9,7 @@ from math import inf, prod
 import numpy as np
 
 from npuscope.compiler.numbers import Affine, requantize_value
-from npuscope.compiler.stages import ArithStage, Lowered, Stage, Value
+from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
@@ -30,8 +30,13 @@ class Context:
     values: dict[str, Value] = field(default_factory=dict)
     shifted: dict[str, Value] = field(default_factory=dict)
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of values that stages make
+    # By the name of a value: stages that make or read it, tensors that it carries.
+    users: dict[str, list[int]] = field(default_factory=dict)
+    carried: dict[str, list[str]] = field(default_factory=dict)
 
     def emit(self, stage: Stage) -> Value:
+        for value in (*stage.inputs, stage.output):
+            self.users.setdefault(value.name, []).append(len(self.result.stages))
         self.result.stages.append(stage)
         check_stages(len(self.result.stages), stage.name)
         self.origins.setdefault(stage.output.name, stage.origin)
@@ -45,8 +50,9 @@ class Context:
         """The tensor in its own bytes and shape, as software and graph outputs need it."""
         value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
         if not value.signed and tensor.dtype is not DType.UINT8:
-            value = self.values[tensor_name] = self.signed(value, origin)
-        if value.tensor == tensor_name:
+            value = self.signed(value, origin)
+            self.define(tensor_name, value)
+        if tensor_name in (value.tensor, value.name):
             return value
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
@@ -59,12 +65,41 @@ class Context:
         name = f"{value.name}.signed"
         if name not in self.shifted:
             quant = value.quant and Quant((value.quant.scale,), (value.quant.zero_point - 128,))
-            output = value.named(name, signed=True, quant=quant, tensor="", batch=0)
+            output = value.named(
+                name, signed=True, quant=quant, tensor="", batch=0, pitch=0, first=0
+            )
             self.shifted[name] = self.flip_sign(value, output, origin)
+        return self.shifted[name]
+
+    def gathered(self, value: Value, origin: tuple[str, ...]) -> Value:
+        """The value with its pixels one behind the other, for who cannot read a window."""
+        if not value.pitch:
+            return value
+        name = f"{value.name}.gathered"
+        if name not in self.shifted:
+            output = value.named(name, batch=0, pitch=0, first=0)
+            stage = CopyStage(f"{name}.copy", "Identity", (value,), output, origin)
+            self.shifted[name] = self.emit(stage)
         return self.shifted[name]
 
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
+        self.carried.setdefault(value.name, []).append(tensor_name)
+
+    def relocate(self, moved: dict[str, Value]) -> None:
+        """Values that now lie elsewhere, by name, for every stage and tensor."""
+        stages = self.result.stages
+        for place in {place for name in moved for place in self.users.get(name, [])}:
+            stage = stages[place]
+            inputs = tuple(moved.get(value.name, value) for value in stage.inputs)
+            output = moved.get(stage.output.name, stage.output)
+            stages[place] = replace(stage, inputs=inputs, output=output)
+        for name, value in moved.items():
+            if name in self.shifted:
+                self.shifted[name] = value
+            for tensor in self.carried.get(name, []):
+                if self.values[tensor].name == name:
+                    self.values[tensor] = value
 
     def new_value(self, tensor: Tensor) -> Value:
         return tensor_value(tensor)
@@ -203,7 +238,7 @@ def rescale(
     unsigned result is made signed first and its top bit flipped afterwards."""
     if output.signed:
         return context.emit(_affine(name, source, output, origin, clip))
-    signed = as_signed(output).named(f"{output.name}.signed", tensor="")
+    signed = as_signed(output).named(f"{output.name}.signed", tensor="", pitch=0, first=0)
     if quant_pair(source) != quant_pair(signed) or not source.signed:
         low_high = clip and (clip[0] - SIGN_OFFSET, clip[1] - SIGN_OFFSET)
         context.emit(_affine(name, source, signed, origin, low_high))

@@ -34,7 +34,12 @@ from npuscope.compiler.stages import (
     Tiling,
     Value,
 )
-from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
+from npuscope.compiler.tiling import (
+    ConvShape,
+    choose_tiling,
+    depthwise_tiling,
+    grouped_tiling,
+)
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
@@ -60,8 +65,12 @@ class Layer:
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
 
     @property
-    def depthwise(self) -> bool:
+    def grouped(self) -> bool:
         return self.attrs.groups > 1
+
+    @property
+    def depthwise(self) -> bool:
+        return self.grouped and self.kernel.shape[3] == 1
 
     def largest_sums(self, passes: int, in_pieces: bool) -> Array:
         lowest, highest = (-128, 127) if self.features.signed else (0, 255)
@@ -135,7 +144,7 @@ def _emit_part(context: Context, layer: Layer) -> None:
 
 def _output_parts(context: Context, layer: Layer) -> list[Layer]:
     """The layer, or two layers that write side by side into its output."""
-    if layer.depthwise or not context.machine.generation.splits_odd_channels:
+    if layer.grouped or not context.machine.generation.splits_odd_channels:
         return [layer]
     limit = _tile_limit(context, layer).kernels
     spans = good_parts(layer.kernel.shape[0], limit)
@@ -215,15 +224,27 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
         pieces = tightened(pieces, layer.kernel, attrs.pads)
-    parts: list[Value] = []
-    for number, piece in enumerate(pieces):
-        parts.append(_piece(context, layer, piece, shift_o, number, order))
-        if order is PieceOrder.CHAIN and len(parts) == 2:
-            parts = [_join(context, layer, parts[0], parts[1], number)]
-    total = parts[0]
-    for number, part in enumerate(parts[1:], len(pieces)):
-        total = _join(context, layer, total, part, number)
+    if order is PieceOrder.CHAIN:
+        return _chained(context, layer, pieces, shift_o), shift_o
+    # The last piece is made first, so that the first one meets sums that are there.
+    parts = [
+        _piece(context, layer, pieces[number], shift_o, number, order)
+        for number in reversed(range(len(pieces)))
+    ]
+    total = parts.pop()
+    for number, part in enumerate(reversed(parts), len(pieces)):
+        total = _join(context, layer, part, total, number)
     return total, shift_o
+
+
+def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) -> Value:
+    """Pieces of a dilated kernel, each added to the sums so far."""
+    total: Value | None = None
+    for number, piece in enumerate(pieces):
+        part = _piece(context, layer, piece, shift_o, number, PieceOrder.CHAIN)
+        total = part if total is None else _join(context, layer, total, part, number)
+    assert total is not None
+    return total
 
 
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
@@ -233,7 +254,7 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
     inputs = layer.kernel.shape[3]
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
-    if not context.machine.generation.splits_odd_channels:
+    if layer.grouped or not context.machine.generation.splits_odd_channels:
         return pieces
     spans = good_parts(inputs, _tile_limit(context, layer).depth)
     if len(spans) == 1:
@@ -321,9 +342,12 @@ def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
             layer.attrs.strides,
             layer.simd,
             context.machine,
-            layer.features.shape[1],
+            layer.features.shape[:2],
             layer.frame,
         )
+    if layer.grouped:
+        groups = layer.attrs.groups
+        return grouped_tiling(groups, inputs, outputs // groups, layer.simd, context.machine)
     shape = ConvShape(
         inputs,
         outputs,

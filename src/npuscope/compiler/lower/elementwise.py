@@ -178,7 +178,16 @@ def _product(context: Context, op: Op) -> None:
         x, y = y, x  # the broadcast operand goes into port Y
     output = context.new_value(context.graph.output_tensor(op))
     (x_scale, x_zero), (y_scale, y_zero) = quant_pair(x), quant_pair(y)
-    raw = x.named(f"{op.outputs[0]}.product", nbits=16, signed=True, quant=None, tensor="")
+    raw = x.named(
+        f"{op.outputs[0]}.product",
+        nbits=16,
+        signed=True,
+        quant=None,
+        tensor="",
+        batch=0,
+        pitch=0,
+        first=0,
+    )
     sums = context.emit(_multiply(op, x, y, raw))
     if x_zero:
         part = raw.named(f"{op.outputs[0]}.product_sub")

@@ -25,7 +25,7 @@ from npuscope.compiler.lower.moves import (
 )
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
 from npuscope.compiler.lower.software import fall_back, lower_software
-from npuscope.compiler.stages import Lowered
+from npuscope.compiler.stages import Lowered, Value
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rulebook import refusals
@@ -68,8 +68,14 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
         _lower(context, op)
     context.result.inputs = [context.value(name) for name in graph.inputs]
     computed = [name for name in graph.outputs if not graph.tensor(name).is_constant]
-    context.result.outputs = [context.operand(name) for name in computed]
+    context.result.outputs = [_output(context, name) for name in computed]
     return context.result
+
+
+def _output(context: Context, name: str) -> Value:
+    """A graph output lies by itself, under its own name."""
+    context.define(name, context.gathered(context.value(name), ()))
+    return context.operand(name)
 
 
 def _lower(context: Context, op: Op) -> None:

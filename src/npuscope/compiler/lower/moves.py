@@ -3,13 +3,14 @@ channels move."""
 
 from __future__ import annotations
 
+from math import gcd
 from typing import cast
 
 import numpy as np
 
 from npuscope.compiler.lower.context import Context, moved, plane_shape, quant_pair, rescale
 from npuscope.compiler.lower.software import call_stage, fall_back
-from npuscope.compiler.stages import ConvMode, ConvStage, CopyStage, Tiling, Value
+from npuscope.compiler.stages import CallStage, ConvMode, ConvStage, CopyStage, Tiling, Value
 from npuscope.graph.model import Op, Tensor
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import PadAttrs, SliceAttrs, TransposeAttrs
@@ -21,16 +22,100 @@ from npuscope.rulebook.layout import resize_factor
 
 
 def lower_concat(context: Context, op: Op) -> None:
-    """One copy per part; a part with another scale goes through an ARITH unit on the way."""
+    """Parts that are made in their place cost nothing; others are copied, and one of another
+    scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
-    parts = [context.operand(name, op.origin) for name in op.inputs]
+    if context.machine.generation.concat_in_place:
+        sizes = [context.value(name).channels for name in op.inputs]
+        output = output.named(output.name, part=gcd(*sizes))
+    copied = []
     first = 0
-    for number, part in enumerate(parts):
-        target = window(context, output, f"{output.name}.part{number}", first, part.channels)
-        _fill(context, op, part, target, number)
-        first += part.channels
-    context.result.blocks.append(tuple(part.name for part in parts))
+    for number, names in enumerate(_runs(context, op)):
+        value = context.value(names[0])
+        if len(names) > 1:
+            value = context.result.views[value.name]
+        if _made_in_place(context, op, names, value, output):
+            _move_into(context, value, output, first)
+            first += value.channels
+            continue
+        for name in names:
+            part = context.operand(name, op.origin)
+            copied.append(part.name)
+            label = f"{output.name}.part{number}.{first}"
+            target = window(context, output, label, first, part.channels)
+            _fill(context, op, part, target, f"{number}.{first}")
+            first += part.channels
+    if len(copied) == len(op.inputs):
+        context.result.blocks.append(tuple(copied))
     context.define(op.outputs[0], output)
+
+
+def _runs(context: Context, op: Op) -> list[list[str]]:
+    """The inputs; those that are all windows of one value, in their order, together."""
+    left, runs = list(op.inputs), list[list[str]]()
+    while left:
+        count = _windows_ahead(context, left)
+        runs.append(left[:count])
+        left = left[count:]
+    return runs
+
+
+def _windows_ahead(context: Context, names: list[str]) -> int:
+    """How many of the first inputs make up a whole value, else 1."""
+    parent = context.result.views.get(context.value(names[0]).name)
+    if parent is None or parent.pitch:
+        return 1
+    covered = 0
+    for count, name in enumerate(names, 1):
+        value = context.value(name)
+        if context.result.views.get(value.name) != parent or value.first != covered:
+            return 1
+        covered += value.channels
+        if not value.pitch or covered == parent.channels:
+            return count if value.pitch else 1
+    return 1
+
+
+def _made_in_place(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
+    """Whether the stage that makes a part can write it straight into the whole."""
+    result = context.result
+    if not context.machine.generation.concat_in_place or op.inputs.count(names[0]) > 1:
+        return False
+    same = value.signed == output.signed and quant_pair(value) == quant_pair(output)
+    whole = not value.pitch and value.stored_batch == value.channels and value.nbits == 8
+    if not (same and whole) or value.name in result.views:
+        return False
+    if any(name in context.graph.outputs for name in (*names, value.tensor)):
+        return False
+    found = _with_windows(context, value)
+    if any(not one.pitch for one in found.values() if one != value):
+        return False  # its bytes have another name: a reshape, planes
+    places = [place for name in found for place in context.users.get(name, [])]
+    users = [result.stages[place] for place in places]
+    made = any(stage.output == value for stage in users)
+    return made and not any(isinstance(stage, CallStage) for stage in users)
+
+
+def _with_windows(context: Context, value: Value) -> dict[str, Value]:
+    """The value and all that show its bytes, by name; a name that nobody reads or carries any
+    more says nothing about the layout."""
+    found = {value.name: value}
+    for name in context.result.views.of.get(value.name, []):
+        stages = [context.result.stages[place] for place in context.users.get(name, [])]
+        known = [one for stage in stages for one in (*stage.inputs, stage.output)]
+        known += [context.values[tensor] for tensor in context.carried.get(name, [])]
+        found.update((one.name, one) for one in known if one.name == name)
+    return found
+
+
+def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
+    """Let every stage that makes or reads the value do so in its window of the output."""
+    moved_to = {
+        name: one.named(name, pitch=output.channels, first=first + one.first, tensor="")
+        for name, one in _with_windows(context, value).items()
+    }
+    context.result.views[value.name] = output
+    context.relocate(moved_to)
 
 
 def window(context: Context, parent: Value, name: str, first: int, channels: int) -> Value:
@@ -46,7 +131,7 @@ def window(context: Context, parent: Value, name: str, first: int, channels: int
     return seen
 
 
-def _fill(context: Context, op: Op, part: Value, target: Value, number: int) -> None:
+def _fill(context: Context, op: Op, part: Value, target: Value, number: str) -> None:
     name = f"{op.name}.copy{number}"
     if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
         context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
@@ -60,6 +145,10 @@ def copy_channels(context: Context, op: Op, name: str, first: int, channels: int
     part = window(context, source, f"{name}.window", first, channels)
     output = context.new_value(context.graph.tensor(name))
     same = quant_pair(output) == quant_pair(source) and output.signed == source.signed
+    in_place = context.machine.generation.concat_in_place
+    if same and in_place and source.stored_batch in (source.channels, source.pitch):
+        context.define(name, part)
+        return
     target = output.named(
         output.name if same else f"{name}.slice",
         shape=part.shape,
@@ -90,7 +179,7 @@ def lower_view(context: Context, op: Op) -> None:
 def define_view(context: Context, op: Op, source: Value) -> None:
     """The bytes under the output's shape; a change of scale on the way is computed first."""
     tensor = context.graph.output_tensor(op)
-    source = moved(context, op, source)
+    source = context.gathered(moved(context, op, source), op.origin)
     view = source.named(tensor.name, shape=plane_shape(tensor.shape), tensor=tensor.name, batch=0)
     if view.shape == source.shape and source.stored_batch == source.channels:
         view = source
@@ -119,7 +208,7 @@ def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
 
 def _copy_in(context: Context, op: Op, shape: tuple[int, ...]) -> None:
     """NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last."""
-    value = moved(context, op, context.value(op.inputs[0]))
+    value = context.gathered(moved(context, op, context.value(op.inputs[0])), op.origin)
     planes = _planes(context, value, f"{op.inputs[0]}.planes", shape)
     output = planes.named(op.outputs[0], tensor=op.outputs[0], batch=0)
     stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
@@ -146,7 +235,7 @@ def _copy_out(context: Context, op: Op) -> None:
 
 def channel_first_copy(context: Context, value: Value, origin: tuple[str, ...]) -> Value:
     """A copy with one channel stored at a time, for kernels that read single channels."""
-    output = value.named(f"{value.name}.cp", batch=1, tensor="")
+    output = value.named(f"{value.name}.cp", batch=1, tensor="", pitch=0, first=0)
     return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
 
 

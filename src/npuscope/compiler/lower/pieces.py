@@ -189,9 +189,12 @@ def _deep(sets: Array) -> Array:
 
 
 def _pack_grouped(weights: Array, tiling: Tiling) -> Array:
-    """Depthwise kernels on the diagonal of groups of B x B, zeros elsewhere."""
-    channels, kh, kw, _ = weights.shape
+    """Depthwise kernels on the diagonal of groups of B x B, zeros elsewhere; groups that have
+    several channels of their own as they are."""
+    channels, kh, kw, inputs = weights.shape
     group = tiling.depth
+    if inputs == group:
+        return np.ascontiguousarray(weights).reshape(-1)
     inflated = np.zeros((channels // group, group, kh, kw, group), weights.dtype)
     per_group = weights.reshape(channels // group, group, kh, kw)
     for lane in range(group):

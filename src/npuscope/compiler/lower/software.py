@@ -19,7 +19,7 @@ from npuscope.program.model import Call, Refused
 from npuscope.rulebook import refusals
 
 # Kernels that only move data: later compilers run them as driven DMA.
-MOVES = ("Concat", "Slice", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth")
+MOVES = ("Concat", "Slice", "Transpose", "Pad", "MirrorPad", "DepthToSpace", "SpaceToDepth")
 # Kernels that exist for integers; any other computes in float between two conversions.
 _INTEGER_KERNELS = (
     *(*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul"),
@@ -34,7 +34,8 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     if integer and op.kind not in (*_INTEGER_KERNELS, "Quantize", "Dequantize"):
         _in_float(context, op, trail)
         return
-    sources = [context.operand(name, op.origin) for name in op.inputs if name in context.values]
+    names = [name for name in op.inputs if name in context.values]
+    sources = [context.gathered(context.operand(n, op.origin), op.origin) for n in names]
     output = context.new_value(context.graph.output_tensor(op))
     hybrid = op.kind in MOVES and context.machine.generation.hybrid_moves
     stage = CallStage(
@@ -92,7 +93,7 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     names = [_real_constant(context, name) for name in op.inputs]
     inputs = []
     for name in (name for name in op.inputs if name in context.values):
-        source = context.operand(name, op.origin)
+        source = context.gathered(context.operand(name, op.origin), op.origin)
         real = real_value(source, f"{name}.{op.name}.real")
         stage = call_stage(context, op, "Dequantize", Attrs(), source, real, trail)
         inputs.append(context.emit(replace(stage, name=f"{op.name}.dequantize.{name}")))
@@ -174,8 +175,9 @@ def emit_software_piece(context: Context, part: SoftwarePiece) -> Value:
     """Three kernel calls; the result has the scale of the other pieces' sums."""
     trail = refusals(context.graph, part.op, context.machine)
     name = part.sums.name
-    plain = part.features.named(f"{name}.features", quant=Quant((1.0,), (part.zero,)), tensor="")
-    context.result.views[plain.name] = part.features
+    features = context.gathered(part.features, part.op.origin)
+    plain = features.named(f"{name}.features", quant=Quant((1.0,), (part.zero,)), tensor="")
+    context.result.views[plain.name] = features
     real = real_value(plain, f"{name}.real_features")
     real_sums = real_value(part.sums, f"{name}.real")
     weights = (_weights(context, part).name,)

@@ -14,6 +14,7 @@ from npuscope.compiler.passes.numbers import QuantizeAcrossReshape, SignedBytes,
 from npuscope.compiler.passes.rewrite import (
     ClampExtremes,
     DecomposePool,
+    DivideByConstant,
     ExpandTransposedConv,
     FuseActivation,
 )
@@ -25,6 +26,7 @@ PASSES: tuple[Pass, ...] = (
     FoldConstants(),
     SplitToSlices(),
     ClampExtremes(),
+    DivideByConstant(),
     ExpandTransposedConv(),
     DecomposePool(),
     FoldBatchNorm(),

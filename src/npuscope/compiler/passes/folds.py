@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.passes.base import Edits
-from npuscope.graph.model import Activation, DType, Graph, Numerics, Op, Quant, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs
@@ -147,8 +147,6 @@ class AbsorbPad:
     name: str = "absorb-pad"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        if graph.numerics is Numerics.QDQ and not machine.generation.absorbs_qdq_pads:
-            return False
         edits = Edits(graph)
         pairs = [(op, conv) for op in graph.ops if (conv := _absorber(edits, op))]
         for pad, conv in pairs:

@@ -11,7 +11,7 @@ import numpy as np
 
 from npuscope.compiler.passes.base import Edits, replace_each
 from npuscope.graph.limits import check_pieces
-from npuscope.graph.model import Activation, Graph, Op
+from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.images import BlockAttrs, DepthOrder
@@ -162,9 +162,7 @@ def _limit(graph: Graph, op: Op) -> float | None:
     constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
     if len(constants) != 1 or constants[0].elements != 1:
         return None
-    value = float(np.asarray(constants[0].data).reshape(-1)[0])
-    quant = constants[0].quant
-    return (value - quant.zero_point) * quant.scale if quant else value
+    return _number(constants[0])
 
 
 def _clamp(graph: Graph, op: Op) -> list[Op] | None:
@@ -176,7 +174,67 @@ def _clamp(graph: Graph, op: Op) -> list[Op] | None:
     return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]
 
 
-# --- A clamp after an op of the same scale becomes the op's own activation ---
+# A quotient by a constant number is a product, also where a quantizer left it in float between a
+# Dequantize and a Quantize (hard-swish as exporters write it).
+
+
+@dataclass(frozen=True, slots=True)
+class DivideByConstant:
+    name: str = "divide-by-constant"
+
+    def run(self, graph: Graph, machine: Machine) -> bool:
+        edits = Edits(graph)
+        makers = {name: op for op in graph.ops for name in op.outputs}
+        found = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
+        for op, (source, target) in found:
+            _multiply(edits, op, source, target)
+        edits.finish()
+        return bool(found)
+
+
+def _quotient(edits: Edits, op: Op, makers: dict[str, Op]) -> tuple[Op, Op] | None:
+    """(first, last) of Dequantize, Div, Quantize; the Div itself twice where it is integer."""
+    graph = edits.graph
+    if op.kind != "Div" or not _number(graph.tensor(op.inputs[1])):
+        return None
+    if graph.first_input(op).quant is not None and graph.output_tensor(op).quant is not None:
+        return op, op
+    source, target = makers.get(op.inputs[0]), edits.only_reader(op.outputs[0])
+    if source is None or target is None:
+        return None
+    between = (source.kind, target.kind) == ("Dequantize", "Quantize")
+    return (source, target) if between else None
+
+
+def _number(tensor: Tensor) -> float:
+    """The one number that a constant is; 0 where it is not."""
+    if not tensor.is_constant or tensor.elements != 1:
+        return 0.0
+    value = float(np.asarray(tensor.data).reshape(-1)[0])
+    quant = tensor.quant
+    return (value - quant.zero_point) * quant.scale if quant else value
+
+
+def _multiply(edits: Edits, op: Op, source: Op, target: Op) -> None:
+    graph = edits.graph
+    divisor = graph.tensor(op.inputs[1])
+    number = 1.0 / _number(divisor)
+    # One step of its own scale: nothing is rounded.
+    data = np.full(divisor.shape, np.sign(number), np.int8)
+    quant = Quant((float(np.float32(abs(number))),), (0,))
+    name = graph.fresh_name(f"{op.name}.factor")
+    factor = graph.add(Tensor(name, divisor.shape, DType.INT8, quant, data))
+    origin = tuple(dict.fromkeys((*source.origin, *op.origin, *target.origin)))
+    inputs = (source.inputs[0], factor.name)
+    if source is not op:
+        edits.remove(target)
+        if edits.only_reader(op.inputs[0]) is op:
+            edits.remove(source)
+    product = op.replace(kind="Mul", inputs=inputs, outputs=target.outputs, origin=origin)
+    edits.replace(op, product)
+
+
+# A clamp behind an op of the same scale becomes the op's own activation.
 
 _FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
 _CLAMPS = {
