@@ -142,6 +142,7 @@ class Timing:
     second_vector_cycles: Timed[Cycles]
     vector_frame_cycles: Timed[Cycles]
     broadcast_cycles: Timed[Cycles]
+    product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
     external_read_cycles: Timed[Cycles]
     external_write_cycles: Timed[Cycles]
@@ -204,7 +205,7 @@ class Generation:
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
-    vector_product_cycles: Timed[Cycles]
+    vector_frame_elements: Timed[Cycles]
     absorbs_qdq_pads: Mapped[bool]
     control: Control
     # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.

@@ -23,6 +23,7 @@ from npuscope.sim.counters import (
     lines_touched,
 )
 from npuscope.sim.group_work import (
+    Again,
     ChainWork,
     EngineWork,
     FeatureWork,
@@ -73,11 +74,11 @@ class Speeds:
     banks: Mapping[str, Bank]
     timing: Timing
     stream: StreamLimits
-    vector_product_cycles: float
+    vector_frame_elements: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_product_cycles)
+    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_frame_elements)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -189,7 +190,10 @@ def _vectors(work: VectorWork, timing: Timing) -> float:
 def _moving(chain: ChainWork, speeds: Speeds) -> Span:
     """No convolution: the longest stream, or the bank."""
     timing = speeds.timing
-    spans = [Span(e.elements * getattr(timing, e.rate), e.bound) for e in chain.engines]
+    spans = [
+        Span(e.elements * getattr(timing, e.rate) + _turns(e.elements, e.again, speeds), e.bound)
+        for e in chain.engines
+    ]
     spans += _held_vectors(chain, speeds)
     spans += _bank_spans(chain.engines, 1, speeds)
     slowest = max(spans, key=_cycles)
@@ -198,8 +202,24 @@ def _moving(chain: ChainWork, speeds: Speeds) -> Span:
 
 def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
     """A unit that broadcasts a vector of its own needs longer for every element."""
-    rate = speeds.vector_product_cycles
-    return [Span(words * rate, Bound.ARITH_VECTOR) for words in chain.held_words]
+    rate = speeds.timing.product_cycles
+    return [
+        Span(held.words * rate + _turns(held.words, held.vector, speeds), Bound.ARITH_VECTOR)
+        for held in chain.held
+    ]
+
+
+def _turns(elements: int, vector: Again | None, speeds: Speeds) -> float:
+    """What an engine needs to begin a short frame anew, again and again.
+
+    Lowering reads a whole vector a frame, which compilers before 4.0 did not.
+    """
+    if vector is None:
+        return 0.0
+    at_once = float(vector.entries)
+    if vector.whole and speeds.vector_frame_elements:
+        at_once = min(at_once, speeds.vector_frame_elements)
+    return speeds.timing.broadcast_cycles * elements / at_once
 
 
 def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:

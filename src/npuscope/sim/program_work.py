@@ -194,7 +194,7 @@ def _epoch_work(
         stated = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
         return EpochWork(epoch, _claimed(epoch, program), control, stated)
     groups = tuple(group_work(group, banks) for group in epoch.groups)
-    return EpochWork(epoch, groups, control, _traffic(epoch, banks))
+    return EpochWork(epoch, groups, control, _traffic(groups))
 
 
 def _claimed(epoch: Epoch, program: Program) -> ClaimedWork:
@@ -242,9 +242,9 @@ def _call_traffic(call: Call, banks: Banks, buffers: dict[str, Buffer]) -> tuple
     )
 
 
-def _traffic(epoch: Epoch, banks: Banks) -> tuple[PoolTraffic, ...]:
-    engines = (unit for unit in epoch.units if isinstance(unit, Streng))
-    return _summed((banks.of(engine).name, engine.dir, engine.total_bytes) for engine in engines)
+def _traffic(groups: HardwareWork) -> tuple[PoolTraffic, ...]:
+    engines = (engine for group in groups for engine in group.engines)
+    return _summed((engine.bank, engine.dir, engine.bytes) for engine in engines)
 
 
 def _summed(moves: Iterable[Moved]) -> tuple[PoolTraffic, ...]:

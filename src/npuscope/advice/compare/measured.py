@@ -69,11 +69,11 @@ def start_text(before: float, after: float, generation: str) -> str:
 
 
 def _with_constants(start: Machine, end: Machine) -> Machine:
-    rate = end.generation.vector_product_cycles
+    read = end.generation.vector_frame_elements
     return replace(
         _with_control(start, end),
         generation=replace(
-            start.generation, control=end.generation.control, vector_product_cycles=rate
+            start.generation, control=end.generation.control, vector_frame_elements=read
         ),
         timing=end.timing,
         software=end.software,
@@ -86,8 +86,8 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
 
 def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
-    a, b = start.generation.vector_product_cycles, end.generation.vector_product_cycles
-    parts = [f"a product with a computed vector takes {a:g} -> {b:g} cycles"] if a != b else []
+    a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
+    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector at once"] if a != b else []
     parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]
     kernels = start.software.keys() | end.software.keys()
     parts += [
@@ -98,6 +98,10 @@ def _constants_text(start: Machine, end: Machine) -> str:
     roads = sorted(start.paths.keys() & end.paths.keys())
     parts += [f"road {name}" for name in roads if start.paths[name] != end.paths[name]]
     return ", ".join(parts) or "other constants of the machine"
+
+
+def _entries(count: float) -> str:
+    return f"{count:g} entries" if count else "all entries"
 
 
 def _differing(a: object, b: object) -> list[str]:
