@@ -166,6 +166,14 @@ class SoftwarePhases:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftwareLimits:
+    """What a kernel on the CPU cannot beat, MCU cycles."""
+
+    int8_macs_per_cycle: Timed[Rate]
+    float_macs_per_cycle: Timed[Rate]
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
     """What starting and ending an epoch costs: MCU cycles, or NPU cycles in the controller."""
 
@@ -232,6 +240,7 @@ class Machine(Shown):
     timing: Timing
     software: dict[str, SoftwareCost]
     software_phases: SoftwarePhases
+    software_limits: SoftwareLimits
     generation: Generation
     epoch_controller: bool = True
 

@@ -267,7 +267,7 @@ def _with_bus(
 def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
     work = epoch.work
     if isinstance(work, SoftwareWork):
-        return _software(epoch, work, machine)
+        return _software(epoch, work, machine, speeds)
     if isinstance(work, ClaimedWork):
         return _claimed(epoch, work, machine)
     return _hardware(epoch, work, machine, speeds)
@@ -336,13 +336,24 @@ def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCoun
     return _counters(epoch, pre, core, post, slowest.bound)
 
 
-def _software(epoch: EpochWork, work: SoftwareWork, machine: Machine) -> EpochCounters:
+def _software(
+    epoch: EpochWork, work: SoftwareWork, machine: Machine, speeds: Speeds
+) -> EpochCounters:
     """The kernel's work sits in the post phase."""
     phases = machine.software_phases
     # The core phase is empty; what is counted there are MCU cycles seen as NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements)
+    kernel = max(kernel, *_floors(work, machine, speeds))
     return _counters(epoch, phases.pre_cycles, core, kernel, Bound.CPU)
+
+
+def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
+    """MCU cycles that the products and the way of the weights take at least."""
+    limits = machine.software_limits
+    rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
+    fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
+    return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
 
 
 def _bus(engines: list[Streng], runs: list[Runs], machine: Machine) -> tuple[BusTraffic, ...]:

@@ -145,10 +145,13 @@ def controller_phases(work: ControlWork, control: Control) -> tuple[float, float
 
 @dataclass(frozen=True, slots=True)
 class SoftwareWork:
-    """A kernel on the CPU and how many elements it handles."""
+    """A kernel on the CPU, how many elements it handles, and what else takes its time."""
 
     kernel: str
     elements: int
+    macs: int = 0
+    float_macs: bool = False
+    fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,7 @@ def _epoch_work(
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
-        return EpochWork(epoch, _software(epoch.call, buffers), control, traffic)
+        return EpochWork(epoch, _software(epoch.call, banks, buffers), control, traffic)
     if epoch.groups is None:
         stated = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
         return EpochWork(epoch, _claimed(epoch, program), control, stated)
@@ -207,7 +210,7 @@ def _claimed(epoch: Epoch, program: Program) -> ClaimedWork:
     return ClaimedWork(float(epoch.claims.compute_cycles), tuple(moved))
 
 
-def _software(call: Call | None, buffers: dict[str, Buffer]) -> SoftwareWork:
+def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> SoftwareWork:
     if call is None:
         return SoftwareWork("default", 0)
     copies = copies_of(call)
@@ -220,7 +223,24 @@ def _software(call: Call | None, buffers: dict[str, Buffer]) -> SoftwareWork:
     elements = max(prod(shape) for shape in shapes)
     rows = elements // max(1, shapes[0][-1])
     many = call.kernel == "Softmax" and rows > 1
-    return SoftwareWork("SoftmaxRows" if many else call.kernel, elements)
+    params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]
+    fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
+    floats = any(buffers[name].is_float for name in names[:1])
+    kernel = "SoftmaxRows" if many else call.kernel
+    return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
+
+
+_LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+
+
+def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
+    """Every weight works once a position of the smaller side: input or, with a stride, output."""
+    if call.kernel == "MatMul" and shapes[-1]:
+        return prod(shapes[-1]) * shapes[0][-1]
+    if call.kernel not in _LAYERS or not params:
+        return 0
+    positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))
+    return positions * max(prod(buffer.shape) for buffer in params)
 
 
 Moved = tuple[str, int, int]  # bank, direction, bytes

@@ -78,6 +78,7 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
         timing=end.timing,
         software=end.software,
         software_phases=end.software_phases,
+        software_limits=end.software_limits,
         paths={**start.paths, **end.paths},
         cache=end.cache,
         stream=end.stream,
