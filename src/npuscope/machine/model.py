@@ -214,6 +214,7 @@ class Generation:
     hybrid_moves: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
+    external_factor: Timed[Rate]
     absorbs_qdq_pads: Mapped[bool]
     control: Control
     # What the front end reads of ONNX; 0 where no limit is known. Lint alone asks.

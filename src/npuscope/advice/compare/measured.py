@@ -69,12 +69,15 @@ def start_text(before: float, after: float, generation: str) -> str:
 
 
 def _with_constants(start: Machine, end: Machine) -> Machine:
-    read = end.generation.vector_frame_elements
+    generation = replace(
+        start.generation,
+        control=end.generation.control,
+        vector_frame_elements=end.generation.vector_frame_elements,
+        external_factor=end.generation.external_factor,
+    )
     return replace(
         _with_control(start, end),
-        generation=replace(
-            start.generation, control=end.generation.control, vector_frame_elements=read
-        ),
+        generation=generation,
         timing=end.timing,
         software=end.software,
         software_phases=end.software_phases,
@@ -89,6 +92,8 @@ def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
     a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
     parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector at once"] if a != b else []
+    if start.generation.external_factor != end.generation.external_factor:
+        parts.append("generation.external_factor")
     parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]
     kernels = start.software.keys() | end.software.keys()
     parts += [
