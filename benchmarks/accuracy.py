@@ -261,10 +261,11 @@ def _family_weights(rows: list[Row]) -> np.ndarray:
 
 
 WIDTHS = {
-    "BASE": (0.04, 0.06, 0.07, 0.08, 0.10, 0.12),
+    "BASE": (0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12),
+    "COMBINING_SHARE": (0.0, 0.1, 0.2, 0.3, 0.4),
     "CPU_SHARE": (0.0, 0.1, 0.2, 0.3),
-    "EXTERNAL_SHARE": (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
-    "UNMEASURED_SHARE": (0.3, 0.6, 0.8),
+    "EXTERNAL_SHARE": (0.2, 0.3, 0.4, 0.5, 0.6),
+    "UNMEASURED_SHARE": (0.6, 0.8),
 }
 COVERED = (0.80, 0.83, 0.86, 0.90)
 
@@ -296,16 +297,16 @@ def _interval_cells(rows: list[Row], share: float) -> Cells:
 def _halves(rows: list[Row], choices: np.ndarray) -> np.ndarray:
     """Half the interval of every row with every choice of widths."""
     made_of = [row["contents"] for row in rows]
-    shares = np.array([(1.0, c.cpu, c.external, c.unmeasured) for c in made_of])
-    epochs = [interval.PER_EPOCH * min(c.epochs, interval.MOST_EPOCHS) for c in made_of]
-    return np.minimum(interval.LARGEST, choices @ shares.T + np.array(epochs))
+    shares = np.array([(1.0, c.combining, c.cpu, c.external, c.unmeasured) for c in made_of])
+    return np.minimum(interval.LARGEST, choices @ shares.T)
 
 
 def _narrowest(
     rows: list[Row], halves: np.ndarray, inside: np.ndarray, used: np.ndarray, share: float
 ) -> int:
     weights = _family_weights([row for row, own in zip(rows, used, strict=True) if own])
-    holds = inside[:, used] @ weights >= share
+    covered = inside[:, used] @ weights
+    holds = covered >= min(share, covered.max())
     width = halves[:, used] @ weights
     return int(np.argmin(np.where(holds, width, np.inf)))
 
