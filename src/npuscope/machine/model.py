@@ -174,6 +174,17 @@ class SoftwareLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Stated:
+    """What an epoch has that is known from a report alone: units, and what does not overlap."""
+
+    engines: Timed[Cycles]
+    engines_per_operator: Timed[Cycles]
+    units_per_operator: Timed[Cycles]
+    entries: Timed[Count]
+    tail: Timed[Cycles]
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
     """What starting and ending an epoch costs: MCU cycles, or NPU cycles in the controller."""
 
@@ -242,6 +253,7 @@ class Machine(Shown):
     software: dict[str, SoftwareCost]
     software_phases: SoftwarePhases
     software_limits: SoftwareLimits
+    stated: Stated
     generation: Generation
     epoch_controller: bool = True
 

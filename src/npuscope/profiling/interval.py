@@ -20,6 +20,7 @@ BASE = 0.10
 COMBINING_SHARE = 0.30  # epochs without a convolution: the vendor may have grouped them otherwise
 CPU_SHARE = 0.10  # software and library calls are known by few measurements
 EXTERNAL_SHARE = 0.50  # external RAM is bound by accesses: placement decides
+REPORTED_SHARE = 0.20  # epochs known from a report, not from registers: builds timed both ways
 UNMEASURED_SHARE = 0.80  # kernels without a measured cost
 LARGEST = 0.90  # also where a part is not credible
 HOLDS = "83 %"
@@ -42,18 +43,21 @@ class Contents:
     unmeasured: float  # the other ones
     external: float  # epochs that wait for external RAM
     kernels: tuple[str, ...]  # the ones without a measurement, slowest first
+    reported: float = 0.0  # epochs of the NPU without registers
 
 
 def contents(
     facts: ProgramFacts, epochs: Sequence[EpochProfile], machine: Machine, total_ms: float
 ) -> Contents:
     whole = total_ms or 1.0
-    cpu = combining = outside = 0.0
+    cpu = combining = outside = reported = 0.0
     unmeasured: dict[str, float] = {}
     for epoch, known in zip(epochs, facts.epochs, strict=True):
         kernel = known.call.kernel if known.call else ""
         if epoch.counters.bound is Bound.EXTERNAL_RAM:
             outside += epoch.ms
+        elif epoch.kind is EpochKind.HW and known.groups is None:
+            reported += epoch.ms
         elif epoch.kind is EpochKind.HW:
             combining += 0.0 if "CONVACC" in epoch.units else epoch.ms
         elif not kernel or kernel in machine.software:
@@ -62,7 +66,9 @@ def contents(
             unmeasured[kernel] = unmeasured.get(kernel, 0.0) + epoch.ms
     slowest = tuple(sorted(unmeasured, key=lambda name: -unmeasured[name]))
     rest = sum(unmeasured.values())
-    return Contents(combining / whole, cpu / whole, rest / whole, outside / whole, slowest)
+    return Contents(
+        combining / whole, cpu / whole, rest / whole, outside / whole, slowest, reported / whole
+    )
 
 
 def half_width(of: Contents, credible: bool = True) -> float:
@@ -70,6 +76,7 @@ def half_width(of: Contents, credible: bool = True) -> float:
     if not credible:
         return LARGEST
     half = BASE + COMBINING_SHARE * of.combining + CPU_SHARE * of.cpu
+    half += REPORTED_SHARE * of.reported
     return min(LARGEST, half + EXTERNAL_SHARE * of.external + UNMEASURED_SHARE * of.unmeasured)
 
 
@@ -138,6 +145,11 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
         found.append(
             f"{of.unmeasured:.0%} of the time is in CPU kernels whose cost nobody measured: "
             f"{kernels}"
+        )
+    if of.reported >= _NOTED_PART:
+        found.append(
+            "timed from the compiler's report, which holds no registers: the network.c of the same "
+            "build is timed more exactly"
         )
     return (*found, *_other_setup(machine))
 

@@ -42,6 +42,7 @@ from npuscope.sim.program_work import (
     controller_phases,
     cpu_phases,
     program_work,
+    stated_phases,
 )
 
 # Time on the silicon, from unit configurations alone.
@@ -276,23 +277,36 @@ def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
 def _hardware(
     epoch: EpochWork, groups: HardwareWork, machine: Machine, speeds: Speeds
 ) -> EpochCounters:
-    control = machine.generation.control
     spans = [group_span(group, speeds) for group in groups]
     core = sum(span.cycles for span in spans)
     bound = max(spans, key=lambda span: span.cycles).bound
-    if epoch.epoch.blob is None:
+    activity = tuple(
+        _activity(engine, span, speeds)
+        for group, span in zip(groups, spans, strict=True)
+        for engine in group.engines
+    )
+    return _controlled(epoch, core, bound, machine, activity)
+
+
+def _controlled(
+    epoch: EpochWork,
+    core: float,
+    bound: Bound,
+    machine: Machine,
+    engines: tuple[EngineActivity, ...] = (),
+) -> EpochCounters:
+    """An epoch of the NPU with what the CPU or the epoch controller does around it."""
+    control = machine.generation.control
+    if epoch.epoch.blob is None and epoch.control.operators:
+        pre, post = stated_phases(epoch.control, control, machine.stated)
+    elif epoch.epoch.blob is None:
         pre, post = cpu_phases(epoch.control, control)
     else:
         pre, post = controller_phases(epoch.control, control)
         core += control.controller_cycles
         # Programming the epoch may take longer than running it.
         bound = Bound.CONTROL if control.controller_cycles > core / 2 else bound
-    activity = tuple(
-        _activity(engine, span, speeds)
-        for group, span in zip(groups, spans, strict=True)
-        for engine in group.engines
-    )
-    return _counters(epoch, pre, core, post, bound, activity)
+    return _counters(epoch, pre, core, post, bound, engines)
 
 
 def _counters(
@@ -325,15 +339,18 @@ def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
 
 def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCounters:
     """The compiler's computation or the bytes by pool, plus the start."""
-    roads = {memory.name: memory.path for memory in machine.pools}
+    memories = {memory.name: memory for memory in machine.pools}
     spans = [Span(work.compute_cycles, Bound.FEATURES)]
     for pool, own_rate, moved in work.moved:
-        rate = machine.cycles_per_byte(roads[pool]) if pool in roads else own_rate
-        spans.append(Span(moved * rate, Bound.BANK))
+        memory = memories.get(pool)
+        rate = machine.cycles_per_byte(memory.path) if memory else own_rate
+        flash = memory is not None and not memory.writable
+        spans.append(Span(moved * rate, Bound.FLASH if flash else Bound.BANK))
     slowest = max(spans, key=lambda span: span.cycles)
     core = slowest.cycles + machine.timing.epoch_start_cycles
-    pre, post = cpu_phases(epoch.control, machine.generation.control)
-    return _counters(epoch, pre, core, post, slowest.bound)
+    fetch = max((span.cycles for span in spans if span.bound is Bound.FLASH), default=0.0)
+    core += machine.stated.tail * min(fetch, work.compute_cycles)
+    return _controlled(epoch, core, slowest.bound, machine)
 
 
 def _software(

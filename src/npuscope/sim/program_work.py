@@ -6,14 +6,14 @@ when sim/epochs.py counts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
-from npuscope.machine.model import Control, Machine
+from npuscope.machine.model import Control, Machine, Stated
 from npuscope.program.addresses import Copy, copies_of
 from npuscope.program.calls import attributes
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
@@ -94,6 +94,7 @@ class ControlWork:
     entries: int  # channels whose coefficients the CPU writes before the start
     opens: bool  # the first epoch of its blob
     closes: bool
+    operators: int = 0  # where a report names them, but no units
 
 
 def control_works(program: Program) -> tuple[ControlWork, ...]:
@@ -114,7 +115,9 @@ def _work(epoch: Epoch, elements: Mapping[str, int], first: int, last: int) -> C
     by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
     entries = _vector_entries(epoch, elements) if by_cpu else 0
     others = len(epoch.units) - engines
-    return ControlWork(others, engines, entries, epoch.number == first, epoch.number == last)
+    named = len(epoch.operators) if epoch.groups is None else 0
+    opens, closes = epoch.number == first, epoch.number == last
+    return ControlWork(others, engines, entries, opens, closes, named)
 
 
 def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
@@ -126,6 +129,17 @@ def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
             own = (elements[ref.buffer] for ref in vectors if ref)
             entries = max(entries, *own, 0)
     return entries
+
+
+def stated_phases(work: ControlWork, control: Control, stated: Stated) -> tuple[float, float]:
+    """The same for an epoch whose operators alone are known."""
+    typical = replace(
+        work,
+        units=round(stated.units_per_operator * work.operators),
+        engines=round(stated.engines + stated.engines_per_operator * work.operators),
+        entries=stated.entries,
+    )
+    return cpu_phases(typical, control)
 
 
 def cpu_phases(work: ControlWork, control: Control) -> tuple[float, float]:
@@ -194,8 +208,8 @@ def _epoch_work(
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
         return EpochWork(epoch, _software(epoch.call, banks, buffers), control, traffic)
     if epoch.groups is None:
-        stated = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
-        return EpochWork(epoch, _claimed(epoch, program), control, stated)
+        traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
+        return EpochWork(epoch, _claimed(epoch, program), control, traffic)
     groups = tuple(group_work(group, banks) for group in epoch.groups)
     return EpochWork(epoch, groups, control, _traffic(groups))
 

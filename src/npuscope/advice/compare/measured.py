@@ -82,6 +82,7 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
         software=end.software,
         software_phases=end.software_phases,
         software_limits=end.software_limits,
+        stated=end.stated,
         paths={**start.paths, **end.paths},
         cache=end.cache,
         stream=end.stream,
