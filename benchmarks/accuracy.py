@@ -1,7 +1,7 @@
 """Predictions against a table of published measurements, families left out, beside naive ones.
 
     python benchmarks/accuracy.py --models DIR --table published_latency.csv \\
-        --version 4.0.0 2.2.0 --write-docs docs/accuracy.md
+        --version 4.0.0 3.0.0 2.2.0 --write-docs docs/accuracy.md
 
 Every row of the table with one of the versions is predicted with the epoch controller, MCU at 800
 and NPU at 1000 MHz. A row that cannot be predicted is listed with the reason. The table's columns:

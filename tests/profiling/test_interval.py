@@ -58,6 +58,15 @@ def test_kernels_without_a_measured_cost_are_named(demo):
     )
 
 
+def test_epochs_without_registers_widen_the_interval_and_are_told(demo):
+    facts, found = demo
+    bare = replace(facts, epochs=tuple(replace(e, groups=None) for e in facts.epochs))
+    of = contents(bare, found.epochs, MACHINE, found.total_ms)
+    assert of.reported > 0.9 and of.combining == 0.0
+    assert half_width(of) > half_width(replace(of, reported=0.0))
+    assert remarks(of, MACHINE)[0].startswith("timed from the compiler's report")
+
+
 def test_waiting_for_external_ram_counts_by_time(demo):
     facts, found = demo
     outside = changed(found, 0, bound=Bound.EXTERNAL_RAM)

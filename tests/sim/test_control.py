@@ -10,7 +10,7 @@ import pytest
 
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Control
+from npuscope.machine.model import Control, Stated
 from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
@@ -229,6 +229,37 @@ def test_without_registers_the_claims_are_timed(compute, reads, core):
     """The pool is 8 bytes wide at the NPU's clock."""
     (counted,) = count_epochs(stated(compute, reads), MACHINE)
     assert counted.core_cycles == core + MACHINE.timing.epoch_start_cycles
+
+
+def reported(**more):
+    made = stated(500, 800)
+    epoch = replace(made.epochs[0], operators=("Conv", "Add"), **more)
+    return replace(made, epochs=(epoch,))
+
+
+def test_the_controller_costs_the_same_with_and_without_registers():
+    (counted,) = count_epochs(reported(blob=0), MACHINE)
+    assert counted.core_cycles == 500 + MACHINE.timing.epoch_start_cycles + 5000
+    assert (counted.pre_cycles, counted.post_cycles) == (300, 400)
+
+
+def test_without_registers_an_epoch_has_the_usual_units():
+    """Two operators: 3 units, 4 engines, so many entries."""
+    mean = Stated(2, 1.0, 1.5, entries=7, tail=0.0)
+    (counted,) = count_epochs(reported(), replace(MACHINE, stated=mean))
+    assert (counted.pre_cycles, counted.post_cycles) == (1000 + 300 + 40 + 7, 2000 + 600 + 80)
+
+
+def test_without_registers_a_part_of_the_load_shows():
+    """800 bytes of flash take longer than the 500 cycles of computation."""
+    made = stated(500, 800)
+    claims = replace(made.epochs[0].claims, accesses=(Access("octoFlash", 800),))
+    flash = tuple(p for p in program_pools(MACHINE) if p.name == "octoFlash")
+    epochs = (replace(made.epochs[0], claims=claims),)
+    (counted,) = count_epochs(replace(made, pools=flash, epochs=epochs), MACHINE)
+    load = 800 * MACHINE.cycles_per_byte("xspi2")
+    shown = load + MACHINE.stated.tail * 500 + MACHINE.timing.epoch_start_cycles
+    assert (counted.core_cycles, counted.bound) == (pytest.approx(shown), Bound.FLASH)
 
 
 def test_claims_may_be_bound_by_a_bank():

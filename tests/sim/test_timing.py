@@ -373,6 +373,11 @@ def test_a_copy_from_external_ram_waits_for_it():
     assert time(copy("hyperRAM")) == (4096 * 5 + MOVE, Bound.EXTERNAL_RAM)
 
 
+def test_external_ram_costs_what_it_did_with_the_compilers_of_the_time():
+    half = replace(MACHINE, generation=replace(BASE.generation, external_factor=0.5))
+    assert time(copy("hyperRAM"), machine=half)[0] == 4096 * 2.5 + MOVE
+
+
 def elementwise(second: Streng) -> Group:
     """y = x * second on 8 x 8 pixels of 8 channels."""
     unit = Arith(id=0, operation=ArithOp.MUL, fWidth=8, fHeight=8, fChannels=8, batchDepth=8)

@@ -14,7 +14,7 @@ from npuscope.sim.counters import Bound, EpochCounters
 
 # Widths as shares of the total. They are the narrowest that would have held for 90 % of the
 # families of networks in docs/accuracy.md, with constants fitted without the family; of a family
-# that the widths were chosen without as well, 81 to 87 % (benchmarks/accuracy.py --intervals).
+# that the widths were chosen without as well, 81 to 86 % (benchmarks/accuracy.py --intervals).
 
 BASE = 0.10
 COMBINING_SHARE = 0.30  # epochs without a convolution: the vendor may have grouped them otherwise
