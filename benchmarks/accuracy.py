@@ -1,11 +1,13 @@
-"""Predictions against a table of published measurements, beside two naive predictors.
+"""Predictions against a table of published measurements, families left out, beside naive ones.
 
     python benchmarks/accuracy.py --models DIR --table published_latency.csv \\
-        --version 4.0.0 2.2.0 --write-docs docs/accuracy.md
+        --version 4.0.0 3.0.0 2.2.0 --write-docs docs/accuracy.md
 
 Every row of the table with one of the versions is predicted with the epoch controller, MCU at 800
 and NPU at 1000 MHz. A row that cannot be predicted is listed with the reason. The table's columns:
 file, family, graph, stedgeai, inference_ms, internal_ram_kib, external_ram_kib, weights_flash_kib.
+Rows whose graph begins with `unseen` never take part in a fit. `--intervals` shows which widths of
+the interval would have held, each family left out in turn, for profiling/interval.py.
 The page takes the prose of docs/accuracy.md; what is between its marks is written anew.
 """
 
@@ -15,7 +17,9 @@ import argparse
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
@@ -29,9 +33,11 @@ from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import machine_keys, with_overrides
 from npuscope.ops.table import total_macs
+from npuscope.profiling import interval
 from npuscope.profiling.model import MemoryUse
-from npuscope.profiling.run import estimate
+from npuscope.profiling.run import Retimer, retimer
 from npuscope.text import safe_terminal
 
 Row = dict[str, Any]
@@ -53,12 +59,35 @@ COLUMNS = {
     "ms": "{ms:.2f}",
     "published": "{published_ms:.2f}",
     "error": "{error:+.1%}",
+    "left out": "{left_out_error:+.1%}",
     "interval": "{interval_ms[0]:.2f} to {interval_ms[1]:.2f}",
     "inside": "{inside}",
     **{name: f"{{{name}:.0f}} / {{published_{name}}}" for name in SIZES},
 }
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
 MARKS = ("<!-- figures -->", "<!-- /figures -->")
+
+# Constants that were fitted on published latencies: with a family left out they are fitted again,
+# each times one of the factors. Keys of a line stand for one cost.
+FACTORS = (0.6, 0.75, 0.9, 1.0, 1.1, 1.3, 1.6)
+_MOVES = ("Concat", "Slice", "Transpose", "Pad", "SpaceToDepth")
+FITTED = (
+    ("generation.control.controller_cycles",),
+    ("generation.vector_frame_elements",),
+    ("generation.external_factor",),
+    ("timing.accumulation_turn_cycles",),
+    ("timing.second_vector_cycles",),
+    ("timing.vector_frame_cycles",),
+    ("timing.pair_cycles",),
+    ("timing.external_read_cycles",),
+    ("timing.external_write_cycles",),
+    ("paths.noc.access",),
+    ("software.Resize.per_element",),
+    ("software.DepthToSpace.per_element",),
+    ("software.SoftmaxRows.per_element",),
+    tuple(f"software.{name}.per_element" for name in _MOVES),
+)
+SWEEPS = 2
 
 # Why a family is further off than this: tool versions, start of the file name, cause.
 LARGE_ERROR = 0.08
@@ -78,8 +107,11 @@ def main() -> None:
     print("\n".join(_sections(found, COLUMNS | {"seconds": "{seconds:.2f}"})))
     seconds = [row["seconds"] for rows in found.values() for row in _done(rows)]
     print(f"\nread, compiled and estimated in at most {max(seconds, default=0):.2f} s")
+    if options.intervals:
+        print("\n".join(_interval_sections([r for rows in found.values() for r in _done(rows)])))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        plain = {version: [_plain(row) for row in rows] for version, rows in found.items()}
+        options.json.write_text(json.dumps(plain, indent=1) + "\n")
     if options.write_docs:
         options.write_docs.write_text(_page(found), encoding="utf-8")
 
@@ -92,6 +124,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--table", type=Path, required=True, help="CSV of published figures")
     parser.add_argument("--version", nargs="+", default=["4.0.0"], help="tool versions to predict")
     parser.add_argument("--generation", help="compiler generation, otherwise by tool version")
+    parser.add_argument("--intervals", action="store_true", help="try widths of the interval")
     parser.add_argument("--json", type=Path, help="file to write all rows to")
     parser.add_argument("--write-docs", type=Path, help="Markdown page to write")
     options = parser.parse_args()
@@ -111,6 +144,7 @@ def measure(version: str, options: argparse.Namespace) -> list[Row]:
         lines = [line for line in csv.DictReader(file) if line.get("stedgeai") == version]
     rows = [_row(line, options.models, machine) for line in lines]
     _add_linear_fit(_done(rows))
+    _add_left_out(_done(rows), machine)
     return rows
 
 
@@ -132,10 +166,13 @@ def _row(line: dict[str, str], models: Path, machine: Machine) -> Row:
 def _predicted(path: Path, machine: Machine, published_ms: float) -> Row:
     started = perf_counter()
     graph = load_model(path)
-    found = estimate(compile_graph(graph, machine), machine, graph)
+    timer = retimer(compile_graph(graph, machine), machine, graph)
+    found = timer.estimate(machine)
     seconds = perf_counter() - started
     low, high = found.interval_ms
     return _sizes(found.memory) | {
+        "retimer": timer,
+        "contents": interval.contents(timer.facts, found.epochs, machine, found.total_ms),
         "ms": found.total_ms,
         "interval_ms": (low, high),
         "half_width": (high - low) / 2 / found.total_ms,
@@ -147,9 +184,131 @@ def _predicted(path: Path, machine: Machine, published_ms: float) -> Row:
     }
 
 
+def _plain(row: Row) -> Row:
+    """What of a row a JSON file can hold."""
+    return {key: value for key, value in row.items() if key not in ("retimer", "contents")}
+
+
+def _is_unseen(row: Row) -> bool:
+    return str(row["graph"]).startswith("unseen")
+
+
 def _sizes(use: MemoryUse) -> Row:
     sizes = use.internal_ram_bytes, use.external_ram_bytes, use.weights_bytes
     return {name: size / 1024 for name, size in zip(SIZES, sizes, strict=True)}
+
+
+# Families left out: constants fitted on the others, widths of the interval too.
+
+
+def _add_left_out(rows: list[Row], machine: Machine) -> None:
+    """The prediction with constants that the row's family took no part in."""
+    known = [row for row in rows if not _is_unseen(row)]
+    effects = [_effects(row["retimer"], machine) for row in known]
+    for family in sorted({row["family"] for row in rows}):
+        others = [n for n, row in enumerate(known) if row["family"] != family]
+        fitted = machine
+        if len(others) < len(known):
+            chosen = _refitted([known[n] for n in others], [effects[n] for n in others])
+            fitted = _scaled(machine, chosen)
+        for row in (row for row in rows if row["family"] == family):
+            found = row["retimer"].estimate(fitted)
+            low, high = found.interval_ms
+            row["left_out_ms"] = found.total_ms
+            row["left_out_error"] = found.total_ms / row["published_ms"] - 1
+            row["left_out_inside"] = low <= row["published_ms"] <= high
+
+
+def _effects(timer: Retimer, machine: Machine) -> np.ndarray:
+    """Milliseconds that each factor of each constant adds, and at the end the plain total."""
+    plain = timer.estimate(machine).total_ms
+    rows = [
+        [timer.estimate(_scaled(machine, {n: factor})).total_ms - plain for factor in FACTORS]
+        for n in range(len(FITTED))
+    ]
+    return np.array([*rows, [plain] * len(FACTORS)])
+
+
+def _scaled(machine: Machine, factors: dict[int, float]) -> Machine:
+    values = machine_keys(machine)
+    changes = {k: values[k].value * f for n, f in factors.items() for k in FITTED[n] if f != 1.0}
+    return with_overrides(machine, changes)
+
+
+def _refitted(rows: list[Row], effects: list[np.ndarray]) -> dict[int, float]:
+    """Coordinate descent from the shipped constants; their effects are taken to add up."""
+    table = np.stack(effects)  # row, constant, factor
+    published = np.array([row["published_ms"] for row in rows])
+    weights = _family_weights(rows)
+    chosen = [FACTORS.index(1.0)] * len(FITTED)
+    for _ in range(SWEEPS):
+        for n in range(len(FITTED)):
+            rest = table[:, -1, 0] + sum(
+                table[:, other, chosen[other]] for other in range(len(FITTED)) if other != n
+            )
+            totals = np.maximum(rest[:, None] + table[:, n, :], 1e-9)
+            losses = weights @ np.abs(np.log(totals / published[:, None]))
+            best = int(np.argmin(losses))
+            # A constant that no row feels keeps its value.
+            chosen[n] = best if losses[best] < losses[chosen[n]] - 1e-9 else chosen[n]
+    return {n: FACTORS[index] for n, index in enumerate(chosen)}
+
+
+def _family_weights(rows: list[Row]) -> np.ndarray:
+    """Each family counts once, however many rows it has."""
+    count = Counter(row["family"] for row in rows)
+    return np.array([1 / count[row["family"]] / len(count) for row in rows])
+
+
+WIDTHS = {
+    "BASE": (0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12),
+    "COMBINING_SHARE": (0.0, 0.1, 0.2, 0.3, 0.4),
+    "CPU_SHARE": (0.0, 0.1, 0.2, 0.3),
+    "EXTERNAL_SHARE": (0.2, 0.3, 0.4, 0.5, 0.6),
+    "UNMEASURED_SHARE": (0.6, 0.8),
+}
+COVERED = (0.80, 0.83, 0.86, 0.90)
+
+
+def _interval_sections(rows: list[Row]) -> Iterator[str]:
+    """For each share of families to hold: the narrowest widths, and what holds left out."""
+    yield "\n## Widths of the interval, by the errors of left-out families"
+    heads = ("to hold", *WIDTHS, "holds", "family left out", "mean half-width")
+    yield from _table(heads, (_interval_cells(rows, share) for share in COVERED))
+
+
+def _interval_cells(rows: list[Row], share: float) -> Cells:
+    choices = np.array(list(product(*WIDTHS.values())))
+    halves = _halves(rows, choices)
+    errors = np.array([abs(1 / (1 + row["left_out_error"]) - 1) for row in rows])
+    inside = halves >= errors
+    everything = np.ones(len(rows), bool)
+    best = _narrowest(rows, halves, inside, everything, share)
+    held = np.zeros(len(rows), bool)
+    for family in {row["family"] for row in rows}:
+        own = np.array([row["family"] == family for row in rows])
+        held[own] = inside[_narrowest(rows, halves, inside, ~own, share), own]
+    weights = _family_weights(rows)
+    shown = (f"{value:g}" for value in choices[best])
+    percent = (f"{weights @ inside[best]:.0%}", f"{weights @ held:.0%}")
+    return f"{share:.0%}", *shown, *percent, f"±{weights @ halves[best]:.1%}"
+
+
+def _halves(rows: list[Row], choices: np.ndarray) -> np.ndarray:
+    """Half the interval of every row with every choice of widths."""
+    made_of = [row["contents"] for row in rows]
+    shares = np.array([(1.0, c.combining, c.cpu, c.external, c.unmeasured) for c in made_of])
+    return np.minimum(interval.LARGEST, choices @ shares.T)
+
+
+def _narrowest(
+    rows: list[Row], halves: np.ndarray, inside: np.ndarray, used: np.ndarray, share: float
+) -> int:
+    weights = _family_weights([row for row, own in zip(rows, used, strict=True) if own])
+    covered = inside[:, used] @ weights
+    holds = covered >= min(share, covered.max())
+    width = halves[:, used] @ weights
+    return int(np.argmin(np.where(holds, width, np.inf)))
 
 
 # Naive predictors.
@@ -171,11 +330,11 @@ def _roofline_ms(graph: Graph, machine: Machine) -> float:
 
 
 def _add_linear_fit(rows: list[Row]) -> None:
+    known = [row for row in rows if not _is_unseen(row)]
     for row in rows:
-        # Families, not rows, are left out: variants of one network would give each other away.
-        others = [other for other in rows if other["family"] != row["family"]]
+        others = [other for other in known if other["family"] != row["family"]]
         row["linear_ms"] = _linear_ms(row, others)
-        row["linear_in_sample_ms"] = _linear_ms(row, rows)
+        row["linear_in_sample_ms"] = _linear_ms(row, known)
 
 
 def _linear_ms(row: Row, known: list[Row]) -> float | None:
@@ -202,16 +361,53 @@ def _sections(found: dict[str, list[Row]], columns: dict[str, str]) -> Iterator[
         yield f"\n## Published with {version}\n\n{len(done)} of {len(rows)} rows are predicted."
         skipped = [(row["file"], row["skipped"]) for row in rows if "skipped" in row]
         yield from _table(("not predicted", "reason"), skipped) if skipped else ()
+        yield "\n### Families left out"
+        heads = ("rows", "families", "by family", "linear", "n", "by row", "bias", "in interval")
+        yield from _table(heads, _left_out_rows(done))
+        known = [row for row in done if not _is_unseen(row)]
+        yield "\n### In sample"
         heads = ("rows", "n", *PREDICTORS, "bias", "in interval", "half-width")
-        yield from _table(heads, (_latency_cells(*group) for group in _groups(done).items()))
+        yield from _table(heads, (_latency_cells(*group) for group in _groups(known).items()))
         heads = ("size", "exact", "mean / median", "bias")
-        yield from _table(heads, (_size_cells(name, done) for name in SIZES))
+        yield from _table(heads, (_size_cells(name, known) for name in SIZES))
         heads = ("graph", "n", "mean / median", "bias")
-        yield from _table(heads, (cells[:-1] for cells in _by("graph", done)))
+        yield from _table(heads, (cells[:-1] for cells in _by("graph", known)))
         heads = ("family", "n", "mean / median", "bias", f"cause above {LARGE_ERROR:.0%}")
-        yield from _table(heads, _by("family", done))
+        yield from _table(heads, _by("family", known))
+        yield "\n### All rows"
         cells = (tuple(form.format(**row) for form in columns.values()) for row in done)
         yield from _table(tuple(columns), cells)
+
+
+def _left_out_rows(rows: list[Row]) -> Iterator[Cells]:
+    for name, unseen in (("known networks", False), ("networks kept apart", True)):
+        some = [row for row in rows if _is_unseen(row) is unseen]
+        inside = [row for row in some if not row["published_external_ram_kib"]]
+        outside = [row for row in some if row["published_external_ram_kib"]]
+        groups = {name: some, f"{name}, internal RAM": inside, f"{name}, external RAM": outside}
+        yield from (_left_out_cells(*group) for group in groups.items() if group[1])
+
+
+def _left_out_cells(name: str, rows: list[Row]) -> Cells:
+    families = sorted({row["family"] for row in rows})
+    errors = [row["left_out_error"] for row in rows]
+    linear = [r["linear_ms"] / r["published_ms"] - 1 for r in rows if r["linear_ms"] is not None]
+    held = [_of_family(rows, family, "left_out_inside") for family in families]
+    by_family = [_of_family(rows, family, "left_out_error") for family in families]
+    return (
+        name,
+        len(families),
+        _spread(by_family),
+        _spread(linear),
+        len(rows),
+        _spread(errors),
+        _bias(errors),
+        f"{mean(held):.0%}",
+    )
+
+
+def _of_family(rows: list[Row], family: str, key: str) -> float:
+    return mean(abs(row[key]) for row in rows if row["family"] == family)
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[Cells]) -> list[str]:

@@ -99,7 +99,7 @@ def test_clock_mode_then_single_clock() -> None:
         ),
         (
             {"clock_mode": "turbo"},
-            "--set clock_mode: unknown clock mode 'turbo'\n  hint: known: nominal",
+            "--set clock_mode: unknown clock mode 'turbo'\n  hint: known: nominal, slow_flash",
         ),
     ],
 )

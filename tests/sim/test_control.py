@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Control
+from npuscope.machine.model import Control, Stated
 from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
@@ -154,6 +155,54 @@ def test_a_kernels_work_is_in_the_post_phase(kernel, cost, elements, shapes):
     assert counted.engines == () and counted.busif == ()
 
 
+def layer(kernel: str, pool: str, x=(1, 4, 4, 64), w=(32, 1, 1, 64), y=(1, 4, 4, 32), **more):
+    """A layer on the CPU whose weights lie in a pool of the machine."""
+    bench = Bench()
+    for name, shape in (("x", x), ("y", y)):
+        bench.buffer(name, shape, **more)
+    weights = replace(bench.buffer("w", w, is_param=True, **more), pool=pool, offset=0)
+    epoch = Epoch(1, 1, EpochKind.SW, call=Call(kernel, ("x", "w"), ("y",)))
+    made = bench.program((), (), ("x",), ("y",))
+    pools = (*made.pools, *(p for p in program_pools(MACHINE) if p.name == pool))
+    buffers = (*made.buffers[:2], weights)
+    return replace(made, pools=pools, buffers=buffers, epochs=(epoch,))
+
+
+def kernel_cycles(program, machine=MACHINE):
+    return count_epochs(program, machine)[0].post_cycles
+
+
+def test_a_layer_on_the_cpu_takes_at_least_its_products():
+    """16 positions of 256 x 512 weights."""
+    deep = {"x": (1, 4, 4, 256), "w": (512, 1, 1, 256), "y": (1, 4, 4, 512)}
+    wide = layer("Conv2D", "npuRAM5", **deep)
+    assert kernel_cycles(wide) == 16 * 512 * 256 / MACHINE.software_limits.int8_macs_per_cycle
+
+
+def test_a_transposed_layer_counts_positions_of_its_input():
+    deep = {"x": (1, 4, 4, 256), "w": (512, 2, 2, 256), "y": (1, 8, 8, 512)}
+    up = layer("TransposeConv", "npuRAM5", **deep)
+    assert kernel_cycles(up) == 16 * 4 * 512 * 256 / MACHINE.software_limits.int8_macs_per_cycle
+
+
+def test_products_of_floats_are_slower():
+    more = {"nbits": 32, "is_float": True, "w": (512, 1, 1, 64), "y": (1, 4, 4, 512)}
+    floats = layer("Conv2D", "npuRAM5", **more)
+    assert kernel_cycles(floats) == 16 * 512 * 64 / MACHINE.software_limits.float_macs_per_cycle
+
+
+def test_weights_of_a_layer_on_the_cpu_come_no_faster_than_the_flash():
+    """1024 inputs, 257 outputs."""
+    dense = layer("FullyConnected", "octoFlash", x=(1, 1024), w=(257, 1024), y=(1, 257))
+    mcu_cycles = 257 * 1024 * MACHINE.cycles_per_byte("xspi2") * 800 / 1000
+    assert kernel_cycles(dense) == pytest.approx(mcu_cycles)
+
+
+def test_a_kernel_may_take_longer_than_its_products():
+    small = layer("Conv2D", "npuRAM5", w=(32, 1, 1, 1), x=(1, 4, 4, 1))
+    assert kernel_cycles(small) == MACHINE.software_cost("Conv2D").cycles(16 * 32)
+
+
 def test_a_kernels_traffic():
     (counted,) = count_epochs(software("Mean", x=(1, 7, 7, 2), y=(1, 2)), MACHINE)
     (row,) = counted.traffic
@@ -180,6 +229,37 @@ def test_without_registers_the_claims_are_timed(compute, reads, core):
     """The pool is 8 bytes wide at the NPU's clock."""
     (counted,) = count_epochs(stated(compute, reads), MACHINE)
     assert counted.core_cycles == core + MACHINE.timing.epoch_start_cycles
+
+
+def reported(**more):
+    made = stated(500, 800)
+    epoch = replace(made.epochs[0], operators=("Conv", "Add"), **more)
+    return replace(made, epochs=(epoch,))
+
+
+def test_the_controller_costs_the_same_with_and_without_registers():
+    (counted,) = count_epochs(reported(blob=0), MACHINE)
+    assert counted.core_cycles == 500 + MACHINE.timing.epoch_start_cycles + 5000
+    assert (counted.pre_cycles, counted.post_cycles) == (300, 400)
+
+
+def test_without_registers_an_epoch_has_the_usual_units():
+    """Two operators: 3 units, 4 engines, so many entries."""
+    mean = Stated(2, 1.0, 1.5, entries=7, tail=0.0)
+    (counted,) = count_epochs(reported(), replace(MACHINE, stated=mean))
+    assert (counted.pre_cycles, counted.post_cycles) == (1000 + 300 + 40 + 7, 2000 + 600 + 80)
+
+
+def test_without_registers_a_part_of_the_load_shows():
+    """800 bytes of flash take longer than the 500 cycles of computation."""
+    made = stated(500, 800)
+    claims = replace(made.epochs[0].claims, accesses=(Access("octoFlash", 800),))
+    flash = tuple(p for p in program_pools(MACHINE) if p.name == "octoFlash")
+    epochs = (replace(made.epochs[0], claims=claims),)
+    (counted,) = count_epochs(replace(made, pools=flash, epochs=epochs), MACHINE)
+    load = 800 * MACHINE.cycles_per_byte("xspi2")
+    shown = load + MACHINE.stated.tail * 500 + MACHINE.timing.epoch_start_cycles
+    assert (counted.core_cycles, counted.bound) == (pytest.approx(shown), Bound.FLASH)
 
 
 def test_claims_may_be_bound_by_a_bank():

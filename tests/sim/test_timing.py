@@ -38,6 +38,7 @@ TIMING = replace(
     second_vector_cycles=0.5,
     vector_frame_cycles=40.0,
     broadcast_cycles=30.0,
+    product_cycles=1.5,
     elementwise_cycles=1.0,
     external_read_cycles=5.0,
     external_write_cycles=4.0,
@@ -129,6 +130,13 @@ def test_stream_bound():
 def test_load_bound():
     """A frame of 32 words hides behind each load but the last."""
     assert time(convolution(side=2)) == (3 * 128 + 32 + START, Bound.FLASH)
+
+
+def test_kernel_sets_in_one_long_frame_load_one_by_one():
+    """Builds of 3.0 and later send all sets at once: the load still hides behind the frames."""
+    group = convolution()
+    whole = tuple(kernels(1, "octoFlash", 3 * 64, 1) if u.id == 1 else u for u in group.units)
+    assert time(Group(whole, group.links)) == time(group)
 
 
 def test_one_pass_hides_nothing():
@@ -366,6 +374,11 @@ def test_a_copy_from_external_ram_waits_for_it():
     assert time(copy("hyperRAM")) == (4096 * 5 + MOVE, Bound.EXTERNAL_RAM)
 
 
+def test_external_ram_costs_what_it_did_with_the_compilers_of_the_time():
+    half = replace(MACHINE, generation=replace(BASE.generation, external_factor=0.5))
+    assert time(copy("hyperRAM"), machine=half)[0] == 4096 * 2.5 + MOVE
+
+
 def elementwise(second: Streng) -> Group:
     """y = x * second on 8 x 8 pixels of 8 channels."""
     unit = Arith(id=0, operation=ArithOp.MUL, fWidth=8, fHeight=8, fChannels=8, batchDepth=8)
@@ -378,10 +391,32 @@ def test_an_elementwise_epoch_moves_one_word_a_cycle():
     assert time(elementwise(frames(1, "npuRAM3", 8, 8)))[0] == 512 + MOVE
 
 
-def test_a_vector_that_an_engine_reads_again_is_slow():
-    """Eight values, 64 times."""
-    again = frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=64, frame_offset=0)
-    assert time(elementwise(again)) == (512 * 30 + MOVE, Bound.ARITH_VECTOR)
+WHOLE = replace(MACHINE, generation=replace(BASE.generation, vector_frame_elements=0.0))
+IN_FOURS = replace(MACHINE, generation=replace(BASE.generation, vector_frame_elements=4.0))
+
+
+def test_a_vector_that_an_engine_reads_again_costs_by_the_frame():
+    """Eight values, 64 times: all at once, or as compilers of the time read them."""
+    again = elementwise(frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=64, frame_offset=0))
+    at_once = (512 * 1.5 + 64 * 30 + MOVE, Bound.ARITH_VECTOR)
+    assert time(again, machine=WHOLE) == at_once
+    assert time(again, machine=IN_FOURS)[0] == 512 * 1.5 + 128 * 30 + MOVE
+
+
+def test_parts_of_a_vector_are_read_as_the_registers_say():
+    """Two values, 64 times, then the next two."""
+    parts = frames(1, "npuRAM3", 1, 2, 256, frame_loop_cnt=64, frame_offset=0, loop_offset=2)
+    for machine in (WHOLE, IN_FOURS):
+        assert time(elementwise(parts), machine=machine)[0] == 512 * 1.5 + 256 * 30 + MOVE
+
+
+def test_an_engine_reads_no_more_than_the_other_stream_takes():
+    """Eight values offered 512 times beside 64 pixels."""
+    often = frames(1, "npuRAM3", 1, 8, 512, frame_loop_cnt=64, frame_offset=0)
+    group = elementwise(often)
+    both = tuple(replace(u, dualinput=1) if isinstance(u, Arith) else u for u in group.units)
+    found = time(Group(both, group.links), machine=WHOLE)
+    assert found[0] == 512 * 1.5 + 64 * 30 + MOVE
 
 
 def test_a_vector_that_is_read_again_from_flash_is_prefetched():

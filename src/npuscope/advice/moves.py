@@ -57,8 +57,9 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     "A small operand is read again and again",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A short operand is repeated for an element-wise op: some 3 cycles per element where a "
-    "unit holds it, 33 where an engine reads it again; a full operand takes one.",
+    cause="A short operand is repeated for an element-wise op: 2 cycles an element, and some 31 "
+    "whenever an engine begins it anew. Compilers before 4.0 read only one to four entries at a "
+    "time; a full operand takes one cycle an element.",
     fixes=(fixes.FULL_OPERAND,),
 )
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:

@@ -148,6 +148,7 @@ class Timing:
     second_vector_cycles: Timed[Cycles]
     vector_frame_cycles: Timed[Cycles]
     broadcast_cycles: Timed[Cycles]
+    product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
     external_read_cycles: Timed[Cycles]
     external_write_cycles: Timed[Cycles]
@@ -168,6 +169,25 @@ class SoftwareCost:
 class SoftwarePhases:
     pre_cycles: Timed[Cycles]
     core_cycles: Timed[Cycles]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareLimits:
+    """What a kernel on the CPU cannot beat, MCU cycles."""
+
+    int8_macs_per_cycle: Timed[Rate]
+    float_macs_per_cycle: Timed[Rate]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What an epoch has that is known from a report alone: units, and what does not overlap."""
+
+    engines: Timed[Cycles]
+    engines_per_operator: Timed[Cycles]
+    units_per_operator: Timed[Cycles]
+    entries: Timed[Count]
+    tail: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +233,8 @@ class Generation:
     concat_in_place: Mapped[bool]
     last_read_first: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
-    vector_product_cycles: Timed[Cycles]
+    vector_frame_elements: Timed[Cycles]
+    external_factor: Timed[Rate]
     control: Control
     # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.
     newest_opset: Timed[Count] = 0
@@ -239,6 +260,8 @@ class Machine(Shown):
     timing: Timing
     software: dict[str, SoftwareCost]
     software_phases: SoftwarePhases
+    software_limits: SoftwareLimits
+    stated: Stated
     generation: Generation
     epoch_controller: bool = True
 

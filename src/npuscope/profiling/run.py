@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
+from npuscope.profiling.interval import contents, doubts, error_text, half_width, remarks
 from npuscope.profiling.model import (
     EpochProfile,
     MachineInfo,
@@ -18,33 +19,9 @@ from npuscope.profiling.model import (
     TimeShares,
 )
 from npuscope.program.model import EpochKind, Program
-from npuscope.sim.counters import Bound, EpochCounters
+from npuscope.sim.counters import EpochCounters
 from npuscope.sim.epochs import count_epochs, count_work
 from npuscope.sim.program_work import ProgramWork, program_work
-
-# --- The error interval of a prediction, from what the network is made of ---
-# Fitted on published latencies (docs/accuracy.md): 91 % of those rows lie inside. With a family
-# left out when the coefficients were chosen, 83 % did: that is what to expect of a new network.
-
-BASE = 0.06
-CPU_SHARE = 0.10  # software and library calls are known by few measurements
-EXTERNAL_SHARE = 0.27  # external RAM is bound by accesses: placement decides
-PER_EPOCH = 0.00025  # each epoch adds a grouping that may be another
-MOST_EPOCHS = 250
-
-
-def half_width(epochs: tuple[EpochProfile, ...], time: TimeShares, total_ms: float) -> float:
-    """Half of the interval, as a share of the total."""
-    if not total_ms:
-        return BASE
-    cpu = (time.software_ms + time.hybrid_ms) / total_ms
-    outside = sum(e.ms for e in epochs if e.counters.bound is Bound.EXTERNAL_RAM) / total_ms
-    grouping = PER_EPOCH * min(len(epochs), MOST_EPOCHS)
-    return BASE + CPU_SHARE * cpu + EXTERNAL_SHARE * outside + grouping
-
-
-def error_text(half: float) -> str:
-    return f"±{half:.0%}, expected to hold for 83 % of new networks"
 
 
 def estimate(program: Program, machine: Machine, graph: Graph | None = None) -> Profile:
@@ -77,7 +54,9 @@ def profile_of(
     )
     total_ms = sum(epoch.ms for epoch in epochs)
     time = _shares(epochs, machine)
-    half = half_width(epochs, time, total_ms)
+    made_of = contents(facts, epochs, machine, total_ms)
+    doubtful = doubts(facts, epochs, machine, total_ms)
+    half = half_width(made_of, credible=not doubtful)
     unknown = facts.unknown_ops
     return Profile(
         program_hash=facts.program_hash,
@@ -92,7 +71,7 @@ def profile_of(
         memory=facts.memory,
         fit=facts.fit,
         counts=dict(facts.counts),
-        notes=facts.notes,
+        notes=(*doubtful, *facts.notes, *remarks(made_of, machine)),
         unknown_ops=unknown,
     )
 

@@ -55,9 +55,22 @@ class Wiring:
         return None
 
     def frames(self, conv: Convacc) -> int:
-        """Frames that a convolution computes: one per set of kernels."""
+        """Frames a convolution computes: one a set of kernels.
+
+        An engine may send all sets as one long frame: then they are as many as it holds.
+        """
         kernels = self.source(conv, 1)
-        return kernels.frames if isinstance(kernels, Streng) else 1
+        if not isinstance(kernels, Streng):
+            return 1
+        if kernels.frames > 1 or not kernels.continuous:
+            return kernels.frames
+        held = sum(
+            unit.kernel_elements
+            for unit, port in self.readers(kernels)
+            if isinstance(unit, Convacc) and port == 1
+        )
+        sets, rest = divmod(kernels.total_elements, held)
+        return kernels.frames if rest else max(1, sets)
 
     def input_words(self, unit: Unit, port: int = 0) -> int:
         """Words that reach a port, after the switch has dropped frames."""

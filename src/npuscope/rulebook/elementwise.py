@@ -225,7 +225,7 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     title="Broadcast along other axes than the channels",
     confidence=Confidence.VERIFIED,
     cause="A scalar or one value per channel is free. Other operands are read again by an engine, "
-    "at 33 cycles per element, or the op runs on the CPU.",
+    "up to 33 cycles an element, or the op leaves the NPU.",
     also=("NA-BROADCAST-VECTOR", "ADV-BROADCAST"),
 )
 def operands_broadcast_widely(graph: Graph, op: Op) -> Hit | None:

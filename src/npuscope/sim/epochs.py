@@ -23,6 +23,7 @@ from npuscope.sim.counters import (
     lines_touched,
 )
 from npuscope.sim.group_work import (
+    Again,
     ChainWork,
     EngineWork,
     FeatureWork,
@@ -41,6 +42,7 @@ from npuscope.sim.program_work import (
     controller_phases,
     cpu_phases,
     program_work,
+    stated_phases,
 )
 
 # --- Time on the silicon, from unit configurations alone ---
@@ -73,11 +75,11 @@ class Speeds:
     banks: Mapping[str, Bank]
     timing: Timing
     stream: StreamLimits
-    vector_product_cycles: float
+    vector_frame_elements: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_product_cycles)
+    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_frame_elements)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -189,7 +191,10 @@ def _vectors(work: VectorWork, timing: Timing) -> float:
 def _moving(chain: ChainWork, speeds: Speeds) -> Span:
     """No convolution: the longest stream, or the bank."""
     timing = speeds.timing
-    spans = [Span(e.elements * getattr(timing, e.rate), e.bound) for e in chain.engines]
+    spans = [
+        Span(e.elements * getattr(timing, e.rate) + _turns(e.elements, e.again, speeds), e.bound)
+        for e in chain.engines
+    ]
     spans += _held_vectors(chain, speeds)
     spans += _bank_spans(chain.engines, 1, speeds)
     slowest = max(spans, key=_cycles)
@@ -197,9 +202,25 @@ def _moving(chain: ChainWork, speeds: Speeds) -> Span:
 
 
 def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
-    """A unit that broadcasts a vector of its own needs more time for every element."""
-    rate = speeds.vector_product_cycles
-    return [Span(words * rate, Bound.ARITH_VECTOR) for words in chain.held_words]
+    """A unit that broadcasts a vector of its own needs longer for every element."""
+    rate = speeds.timing.product_cycles
+    return [
+        Span(held.words * rate + _turns(held.words, held.vector, speeds), Bound.ARITH_VECTOR)
+        for held in chain.held
+    ]
+
+
+def _turns(elements: int, vector: Again | None, speeds: Speeds) -> float:
+    """What an engine needs to begin a short frame anew, again and again.
+
+    Lowering reads a whole vector a frame, which compilers before 4.0 did not.
+    """
+    if vector is None:
+        return 0.0
+    at_once = float(vector.entries)
+    if vector.whole and speeds.vector_frame_elements:
+        at_once = min(at_once, speeds.vector_frame_elements)
+    return speeds.timing.broadcast_cycles * elements / at_once
 
 
 def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
@@ -247,7 +268,7 @@ def _with_bus(
 def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
     work = epoch.work
     if isinstance(work, SoftwareWork):
-        return _software(epoch, work, machine)
+        return _software(epoch, work, machine, speeds)
     if isinstance(work, ClaimedWork):
         return _claimed(epoch, work, machine)
     return _hardware(epoch, work, machine, speeds)
@@ -256,23 +277,36 @@ def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
 def _hardware(
     epoch: EpochWork, groups: HardwareWork, machine: Machine, speeds: Speeds
 ) -> EpochCounters:
-    control = machine.generation.control
     spans = [group_span(group, speeds) for group in groups]
     core = sum(span.cycles for span in spans)
     bound = max(spans, key=lambda span: span.cycles).bound
-    if epoch.epoch.blob is None:
+    activity = tuple(
+        _activity(engine, span, speeds)
+        for group, span in zip(groups, spans, strict=True)
+        for engine in group.engines
+    )
+    return _controlled(epoch, core, bound, machine, activity)
+
+
+def _controlled(
+    epoch: EpochWork,
+    core: float,
+    bound: Bound,
+    machine: Machine,
+    engines: tuple[EngineActivity, ...] = (),
+) -> EpochCounters:
+    """An epoch of the NPU with what the CPU or the epoch controller does around it."""
+    control = machine.generation.control
+    if epoch.epoch.blob is None and epoch.control.operators:
+        pre, post = stated_phases(epoch.control, control, machine.stated)
+    elif epoch.epoch.blob is None:
         pre, post = cpu_phases(epoch.control, control)
     else:
         pre, post = controller_phases(epoch.control, control)
         core += control.controller_cycles
         # Programming the epoch may take longer than running it.
         bound = Bound.CONTROL if control.controller_cycles > core / 2 else bound
-    activity = tuple(
-        _activity(engine, span, speeds)
-        for group, span in zip(groups, spans, strict=True)
-        for engine in group.engines
-    )
-    return _counters(epoch, pre, core, post, bound, activity)
+    return _counters(epoch, pre, core, post, bound, engines)
 
 
 def _counters(
@@ -305,24 +339,38 @@ def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
 
 def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCounters:
     """The compiler's computation or the bytes by pool, plus the start."""
-    roads = {memory.name: memory.path for memory in machine.pools}
+    memories = {memory.name: memory for memory in machine.pools}
     spans = [Span(work.compute_cycles, Bound.FEATURES)]
     for pool, own_rate, moved in work.moved:
-        rate = machine.cycles_per_byte(roads[pool]) if pool in roads else own_rate
-        spans.append(Span(moved * rate, Bound.BANK))
+        memory = memories.get(pool)
+        rate = machine.cycles_per_byte(memory.path) if memory else own_rate
+        flash = memory is not None and not memory.writable
+        spans.append(Span(moved * rate, Bound.FLASH if flash else Bound.BANK))
     slowest = max(spans, key=lambda span: span.cycles)
     core = slowest.cycles + machine.timing.epoch_start_cycles
-    pre, post = cpu_phases(epoch.control, machine.generation.control)
-    return _counters(epoch, pre, core, post, slowest.bound)
+    fetch = max((span.cycles for span in spans if span.bound is Bound.FLASH), default=0.0)
+    core += machine.stated.tail * min(fetch, work.compute_cycles)
+    return _controlled(epoch, core, slowest.bound, machine)
 
 
-def _software(epoch: EpochWork, work: SoftwareWork, machine: Machine) -> EpochCounters:
-    """The kernel's work is counted in the post phase."""
+def _software(
+    epoch: EpochWork, work: SoftwareWork, machine: Machine, speeds: Speeds
+) -> EpochCounters:
+    """The kernel's work sits in the post phase."""
     phases = machine.software_phases
     # The core phase is empty; MCU cycles are counted there, in units of NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements)
+    kernel = max(kernel, *_floors(work, machine, speeds))
     return _counters(epoch, phases.pre_cycles, core, kernel, Bound.CPU)
+
+
+def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
+    """MCU cycles that the products and the way of the weights take at least."""
+    limits = machine.software_limits
+    rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
+    fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
+    return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
 
 
 def _bus(engines: list[Streng], runs: list[Runs], machine: Machine) -> tuple[BusTraffic, ...]:

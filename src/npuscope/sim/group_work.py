@@ -21,6 +21,14 @@ UnitKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """A vector read again and again: entries of a frame, and whether these are all it has."""
+
+    entries: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EngineWork:
     """A stream engine over the whole epoch."""
 
@@ -31,7 +39,8 @@ class EngineWork:
     bytes: int
     apart: bool  # each word is a separate access
     feeds_kernels: bool
-    constant: bool  # kernels, or coefficients of an arithmetic unit, which have separate terms
+    constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
+    again: Again | None  # a vector that it reads again for an arithmetic unit
     rate: str  # the rate of the timing law that holds in a chain without convolutions
     bound: Bound  # what such a chain waits for then
 
@@ -79,12 +88,20 @@ class PipeWork:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldWork:
+    """Words through a unit that broadcasts a vector of its own."""
+
+    words: int
+    vector: Again
+
+
+@dataclass(frozen=True, slots=True)
 class ChainWork:
     """Connected units. Without `pipes` they only move or combine."""
 
     pipes: tuple[PipeWork, ...]
     engines: tuple[EngineWork, ...]
-    held_words: tuple[int, ...]  # through units that broadcast a vector of their own
+    held: tuple[HeldWork, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +142,7 @@ def _chain(
         e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
     ]
     held = tuple(
-        wiring.output_words(unit)
+        HeldWork(wiring.output_words(unit), Again(max(1, unit.fChannels), whole=True))
         for unit in wiring.processors
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
@@ -152,7 +169,7 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
     sums = wiring.source(first, 2)
     return PipeWork(
         frames,
-        _load(first, wiring, banks),
+        _load(first, frames, wiring, banks),
         tuple(_features(conv, frames, wiring, banks) for conv in pipe),
         lines if padded and not strided else 0,
         padded and strided,
@@ -163,11 +180,11 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
     )
 
 
-def _load(conv: Convacc, wiring: Wiring, banks: Banks) -> LoadWork | None:
+def _load(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> LoadWork | None:
     engine = wiring.source(conv, 1)
     if not isinstance(engine, Streng):
         return None
-    elements = engine.frame_elements
+    elements = engine.total_elements // frames
     return LoadWork(banks.of(engine).name, elements, elements * engine.element_bytes)
 
 
@@ -181,7 +198,7 @@ def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> Featu
 def _late_weights(conv: Convacc, wiring: Wiring) -> int | None:
     """Only a dense set that is used for one pass of a repeated frame can arrive too late."""
     features = wiring.source(conv, 0)
-    repeats = isinstance(features, Streng) and features.frame_loop_cnt > 0
+    repeats = isinstance(features, Streng) and _reads_again(features)
     window = conv.kernelHeight * conv.kernelWidth > 1
     dense = repeats and window and conv.simd == Simd.S8X8
     return conv.kernel_elements if dense else None
@@ -193,7 +210,7 @@ def _vectors(
     if not engines:
         return None
     features = wiring.source(conv, 0)
-    advances = isinstance(features, Streng) and features.frame_loop_cnt == 0
+    advances = isinstance(features, Streng) and not _reads_again(features)
     elements = max(engine.total_elements for engine in engines)
     return VectorWork(len(engines), elements, frames if advances else 0)
 
@@ -203,27 +220,43 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
     kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
     vector = _is_vector(engine, wiring, banks)
     copies = all(unit == Streng.unit for unit, _ in chain)
-    rate, bound = _moving_rate(engine, copies, vector, wiring)
+    again = _is_broadcast(engine, wiring)
+    rate, bound = _moving_rate(engine, copies, vector, again)
+    elements = _taken(engine, wiring)
     return EngineWork(
         engine.id,
         engine.dir,
         banks.of(engine).name,
-        engine.total_elements,
-        engine.total_bytes,
+        elements,
+        elements * engine.nbits_memory // 8,
         words_apart(engine),
         kernels,
         kernels or vector,
+        Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,
         rate,
         bound,
     )
 
 
-def _moving_rate(engine: Streng, copies: bool, vector: bool, wiring: Wiring) -> tuple[str, Bound]:
+def _taken(engine: Streng, wiring: Wiring) -> int:
+    """Elements that leave an engine: a unit with two inputs takes as many of each.
+
+    Builds of 4.0 let an engine offer a vector more often than the other stream has pixels [code].
+    """
+    elements = engine.total_elements
+    for unit, port in wiring.readers(engine):
+        if isinstance(unit, Arith) and unit.dualinput:
+            beside = wiring.input_words(unit, 1 - port)
+            elements = min(elements, beside) if beside else elements
+    return elements
+
+
+def _moving_rate(engine: Streng, copies: bool, vector: bool, again: bool) -> tuple[str, Bound]:
     bound = Bound.OUTPUT if engine.dir else Bound.FEATURES
     if copies and _single_elements(engine):
         return ("strided_write_cycles" if engine.dir else "strided_read_cycles"), bound
-    if _is_broadcast(engine, wiring):
-        return ("vector_cycles" if vector else "broadcast_cycles"), Bound.ARITH_VECTOR
+    if again:
+        return ("vector_cycles" if vector else "product_cycles"), Bound.ARITH_VECTOR
     return "elementwise_cycles", bound
 
 

@@ -250,7 +250,8 @@ def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
 def _bank(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
-    access = (timing.external_read_cycles, timing.external_write_cycles)
+    factor = machine.generation.external_factor
+    access = (timing.external_read_cycles * factor, timing.external_write_cycles * factor)
     return Bank(
         memory.name,
         machine.cycles_per_byte(memory.path),

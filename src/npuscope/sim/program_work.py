@@ -6,14 +6,14 @@ when sim/epochs.py counts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
-from npuscope.machine.model import Control, Machine
+from npuscope.machine.model import Control, Machine, Stated
 from npuscope.program.addresses import Copy, copies_of
 from npuscope.program.calls import attributes
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
@@ -95,6 +95,7 @@ class ControlWork:
     entries: int  # channels whose coefficients the CPU writes before the start
     opens: bool  # the first epoch of its blob
     closes: bool
+    operators: int = 0  # where a report names them, but no units
 
 
 def control_works(program: Program) -> tuple[ControlWork, ...]:
@@ -115,7 +116,9 @@ def _work(epoch: Epoch, elements: Mapping[str, int], first: int, last: int) -> C
     by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
     entries = _vector_entries(epoch, elements) if by_cpu else 0
     others = len(epoch.units) - engines
-    return ControlWork(others, engines, entries, epoch.number == first, epoch.number == last)
+    named = len(epoch.operators) if epoch.groups is None else 0
+    opens, closes = epoch.number == first, epoch.number == last
+    return ControlWork(others, engines, entries, opens, closes, named)
 
 
 def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
@@ -127,6 +130,17 @@ def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
             own = (elements[ref.buffer] for ref in vectors if ref)
             entries = max(entries, *own, 0)
     return entries
+
+
+def stated_phases(work: ControlWork, control: Control, stated: Stated) -> tuple[float, float]:
+    """The same for an epoch whose operators alone are known."""
+    typical = replace(
+        work,
+        units=round(stated.units_per_operator * work.operators),
+        engines=round(stated.engines + stated.engines_per_operator * work.operators),
+        entries=stated.entries,
+    )
+    return cpu_phases(typical, control)
 
 
 def cpu_phases(work: ControlWork, control: Control) -> tuple[float, float]:
@@ -146,10 +160,13 @@ def controller_phases(work: ControlWork, control: Control) -> tuple[float, float
 
 @dataclass(frozen=True, slots=True)
 class SoftwareWork:
-    """A kernel on the CPU and how many elements it handles."""
+    """A kernel on the CPU, how many elements it handles, and what else takes its time."""
 
     kernel: str
     elements: int
+    macs: int = 0
+    float_macs: bool = False
+    fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +207,12 @@ def _epoch_work(
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
-        return EpochWork(epoch, _software(epoch.call, buffers), control, traffic)
+        return EpochWork(epoch, _software(epoch.call, banks, buffers), control, traffic)
     if epoch.groups is None:
-        stated = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
-        return EpochWork(epoch, _claimed(epoch, program), control, stated)
+        traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
+        return EpochWork(epoch, _claimed(epoch, program), control, traffic)
     groups = tuple(group_work(group, banks) for group in epoch.groups)
-    return EpochWork(epoch, groups, control, _traffic(epoch, banks))
+    return EpochWork(epoch, groups, control, _traffic(groups))
 
 
 def _claimed(epoch: Epoch, program: Program) -> ClaimedWork:
@@ -208,7 +225,7 @@ def _claimed(epoch: Epoch, program: Program) -> ClaimedWork:
     return ClaimedWork(float(epoch.claims.compute_cycles), tuple(moved))
 
 
-def _software(call: Call | None, buffers: dict[str, Buffer]) -> SoftwareWork:
+def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> SoftwareWork:
     if call is None:
         return SoftwareWork("default", 0)
     copies = copies_of(call)
@@ -221,7 +238,24 @@ def _software(call: Call | None, buffers: dict[str, Buffer]) -> SoftwareWork:
     elements = max(prod(shape) for shape in shapes)
     rows = elements // max(1, shapes[0][-1])
     many = call.kernel == "Softmax" and rows > 1
-    return SoftwareWork("SoftmaxRows" if many else call.kernel, elements)
+    params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]
+    fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
+    floats = any(buffers[name].is_float for name in names[:1])
+    kernel = "SoftmaxRows" if many else call.kernel
+    return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
+
+
+_LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+
+
+def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
+    """Every weight works once a position of the smaller side: input or, with a stride, output."""
+    if call.kernel == "MatMul" and shapes[-1]:
+        return prod(shapes[-1]) * shapes[0][-1]
+    if call.kernel not in _LAYERS or not params:
+        return 0
+    positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))
+    return positions * max(prod(buffer.shape) for buffer in params)
 
 
 Moved = tuple[str, int, int]  # bank, direction, bytes
@@ -243,9 +277,9 @@ def _call_traffic(call: Call, banks: Banks, buffers: dict[str, Buffer]) -> tuple
     )
 
 
-def _traffic(epoch: Epoch, banks: Banks) -> tuple[PoolTraffic, ...]:
-    engines = (unit for unit in epoch.units if isinstance(unit, Streng))
-    return _summed((banks.of(engine).name, engine.dir, engine.total_bytes) for engine in engines)
+def _traffic(groups: HardwareWork) -> tuple[PoolTraffic, ...]:
+    engines = (engine for group in groups for engine in group.engines)
+    return _summed((engine.bank, engine.dir, engine.bytes) for engine in engines)
 
 
 def _summed(moves: Iterable[Moved]) -> tuple[PoolTraffic, ...]:

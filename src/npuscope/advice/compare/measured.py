@@ -69,15 +69,20 @@ def start_text(before: float, after: float, generation: str) -> str:
 
 
 def _with_constants(start: Machine, end: Machine) -> Machine:
-    rate = end.generation.vector_product_cycles
+    generation = replace(
+        start.generation,
+        control=end.generation.control,
+        vector_frame_elements=end.generation.vector_frame_elements,
+        external_factor=end.generation.external_factor,
+    )
     return replace(
         _with_control(start, end),
-        generation=replace(
-            start.generation, control=end.generation.control, vector_product_cycles=rate
-        ),
+        generation=generation,
         timing=end.timing,
         software=end.software,
         software_phases=end.software_phases,
+        software_limits=end.software_limits,
+        stated=end.stated,
         paths={**start.paths, **end.paths},
         cache=end.cache,
         stream=end.stream,
@@ -86,8 +91,10 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
 
 def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
-    a, b = start.generation.vector_product_cycles, end.generation.vector_product_cycles
-    parts = [f"a product with a computed vector takes {a:g} -> {b:g} cycles"] if a != b else []
+    a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
+    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector at once"] if a != b else []
+    if start.generation.external_factor != end.generation.external_factor:
+        parts.append("generation.external_factor")
     parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]
     kernels = start.software.keys() | end.software.keys()
     parts += [
@@ -98,6 +105,10 @@ def _constants_text(start: Machine, end: Machine) -> str:
     roads = sorted(start.paths.keys() & end.paths.keys())
     parts += [f"road {name}" for name in roads if start.paths[name] != end.paths[name]]
     return ", ".join(parts) or "other constants of the machine"
+
+
+def _entries(count: float) -> str:
+    return f"{count:g} entries" if count else "all entries"
 
 
 def _differing(a: object, b: object) -> list[str]:
