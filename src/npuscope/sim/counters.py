@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from npuscope.machine.model import Machine
 from npuscope.program.addresses import frame_step, frame_walk
 from npuscope.program.units import Streng
 
@@ -215,3 +216,47 @@ class EpochCounters:
     busif: tuple[BusTraffic, ...] = ()
     cache: CacheCounts = CacheCounts()
     traffic: tuple[PoolTraffic, ...] = ()
+
+
+# --- Of all engines of an epoch together ---
+
+_NO_BURSTS: Bursts = (0, 0, 0, 0)
+
+
+def bus_traffic(
+    engines: list[Streng], runs: list[Runs], machine: Machine
+) -> tuple[BusTraffic, ...]:
+    """Bursts by interface and direction."""
+    totals: dict[tuple[int, int], Bursts] = {}
+    for engine, moved in zip(engines, runs, strict=True):
+        key = (machine.stream.busif(engine.id), engine.dir)
+        bursts = count_bursts(moved)
+        known = totals.get(key, _NO_BURSTS)
+        totals[key] = tuple(a + b for a, b in zip(known, bursts, strict=True))  # type: ignore[assignment]
+    interfaces = range(-(-machine.units["STRENG"] // machine.stream.engines_per_busif))
+    return tuple(
+        BusTraffic(i, totals.get((i, 0), _NO_BURSTS), totals.get((i, 1), _NO_BURSTS))
+        for i in interfaces
+    )
+
+
+def cache_counts(engines: list[Streng], runs: list[Runs], machine: Machine) -> CacheCounts:
+    """Lines of cacheable reads: all miss unless the engine allocates and comes back."""
+    miss = alloc_miss = hit = 0
+    line = machine.cache.line_bytes
+    for engine, moved in zip(engines, runs, strict=True):
+        if not engine.cacheable or engine.dir:
+            continue
+        lines = lines_touched(moved, line)
+        if engine.cache_allocate:
+            first = min(lines, -(-_footprint(engine) // line))
+            alloc_miss += first
+            hit += lines - first
+        else:
+            miss += lines
+    return CacheCounts(read_hit=hit, read_miss=miss + alloc_miss, read_alloc_miss=alloc_miss)
+
+
+def _footprint(engine: Streng) -> int:
+    """Different bytes that an engine reads."""
+    return engine.frame_elements * engine.element_bytes * engine.distinct_frames

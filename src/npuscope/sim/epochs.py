@@ -12,15 +12,11 @@ from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
 from npuscope.sim.counters import (
     Bound,
-    Bursts,
-    BusTraffic,
-    CacheCounts,
     EngineActivity,
     EpochCounters,
-    Runs,
-    count_bursts,
+    bus_traffic,
+    cache_counts,
     engine_runs,
-    lines_touched,
 )
 from npuscope.sim.group_work import (
     Again,
@@ -236,9 +232,6 @@ def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
     ]
 
 
-_NO_BURSTS: Bursts = (0, 0, 0, 0)
-
-
 def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:
     """Counters of one inference, epoch by epoch, with bursts and cache lines."""
     banks = Banks(program, machine)
@@ -261,7 +254,9 @@ def _with_bus(
         return counters
     runs = [engine_runs(engine, banks.address(engine)) for engine in engines]
     return replace(
-        counters, busif=_bus(engines, runs, machine), cache=_cache(engines, runs, machine)
+        counters,
+        busif=bus_traffic(engines, runs, machine),
+        cache=cache_counts(engines, runs, machine),
     )
 
 
@@ -371,40 +366,3 @@ def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float
     rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
     fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
     return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
-
-
-def _bus(engines: list[Streng], runs: list[Runs], machine: Machine) -> tuple[BusTraffic, ...]:
-    """Bursts by interface and direction."""
-    totals: dict[tuple[int, int], Bursts] = {}
-    for engine, moved in zip(engines, runs, strict=True):
-        key = (machine.stream.busif(engine.id), engine.dir)
-        bursts = count_bursts(moved)
-        known = totals.get(key, _NO_BURSTS)
-        totals[key] = tuple(a + b for a, b in zip(known, bursts, strict=True))  # type: ignore[assignment]
-    interfaces = range(-(-machine.units["STRENG"] // machine.stream.engines_per_busif))
-    return tuple(
-        BusTraffic(i, totals.get((i, 0), _NO_BURSTS), totals.get((i, 1), _NO_BURSTS))
-        for i in interfaces
-    )
-
-
-def _cache(engines: list[Streng], runs: list[Runs], machine: Machine) -> CacheCounts:
-    """Lines of cacheable reads: all miss unless the engine allocates and comes back."""
-    miss = alloc_miss = hit = 0
-    line = machine.cache.line_bytes
-    for engine, moved in zip(engines, runs, strict=True):
-        if not engine.cacheable or engine.dir:
-            continue
-        lines = lines_touched(moved, line)
-        if engine.cache_allocate:
-            first = min(lines, -(-_footprint(engine) // line))
-            alloc_miss += first
-            hit += lines - first
-        else:
-            miss += lines
-    return CacheCounts(read_hit=hit, read_miss=miss + alloc_miss, read_alloc_miss=alloc_miss)
-
-
-def _footprint(engine: Streng) -> int:
-    """Different bytes that an engine reads."""
-    return engine.frame_elements * engine.element_bytes * engine.distinct_frames
