@@ -208,7 +208,7 @@ def _add_left_out(rows: list[Row], machine: Machine) -> None:
     for family in sorted({row["family"] for row in rows}):
         others = [n for n, row in enumerate(known) if row["family"] != family]
         fitted = machine
-        if len(others) < len(known):
+        if others and len(others) < len(known):
             chosen = _refitted([known[n] for n in others], [effects[n] for n in others])
             fitted = _scaled(machine, chosen)
         for row in (row for row in rows if row["family"] == family):

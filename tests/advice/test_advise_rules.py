@@ -160,7 +160,7 @@ CASES = [
     Case("ADV-COPIES", "16384 bytes copied", lambda: run(concat()), clean, True),
     Case(
         "ADV-BROADCAST",
-        r"19(\.\d)? cycles an element",
+        r"19(\.\d)? cycles per element",
         lambda: run(product(1, 1, 1, 600), MACHINES["3.0"]),
         lambda: run(product()),
         True,

@@ -79,6 +79,6 @@ def test_the_page_keeps_its_prose_and_names_no_folder(folder: Path) -> None:
     page = folder / "page.md"
     assert run(folder, "--write-docs", str(page)).returncode == 0
     text = page.read_text()
-    assert "are in sample" in text and "Known weak spots" in text
+    assert "**In sample**" in text and "Known weak spots" in text
     assert "54 of 54" not in text and "| absent.tflite" in text
     assert str(folder) not in text

@@ -163,6 +163,7 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "shapes": {"a=b": (1, 2, 3)},
         "input_data_type": "uint8",
         "output_data_type": "float32",
+        "as_int8": False,
         "batch": 1,
     }
 

@@ -28,7 +28,7 @@ from fuzz import mutate, mutate_models
 from fuzz.engine import Command, Target
 from fuzz.mutate import BINARY, BYTES, JSON, JSON_LINES, TEXT, TOML, Mutator
 from fuzz.targets_manycore import MANYCORE, prepare_manycore
-from identify.test_identify import CSV, MDESC, MPOOL
+from identify.test_identify import BINARIES, CSV, MDESC, MPOOL, TEXTS
 from loadable import samples as images
 from models import Net, TfliteWriter, conv_net, dense_net, mobilenet_like, to_onnx, to_tflite
 from models_onnx import OnnxWriter
@@ -638,4 +638,31 @@ ROWS: tuple[Target, ...] = (
     Target("wire_host", _hosts, WIRE, (Command(call=hear_a_host),), "bytes"),
     Target("wire_board", _boards, (_odd_answers,), (Command(call=hear_a_board),), "answers"),
 )  # fmt: skip
-TARGETS: dict[str, Target] = {target.name: target for target in (*ROWS, *MANYCORE)}
+
+
+def _whole(kind: str) -> Callable[[Path], list[bytes]]:
+    """A whole file of a kind that `inspect` knows."""
+    data = BINARIES[kind] if kind in BINARIES else TEXTS[kind].encode()
+    return lambda side: [data]
+
+
+# Files of build folders: what each is called, for hostile readers of their content.
+_OF_BUILDS = {
+    "weights_c": "network_atonbuf.xSPI2.c",
+    "network_h": "network.h",
+    "atonn_options": "atonn_options.ini",
+    "cpu_report": "report.txt",
+    "report_json": "network_report.json",
+    "c_graph": "network_c_graph.json",
+    "validation_csv": "network_val_io.csv",
+    "blob_trace": "blob_trace.c",
+    "stai_api": "stai_net.c",
+    "intel_hex": "network_data.hex",
+    "elf": "network.elf",
+}
+BUILD_FILES = tuple(
+    Target(kind, _whole(kind), BINARY if kind in BINARIES else TEXT,
+           _commands("inspect {file}", "inspect {file} --json", "inspect {dir}"), name)
+    for kind, name in _OF_BUILDS.items()
+)  # fmt: skip
+TARGETS: dict[str, Target] = {target.name: target for target in (*ROWS, *MANYCORE, *BUILD_FILES)}

@@ -71,7 +71,7 @@ def test_the_text_starts_with_the_answer(build: Path) -> None:
     assert lines[0] == answer(found)
     crc = found.initialisers[0].crc32
     assert (
-        f"  [ ] atonbuf.xSPI2.raw -> octoFlash at 0x71000000, 93,300 bytes, CRC-32 {crc:08x}"
+        f"  [ ] atonbuf.xSPI2.raw -> octoFlash at 0x71000000, 98,916 bytes, CRC-32 {crc:08x}"
         in lines
     )
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_missing_or_too_short(tmp_path: Path, build: Path) -> Non
     assert answer(found).endswith("; 1 file missing or too short")
     (tmp_path / "network_atonbuf.xSPI2.raw").write_bytes(b"abc")
     (row,) = make_checklist(tmp_path).initialisers
-    assert row.problem.startswith("the file ends before byte 93,")
+    assert row.problem.startswith("the file ends before byte 98,")
 
 
 def test_a_description_alone_gives_the_same_memories(tmp_path: Path, build: Path) -> None:

@@ -70,7 +70,11 @@ def test_a_wrong_number_of_seeds(model: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_compiled_program_needs_its_model(model: Path, tmp_path: Path) -> None:
+    """It is found beside the program, or has to be given."""
     npuscope.compile(model, tmp_path / "net")
+    assert npuscope.bisect(tmp_path / "net").layers > 0
+    far = tmp_path / "far" / "net"
+    npuscope.compile(model, far)
     with pytest.raises(UsageError, match="validated against its model"):
-        npuscope.bisect(tmp_path / "net")
-    assert npuscope.bisect(tmp_path / "net", model=model).layers > 0
+        npuscope.bisect(far)
+    assert npuscope.bisect(far, model=model).layers > 0
