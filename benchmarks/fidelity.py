@@ -21,6 +21,7 @@ from npuscope.advice.compare.as_built import compare_as_built, model_named_by
 from npuscope.advice.compare.fidelity import Fidelity
 from npuscope.building import model_beside
 from npuscope.errors import NpuscopeError
+from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program
 
@@ -59,10 +60,25 @@ def _row(path: Path, root: Path) -> Fidelity | None:
                 f"   -                            {path.relative_to(root)}: its model is not there"
             )
             return None
-        return compare_as_built(path, model, {}, {}).fidelity
+        if unknown_ops(program):
+            print(
+                f"   -                            {path.relative_to(root)}: its blobs are not there"
+            )
+            return None
+        found = compare_as_built(path, model, {}, {}).fidelity
+        if found is not None and not _is_same(found):
+            print(f"   -                            {path.relative_to(root)}: of another model")
+            return None
+        return found
     except NpuscopeError as error:
         print(f"   -                            {path.relative_to(root)}: {error.message[:90]}")
         return None
+
+
+def _is_same(found: Fidelity) -> bool:
+    """Models are found by name: one with other weights is not the one that was built."""
+    theirs, ours = found.weights_bytes
+    return theirs < 2 * ours and ours < 2 * theirs
 
 
 def _model(program: Program, path: Path, root: Path) -> Path | None:
