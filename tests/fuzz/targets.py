@@ -656,6 +656,7 @@ _OF_BUILDS = {
     "c_graph": "network_c_graph.json",
     "validation_csv": "network_val_io.csv",
     "blob_trace": "blob_trace.c",
+    "ec_listing": "blobs.s",
     "stai_api": "stai_net.c",
     "intel_hex": "network_data.hex",
     "elf": "network.elf",

@@ -61,6 +61,7 @@ FORMATS: tuple[Format, ...] = (
     Format("atonn_options", build_files.is_atonn_options, build_files.inspect_atonn_options),
     Format("validation_csv", build_files.is_validation_csv, build_files.inspect_validation_csv),
     Format("network_csv", texts.is_network_csv, texts.inspect_network_csv),
+    Format("ec_listing", texts.is_listing, texts.inspect_listing),
     Format("ec_blob", texts.is_blob_header, texts.inspect_blob_header),
     Format("blob_trace", build_files.is_blob_trace, build_files.inspect_blob_trace),
     Format("network_c", texts.is_network_c, texts.inspect_network_c),

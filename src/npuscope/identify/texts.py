@@ -17,6 +17,7 @@ from npuscope.program.model import EpochKind
 
 _EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
 _EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
+_LISTED = re.compile(r"^; epoch-controller blob: (\d{1,9}) words?, (\d{1,9}) epochs?", re.M)
 _BLOB = re.compile(r"uint64_t\s+(\w{1,200})\s*\[[^\]\n]{0,40}\][^=;{]{0,200}=\s*\{")
 _ITEMS = re.compile(r"LL_ATON_EpochBlockItems_(\w{1,200})\s*\(")
 _START = re.compile(r"\bLL_ATON_Start_EpochBlock_(\d{1,9})\s*\(")
@@ -132,6 +133,22 @@ def inspect_blob_header(sample: Sample) -> Found:
         "magic": sorted({f"{words[0] & 0xFFFFFFFF:#x}" for words in blobs.values() if words}),
     }
     return Found("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
+
+
+def is_listing(sample: Sample) -> bool:
+    return sample.is_text and _LISTED.search(sample.text[:4096]) is not None
+
+
+def inspect_listing(sample: Sample) -> Found:
+    """Text of blobs, as `npuscope disasm` writes it."""
+    rows = [(int(words), int(epochs)) for words, epochs in _LISTED.findall(sample.text)]
+    summary = {
+        "blobs": len(rows),
+        "words": sum(words for words, _ in rows),
+        "epochs": sum(epochs for _, epochs in rows),
+    }
+    values = {"numbers": _numbers_by_line(sample.text)}
+    return Found("", summary, values, ("the instructions: `npuscope asm` reads them",))
 
 
 def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
