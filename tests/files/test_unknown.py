@@ -208,6 +208,49 @@ def test_a_saved_profile_keeps_the_bound(model: str, tmp_path: Path) -> None:
     assert any("lower bound: Detect of unknown cost" in note for note in notes)
 
 
+def test_sparse_weights_are_told(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x, y = w.tensor("x", (1, 4), "float32"), w.tensor("y", (1, 4), "float32")
+    w.op("DENSIFY", [x], [y])
+    with pytest.raises(ModelError, match="weights are stored sparse"):
+        graph_of(tmp_path, w.finish([x], [y]))
+
+
+def test_an_unknown_op_of_constants_is_not_folded(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 4), "float32")
+    size = w.constant("size", np.array([4], np.int32))
+    noise, y = (w.tensor(name, (1, 4), "float32") for name in ("noise", "y"))
+    w.op("CUSTOM:Noise", [size], [noise])
+    w.op("ADD", [x, noise], [y])
+    model = save(tmp_path, "m.tflite", w.finish([x], [y]))
+    assert api.estimate(model).unknown_ops == ("Noise",)
+
+
+def test_types_that_only_unknown_ops_hand_on_have_a_stand_in(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 8), "float32")
+    spectrum = w.tensor("spectrum", (1, 5), "complex64")
+    w.op("RFFT2D", [x], [spectrum])
+    y = w.tensor("y", (1, 5), "float32")
+    w.op("COMPLEX_ABS", [spectrum], [y])
+    graph = graph_of(tmp_path, w.finish([x], [y]))
+    assert unknown_names(graph) == ("RFFT2D", "COMPLEX_ABS")
+    assert graph.tensor("spectrum").size_bytes == 5 * 8
+
+
+def test_an_unknown_op_without_inputs_reads_the_networks_input(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 4), "float32")
+    noise = w.tensor("noise", (1, 4), "float32")
+    w.op("CUSTOM:Noise", [], [noise])
+    y = w.tensor("y", (1, 4), "float32")
+    w.op("ADD", [x, noise], [y])
+    model = save(tmp_path, "m.tflite", w.finish([x], [y]))
+    assert load_model(model).ops[0].inputs == ("x",)
+    assert api.estimate(model).unknown_ops == ("Noise",)
+
+
 # Forms that converters really write.
 
 

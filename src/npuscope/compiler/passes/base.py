@@ -12,6 +12,7 @@ from npuscope.graph.limits import Computed
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run
+from npuscope.ops.unknown import UNKNOWN
 
 # --- The protocol, and the edits that passes share ---
 
@@ -118,7 +119,8 @@ class FoldConstants:
 
 def _is_constant(graph: Graph, op: Op) -> bool:
     inputs = [graph.tensor(name) for name in op.inputs if name]
-    return bool(inputs) and all(tensor.is_constant for tensor in inputs)
+    known = op.kind != UNKNOWN
+    return known and bool(inputs) and all(tensor.is_constant for tensor in inputs)
 
 
 def _fold(graph: Graph, op: Op, computed: Computed) -> None:

@@ -216,7 +216,7 @@ class OnnxReader:
     def _unknown(self, node: Node) -> None:
         """A node that nothing here computes: one op for every output that somebody reads."""
         inputs = tuple(self._plain(name, node.origin) for name in node.inputs if name)
-        held = tuple(name for name in inputs if name)
+        held = tuple(name for name in inputs if name) or self.graph.inputs[:1]
         outputs = [name for name in node.outputs if name in self.read]
         for part, name in enumerate(outputs):
             if name not in self.stated and node.kind.rpartition(".")[2] in SAME_SHAPE and held:

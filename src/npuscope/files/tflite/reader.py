@@ -16,7 +16,7 @@ from npuscope.files.builder import Builder, drop_dead, fold_last_op
 from npuscope.files.load import Pins, refuse_other_npus, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
-from npuscope.files.tflite.tensors import TYPES, TfliteTensors
+from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
 from npuscope.ops.moves import SplitAttrs
@@ -107,7 +107,15 @@ class TfliteReader:
 
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
+        if op.kind == "DENSIFY":  # not work, but weights: without them no layer can be mapped
+            raise ModelError(
+                "its weights are stored sparse, which is not read here",
+                where=op.origin,
+                hint="convert the model without sparse weights",
+            )
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
+        # What cannot be named (handles, sparse constants) is stood for by the network's input.
+        inputs = inputs or self.builder.graph.inputs[:1]
         outputs = [self.source.tensors[index] for index in op.outputs if index in needed]
         for part, source in enumerate(outputs):
             if min(source.shape, default=1) < 1:
@@ -116,7 +124,7 @@ class TfliteReader:
                     where=op.origin,
                     hint="convert the model with static shapes",
                 )
-            made = self.tensors.add(source, source.shape)
+            made = self.tensors.add(source, source.shape, STAND_INS.get(source.type))
             attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), source.shape, part)
             self.builder.emit(UNKNOWN, inputs, attrs, made, (op.origin,))
 

@@ -26,6 +26,15 @@ TYPES = {
     "UINT16": DType.UINT16,
     "INT4": DType.INT4,
 }
+# Types that only ops of unknown cost hand on, with one of as many bytes (a handle has a word).
+STAND_INS = {
+    "UINT32": DType.INT32,
+    "UINT64": DType.INT64,
+    "FLOAT64": DType.INT64,
+    "COMPLEX64": DType.INT64,
+    "VARIANT": DType.INT64,
+    "RESOURCE": DType.INT64,
+}
 
 
 class TfliteTensors:
@@ -49,10 +58,10 @@ class TfliteTensors:
             )
         return self._constant(source, self._values(source, element_type(source)))
 
-    def add(self, source: SourceTensor, shape: Shape) -> Tensor:
-        """A tensor that the graph or an op makes."""
+    def add(self, source: SourceTensor, shape: Shape, stand_in: DType | None = None) -> Tensor:
+        """A tensor that the graph or an op makes; `stand_in` where its own type is not known."""
         self._check_new(source)
-        dtype = element_type(source)
+        dtype = stand_in or element_type(source)
         tensor = self.builder.add(Tensor(source.name, shape, dtype, _quant(source, dtype)))
         self.names[source.index] = tensor.name
         return tensor
