@@ -71,10 +71,10 @@ def test_our_own_program_is_refused(built: Path) -> None:
 def test_the_model_is_found_by_the_name_that_the_build_states(built: Path) -> None:
     program = read_program(built / "build" / "network.c")
     named = replace(
-        program, compiler_options=(("--onnx-input", "C:/work/net_OE_3_3_1.onnx"),), model_md5=""
+        program, compiler_options=(("--onnx-input", "C:/models/net_OE_3_3_1.onnx"),), model_md5=""
     )
     assert model_named_by(named, built / "build" / "network.c") == built / "net.tflite"
-    other = replace(named, compiler_options=(("--onnx-input", "/work/other.onnx"),))
+    other = replace(named, compiler_options=(("--onnx-input", "/models/other.onnx"),))
     assert model_named_by(other, built / "build" / "network.c") is None
 
 
