@@ -158,10 +158,14 @@ def model_beside(path: Path, program: Program) -> Path | None:
     return next((f for f in models if md5(f) == program.model_md5), None)
 
 
+def compiled_copy(program: Program) -> PureWindowsPath:
+    """The file that the compiler was given, by the path of the computer that it ran on."""
+    return PureWindowsPath(dict(program.compiler_options).get("--onnx-input", ""))
+
+
 def reference_of(path: Path, program: Program) -> Path | None:
     """The model of a build beside it, else the front end's own copy that the compiler was given."""
-    stated = dict(program.compiler_options).get("--onnx-input", "")
-    name = PureWindowsPath(stated).name
+    name = compiled_copy(program).name
     copy = (path if path.is_dir() else path.parent) / name if name else None
     return model_beside(path, program) or (copy if copy is not None and copy.is_file() else None)
 

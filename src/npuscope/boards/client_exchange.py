@@ -126,7 +126,7 @@ class Exchange:
         *states: State,
         limit_bytes: int = CONTROL_BYTES,
     ) -> tuple[P, int]:
-        """The next message that is no log line, checked, and its state."""
+        """The next message that is not a log line, checked, and its state."""
         for _ in range(_MOST_LOGS):
             response = self._receive(timeout_s, what, limit_bytes)
             if response.reqid != self._reqid:

@@ -137,7 +137,7 @@ def is_stats_buffer(sample: Sample) -> bool:
 
 
 def is_raw_image(sample: Sample) -> bool:
-    """Bytes that are no text: an image of a pool, if it lies beside a network."""
+    """Bytes that are not text: an image of a pool, if it lies beside a network."""
     return not sample.is_text and not sample.head.startswith(_OTHERS)
 
 

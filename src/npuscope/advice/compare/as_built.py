@@ -6,13 +6,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 from npuscope.advice.compare.fidelity import fidelity
 from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.compare.sides import open_side
-from npuscope.building import Options, Source, md5, model_beside, read_graph
+from npuscope.building import Options, Source, compiled_copy, md5, model_beside, read_graph
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
@@ -45,14 +45,13 @@ def recipe_of(program: Program) -> Recipe:
     stated = _stated(program)
     if not program.compiler_options:
         notes.append("the build states no compiler options: those of its generation are assumed")
-    machine = with_vendor_options(machine, stated)
     pools = tuple(_as_memory(pool, machine) for pool in _real(program))
     if pools:
         machine = with_these_pools(machine, pools)
-        if not stated.virtual_pools:
-            machine = replace(machine, placement=replace(machine.placement, virtual_pool=()))
     else:
         notes.append("the build states no memory pools: those of the machine are assumed")
+    # Options come last: without virtual pools, none is made of the build's own either.
+    machine = with_vendor_options(machine, stated)
     return Recipe(machine, stated.optimization, tuple(notes))
 
 
@@ -144,8 +143,7 @@ def model_named_by(program: Program, path: Path) -> Path | None:
     """The model that the compiler was given, by its name, in the build's folder or the one above.
 
     The front end hands its own copy on, and puts its version behind the name."""
-    stated = dict(program.compiler_options).get("--onnx-input", "")
-    name = re.sub(r"_OE_\d+(_\d+)*$", "", PureWindowsPath(stated).stem)
+    name = re.sub(r"_OE_\d+(_\d+)*$", "", compiled_copy(program).stem)
     folder = (path if path.is_dir() else path.parent).resolve()
     places = (folder, folder.parent)
     files = (place / f"{name}{ending}" for place in places for ending in (".tflite", ".onnx"))

@@ -131,7 +131,9 @@ def _known(kind: type[_Word], value: int) -> _Word:
     try:
         return kind(value)
     except ValueError:
-        raise DeviceError(f"the board's mailbox was overwritten: {value:#x} is no state") from None
+        raise DeviceError(
+            f"the board's mailbox was overwritten: {value:#x} is not a state"
+        ) from None
 
 
 NETWORK_ADDRESS = 0x71000000

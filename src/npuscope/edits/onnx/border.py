@@ -171,7 +171,7 @@ class OnnxBorder(OnnxOps):
     # integers at the border
 
     def convertible(self, tensors: Sequence[str]) -> list[str]:
-        """Floats that are no constants."""
+        """Floats that are not constants."""
         constants = {entry.name for entry in self.graph.initializer}
         entries = (*self.graph.input, *self.graph.output)
         floats = {e.name for e in entries if e.type.tensor_type.elem_type == FLOAT} - constants

@@ -1,7 +1,7 @@
 """Resource variables: what a network keeps from one inference to the next.
 
 A variable is read at the beginning of an inference and written at its end, so it is an input and
-an output of the network. What runs once to set it (CALL_ONCE) is no part of an inference.
+an output of the network. What runs once to set it (CALL_ONCE) is not part of an inference.
 """
 
 from __future__ import annotations

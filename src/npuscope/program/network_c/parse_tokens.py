@@ -84,7 +84,7 @@ def error_at(message: str, text: str, offset: int, where: str, hint: str = DAMAG
 
 
 class BadValue(Exception):
-    """The tokens from `offset` on are no value."""
+    """The tokens from `offset` on are not a value."""
 
     hint = DAMAGE
 

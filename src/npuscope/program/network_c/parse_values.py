@@ -249,7 +249,7 @@ class _Expression:
         elif kind in _UNARY:
             value = self._step(self._unary)
             if not isinstance(value, int | float):
-                raise UnknownValue(f"'{kind}' in front of what is no number", offset)
+                raise UnknownValue(f"'{kind}' in front of something that is not a number", offset)
             value = _UNARY[kind](value)  # type: ignore[arg-type]
         else:
             value = self._primary()
