@@ -182,7 +182,7 @@ def _where(program: Program, profile: Profile) -> str:
         kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
         return (
             f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown cost "
-            f"({kinds}); the others take {profile.total_ms:.3g} ms"
+            f"({kinds}); the whole takes at least {profile.total_ms:.3g} ms"
         )
     share = lost / profile.total_ms if profile.total_ms else 0.0
     leave, take = ("leaves", "takes") if away == 1 else ("leave", "take")

@@ -137,12 +137,21 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
     sure = how_sure(profile)
     rows = [
         ("Inference", f"{_least(profile)}{ms(profile.total_ms)} ms", _range(profile), sure),
-        ("Rate", f"{profile.inferences_per_s:.4g} inf/s", "one after the other", sure),
+        (
+            "Rate",
+            f"{_most(profile)}{profile.inferences_per_s:.4g} inf/s",
+            "one after the other",
+            sure,
+        ),
         ("NPU at work", *_core(profile), sure),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), _counted_by(profile)),
         *_memory_figures(profile),
     ]
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
+
+
+def _most(profile: Profile) -> str:
+    return "≤ " if profile.is_lower_bound else ""
 
 
 def _least(profile: Profile) -> str:
