@@ -214,7 +214,7 @@ def test_a_device_starts_anew_after_a_fault(net: Net33) -> None:
 
 def test_a_mailbox_that_was_overwritten() -> None:
     data = mailbox.pack((), mailbox.ClockRates(1, 1, 1, 1))
-    with pytest.raises(DeviceError, match="was overwritten: 0x63 is no state"):
+    with pytest.raises(DeviceError, match="was overwritten: 0x63 is not a state"):
         mailbox.state_of(data[:28] + b"c" + data[29:])
     with pytest.raises(DeviceError, match="was overwritten"):
         mailbox.results_of(bytes([255]) * mailbox.BYTES, 1)
