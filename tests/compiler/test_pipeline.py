@@ -185,6 +185,19 @@ def large_kernels() -> Graph:
     return net.graph()
 
 
+def dilated() -> Graph:
+    """Depthwise kernels with gaps: on whole blocks and not, with bytes above 127, in 16x8 mode, in
+    one row, padded on one side and not at all."""
+    net = Net(31)
+    x = net.conv(net.input((1, 9, 12, 6)), 16, zero=-128, activation=RELU)
+    x = net.conv(x, dilations=(3, 3), zero=-128, activation=RELU)
+    x = net.conv(x, dilations=(4, 5), pads=(4, 5, 4, 5), zero=7)
+    x = net.conv(x, dilations=(2, 2), pads=(4, 0, 0, 4))
+    x = net.conv(x, window=(1, 3), dilations=(1, 4))
+    net.conv(x, window=(3, 3), dilations=(2, 2), pads=(0, 0, 0, 0))
+    return net.graph()
+
+
 def odd_shapes() -> Graph:
     """Primes, stride 2 on odd maps, kernels of one row and one column, channels % 8 != 0."""
     net = Net(11)
@@ -229,6 +242,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "squeeze_excite": squeeze_excite,
     "branches": branches,
     "large_kernels": large_kernels,
+    "dilated": dilated,
     "mirrored": mirrored,
     "depthwise_groups": depthwise_groups,
     "small_groups": small_groups,
