@@ -14,6 +14,7 @@ from compiler.nets import (
     MACHINES,
     Net,
     compiled,
+    dilated,
     operators,
     per_tensor,
     random_network,
@@ -182,19 +183,6 @@ def large_kernels() -> Graph:
     net = Net(13)
     x = net.conv(net.input((1, 14, 15, 3)), 8, dilations=(2, 2), activation=RELU)
     net.conv(net.conv(x, 8, (7, 7), (2, 2)), 8, (1, 9))
-    return net.graph()
-
-
-def dilated() -> Graph:
-    """Depthwise kernels with gaps: on whole blocks and not, with bytes above 127, in 16x8 mode, in
-    one row, padded on one side and not at all."""
-    net = Net(31)
-    x = net.conv(net.input((1, 9, 12, 6)), 16, zero=-128, activation=RELU)
-    x = net.conv(x, dilations=(3, 3), zero=-128, activation=RELU)
-    x = net.conv(x, dilations=(4, 5), pads=(4, 5, 4, 5), zero=7)
-    x = net.conv(x, dilations=(2, 2), pads=(4, 0, 0, 4))
-    x = net.conv(x, window=(1, 3), dilations=(1, 4))
-    net.conv(x, window=(3, 3), dilations=(2, 2), pads=(0, 0, 0, 0))
     return net.graph()
 
 
