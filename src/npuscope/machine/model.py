@@ -232,6 +232,8 @@ class Generation:
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
     last_read_first: Mapped[bool]
+    fuses_swish: Mapped[bool]
+    sub_per_reader: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]

@@ -25,7 +25,10 @@ def lower_concat(context: Context, op: Op) -> None:
     """Parts that are made in their place cost nothing; others are copied, and one of another
     scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
-    if context.machine.generation.concat_in_place:
+    in_place = context.machine.generation.concat_in_place
+    if not in_place and _copied_as_block(context, op, output):
+        return
+    if in_place:
         sizes = [context.value(name).channels for name in op.inputs]
         output = output.named(output.name, part=gcd(*sizes))
     copied = []
@@ -48,6 +51,25 @@ def lower_concat(context: Context, op: Op) -> None:
     if len(copied) == len(op.inputs):
         context.result.blocks.append(tuple(copied))
     context.define(op.outputs[0], output)
+
+
+def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
+    """Equal parts that can be made side by side: one copy brings their channels together."""
+    parts = [context.value(name) for name in op.inputs]
+    channels = parts[0].channels
+    block = output.named(f"{output.name}.block", batch=channels, tensor="")
+    names = dict.fromkeys(part.name for part in parts)
+    equal = len(names) == len(parts) > 1 and all(part.channels == channels for part in parts)
+    if not equal or not all(
+        _can_move(context, op, [name], part, block)
+        for name, part in zip(op.inputs, parts, strict=True)
+    ):
+        return False
+    for number, part in enumerate(parts):
+        _move_into(context, part, block, number * channels)
+    context.emit(CopyStage(f"{op.name}.copy", op.kind, (block,), output, op.origin))
+    context.define(op.outputs[0], output)
+    return True
 
 
 def _runs(context: Context, op: Op) -> list[list[str]]:
@@ -78,8 +100,13 @@ def _windows_ahead(context: Context, names: list[str]) -> int:
 
 def _made_in_place(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
     """Whether the stage that makes a part can write it straight into the whole."""
+    in_place = context.machine.generation.concat_in_place
+    return in_place and _can_move(context, op, names, value, output)
+
+
+def _can_move(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
     result = context.result
-    if not context.machine.generation.concat_in_place or op.inputs.count(names[0]) > 1:
+    if op.inputs.count(names[0]) > 1:
         return False
     same = value.signed == output.signed and quant_pair(value) == quant_pair(output)
     whole = not value.pitch and value.stored_batch == value.channels and value.nbits == 8
@@ -111,7 +138,7 @@ def _with_windows(context: Context, value: Value) -> dict[str, Value]:
 def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
     """Let every stage that makes or reads the value do so in its window of the output."""
     moved_to = {
-        name: one.named(name, pitch=output.channels, first=first + one.first, tensor="")
+        name: one.named(name, pitch=output.stored_batch, first=first + one.first, tensor="")
         for name, one in _with_windows(context, value).items()
     }
     context.result.views[value.name] = output
