@@ -16,6 +16,7 @@ from compiler.nets import (
     compiled,
     dilated,
     operators,
+    padded_channels,
     per_tensor,
     random_network,
     sample,
@@ -241,6 +242,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "large_kernels": large_kernels,
     "dilated": dilated,
     "swish": swish,
+    "padded_channels": padded_channels,
     "mirrored": mirrored,
     "depthwise_groups": depthwise_groups,
     "small_groups": small_groups,
@@ -725,6 +727,16 @@ def test_channels_that_are_cut_out_or_joined_cost_no_epoch(
 def test_a_product_with_its_own_sigmoid_is_one_function() -> None:
     names = Counter(name for epoch in compiled(swish(), "4.0").epochs for name in epoch.operators)
     assert (names["Swish"], names["Sigmoid"], names["Mul"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("generation", "moves"), [("2.2", 2), ("4.0", 2), ("open", 1)])
+def test_channels_are_padded_as_rows(generation: str, moves: int) -> None:
+    """Two transposes by the library around a pad on the NPU (BlazeFace, builds of 2.2 and 4.0)."""
+    program = compiled(padded_channels(), generation)
+    calls = [epoch for epoch in program.executed if epoch.call]
+    names = ["Transpose"] * 2 if moves == 2 else ["Concat"]
+    assert [epoch.operators[0] for epoch in calls] == names
+    assert {refused.rule for epoch in calls for refused in epoch.trail} == {"NA-PAD-CHANNEL"}
 
 
 def test_equal_parts_are_joined_in_one_copy() -> None:

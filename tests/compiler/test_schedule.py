@@ -76,6 +76,14 @@ def test_what_does_not_fit_waits_behind_what_was_ready_before() -> None:
     ]
 
 
+def test_calls_run_as_soon_as_they_can() -> None:
+    """The convolution became ready first, the softmax does not wait for it (seen in BlazeFace)."""
+    net = Net()
+    x = net.conv(net.input((1, 6, 6, 8)), 8, quant=ZERO)
+    ends = net.conv(x, 32, quant=ZERO), net.softmax(net.reshape(x, (1, 36, 8)))
+    assert [names[0] for names in epochs(net.graph(*ends), "4.0")] == ["Conv", "Softmax", "Conv"]
+
+
 def test_a_pipe_takes_its_units_or_none() -> None:
     """Three units in series each: the second pipe does not fit behind the first."""
     net = Net()

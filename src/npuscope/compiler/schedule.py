@@ -1,11 +1,12 @@
 """Grouping stages into epochs: one greedy pass, as the vendor's compiler does it.
 
-Stages whose operands are there stand in line. An epoch takes the first of them and what follows
-from it, then the next in line, as long as units and engines are left and everything that a stage
-takes from inside the epoch can stream into it. What does not fit stays in line; what became ready
-meanwhile goes to its end. So branches share epochs: public builds of 2.1, 2.2 and 3.0 show it
-(DeepLab, a network of 25 parallel sums, OSNet). There is no look-ahead: the Mul of a convolution
-may end an epoch and its Add open the next, with a 16-bit buffer between.
+Stages whose operands are there stand in line, calls of the CPU in front. An epoch takes the first
+of them and what follows from it, then the next in line, as long as units and engines are left and
+everything that a stage takes from inside the epoch can stream into it. What does not fit stays in
+line; what became ready meanwhile goes to its end. So branches share epochs: public builds of 2.1,
+2.2 and 3.0 show it (DeepLab, a network of 25 parallel sums, OSNet; calls first: BlazeFace). There
+is no look-ahead: the Mul of a convolution may end an epoch and its Add open the next, with a
+16-bit buffer between.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
 
 
 class Line:
-    """Stages that are ready, in the order in which they became so."""
+    """Stages that are ready, in the order in which they became so.
+
+    Tried on eight builds: calls first brings BlazeFace from 51 to 77 % equal epochs (4.0; 63 to 76
+    at 2.2); the longest way to the end first is no better there and worse on five others.
+    """
 
     def __init__(self, lowered: Lowered, machine: Machine) -> None:
         self.lowered, self.machine = lowered, machine
@@ -86,9 +91,13 @@ class Line:
 
     def fill(self, group: StageGroup) -> None:
         """Move what fits into an empty epoch."""
-        waiting, self.ready = self.ready, []
+        waiting, self.ready = sorted(self.ready, key=self._is_work), []
         left = [place for place in waiting if not self._take(place, group)]
         self.ready = left + self.ready
+
+    def _is_work(self, place: int) -> bool:
+        """Of the NPU, that is."""
+        return not isinstance(self.lowered.stages[place], CallStage)
 
     def _take(self, place: int, group: StageGroup) -> bool:
         """Add the stage if it fits, and what it makes ready."""

@@ -234,6 +234,8 @@ class Generation:
     last_read_first: Mapped[bool]
     fuses_swish: Mapped[bool]
     sub_per_reader: Mapped[bool]
+    software_one_input: Mapped[bool]
+    pads_by_transposes: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]

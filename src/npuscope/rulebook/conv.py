@@ -206,7 +206,7 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
 def more_than_one_value_is_read(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The layer reads one value: this compiler leaves it to the CPU."""
     one = graph.first_input(op).elements == 1
-    return Refusal("1 value", "2") if one and not machine.generation.splits_odd_channels else None
+    return Refusal("1 value", "2") if one and machine.generation.software_one_input else None
 
 
 def _is_prime(number: int) -> bool:
