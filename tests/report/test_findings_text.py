@@ -42,7 +42,7 @@ def findings() -> tuple[Finding, ...]:
         finding("LINT-RANK", Hit(("Reshape:4",), "1x8x2x4x4", 4, {"tensors": 2})),
         finding("ADV-LAUNCH", Hit((), "60% of the time", "below 40%")),
     )
-    return tuple(sorted(found, key=worst_first))
+    return worst_first(found)
 
 
 def explanation() -> Explanation:

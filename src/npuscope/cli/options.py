@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -191,3 +192,33 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     if 0 in shape:
         raise UsageError(f"a size of 0 in '{text}'", where="--shape")
     return name, shape
+
+
+# --- The same source and options for another verb, as a command line ---
+
+_ANSWERS = ("json", "quiet", "verbose")  # how the answer is printed
+
+
+def words_for(args: argparse.Namespace, verb: str, other: str) -> str:
+    """What was given to a verb, as far as the other one takes it too: its next step."""
+    shared = {option.dest for option in VERBS[other].options} - {*_ANSWERS}
+    given = [
+        word
+        for option in VERBS[verb].options
+        if option.dest in shared and option.shell
+        for word in _given(args, option)
+    ]
+    return shlex.join([args.source, *given])
+
+
+def _given(args: argparse.Namespace, option: Option) -> list[str]:
+    value, spelling = getattr(args, option.dest, None), option.spellings[0]
+    if value is None or value == option.default or (value is False and option.kind is Kind.FLAG):
+        return []
+    if option.kind is Kind.LIST:
+        return [word for each in value for word in (spelling, each)]
+    if option.kind is Kind.FLAG:
+        return [spelling]
+    if option.kind is Kind.SWITCH:
+        return [spelling if value else f"--no-{spelling.removeprefix('--')}"]
+    return [spelling, str(value).lower() if option.kind is Kind.BOOLEAN else str(value)]

@@ -1,5 +1,5 @@
 """Sums and products in forms that the NPU takes: gate-form, negate-by-product, multiply-instead,
-mean-times-n, expand-operand, add-behind."""
+mean-times-n, expand-operand, slope-instead, add-behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuscope.edits.document import Document
 from npuscope.edits.images import LONGEST_AXIS
 from npuscope.edits.numbers import int8_quant
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import Interval, NotFitting, Op, QuantSteps, Value
+from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Quant
@@ -136,6 +136,65 @@ def multiply_instead(document: OnnxDocument, request: EditRequest) -> None:
         name = document.add_constant(stem, np.full(shape, factor, np.float32))
     document.set_input(node, 1, name)
     node.op_type = "Mul"
+
+
+_NO_SLOPE = "the Max does not compare a tensor with a multiple of itself"
+
+
+@edit("slope-instead")
+def slope_instead(document: Document, request: EditRequest) -> None:
+    """Max(x, a*x) becomes a PReLU of x, whose kernel rounds once where three ops did.
+
+    Channels with a above 1 grow on the positive side: the PReLU has the slope 1/a there, and a
+    product brings all channels to their size.
+    """
+    op = document.place(request, "Max")
+    inputs, result = document.inputs(op), document.outputs(op)[0]
+    if len(inputs) != 2:
+        raise NotFitting(_NO_SLOPE)
+    source, factor = _scaled(document, inputs)
+    steps, growth = _computed_steps(document, source), np.maximum(factor.real, 1)
+    if growth.max() > 1 and factor.real.min() < -1:
+        raise NotFitting("slopes above 1 and below -1")
+    name, shape = document.name(result), document.shape(result) or ()
+    slopes = _as_bytes(document, f"{name}_slopes", np.minimum(factor.real, 1) / growth)
+    document.remove(op)
+    if growth.max() == 1:
+        document.insert("PRelu", (source, slopes), result)
+        return
+    bent = document.new(f"{name}_bent", shape, steps)
+    document.insert("PRelu", (source, slopes), bent)
+    sizes = _as_bytes(document, f"{name}_growth", growth)
+    document.insert("Mul", (document.stepped(bent, steps), sizes), result)
+
+
+def _as_bytes(document: Document, stem: str, numbers: np.ndarray) -> Value:
+    step = float(np.float32(np.abs(numbers).max() / HIGHEST)) or 1.0
+    return document.int8_constant(stem, np.round(numbers / step).astype(np.int8), step)
+
+
+def _scaled(document: Document, sides: list[Value]) -> tuple[Value, Constant]:
+    """The tensor that stands on both sides, and the constant that it is multiplied by on one."""
+    for side, other in (sides, sides[::-1]):
+        product = document.producer(_unquantized(document, side))
+        if product is None or document.kind(product) != "Mul" or document.has_fused(product):
+            continue
+        factors = document.inputs(product)
+        for data, factor in (factors, factors[::-1]):
+            constant = document.constant(factor)
+            same = _unquantized(document, data) == _unquantized(document, other)
+            if same and constant is not None:
+                return data, constant
+    raise NotFitting(_NO_SLOPE)
+
+
+def _unquantized(document: Document, tensor: Value) -> Value:
+    """In front of what only changes steps."""
+    maker = document.producer(tensor)
+    while maker is not None and document.kind(maker) in ("Quantize", "Dequantize"):
+        tensor = document.inputs(maker)[0]
+        maker = document.producer(tensor)
+    return tensor
 
 
 @edit("mean-times-n")

@@ -130,6 +130,7 @@ NEUTRAL = {
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
+    "--expand-softmax": "the ops that it makes of a Softmax are not known",
 }
 
 

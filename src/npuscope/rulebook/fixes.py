@@ -155,6 +155,12 @@ MEAN_TIMES_N = FixTemplate(
 MULTIPLY_INSTEAD = FixTemplate(
     "multiply-instead", "multiply by the reciprocal", automatic=True, effect=FixEffect.MAPS
 )
+SLOPE_INSTEAD = FixTemplate(
+    "slope-instead",
+    "write Max(x, a*x) as the PReLU that it is",
+    automatic=True,
+    effect=FixEffect.MAPS,
+)
 CONSTANT_SLICE = FixTemplate(
     "constant-slice",
     "use a Slice where the indices are constant neighbours",
@@ -220,7 +226,10 @@ CHANNEL_LAST_BORDER = FixTemplate(
 )
 
 # --- Options of the tool chain ---
-OPTION_EXPAND_SOFTMAX = FixTemplate("option-expand-softmax", "compile with --expand-softmax")
+OPTION_EXPAND_SOFTMAX = FixTemplate(
+    "option-expand-softmax",
+    "give the vendor's compiler --expand-softmax; what it makes of it is not modelled here",
+)
 NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
 SAFE_SHIFT = FixTemplate(
     "safe-shift", "compile with --generation open, whose shift uses the real sums"
@@ -327,3 +336,11 @@ FOLD_ELEMENTWISE = FixTemplate(
 )
 COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
+
+# Options of `npuscope fix` that ask for fixes which change what the application sees.
+FLAGS = {
+    "cut-tail": "--cut",
+    "drop-softmax": "--drop-softmax",
+    "integer-input": "--integer-io",
+    "integer-output": "--integer-io",
+}

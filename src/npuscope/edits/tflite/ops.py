@@ -16,7 +16,7 @@ from npuscope.ops.layers import ConvAttrs
 
 _SYMMETRIC = 1  # mode of a MIRROR_PAD in which the edge pixel itself comes first
 # By kind: what the file calls it, its table of options, and the version that takes int8.
-_NEW = {
+_NEW: dict[str, tuple[str, str | None, int]] = {
     "Add": ("ADD", "AddOptions", 2),
     "Sub": ("SUB", "SubOptions", 2),
     "Mul": ("MUL", "MulOptions", 2),
@@ -24,6 +24,7 @@ _NEW = {
     "Reshape": ("RESHAPE", "ReshapeOptions", 1),
     "Concat": ("CONCATENATION", "ConcatenationOptions", 2),
     "ResizeNearest": ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", 2),
+    "PRelu": ("PRELU", None, 1),
 }
 
 
@@ -115,6 +116,8 @@ class TfliteOps(TfliteLayers):
     ) -> EditOp:
         """Sizes are those of the output."""
         word, table, version = _NEW[kind]
+        if table is None:
+            return self.add_op(word, inputs, (output,), version=version)
         options = Record(table)
         if kind == "Reshape":
             inputs = [*inputs, self._integers(f"{output.name}_shape", output.shape)]
