@@ -213,6 +213,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 # --- An explanation as text ---
 
 _KIND_NAMES = 40
+_LEAST_OF_BORDER = 0.05  # of the time
 
 
 def explain_text(explanation: Explanation, *, every: bool = False, source: str = "") -> str:
@@ -242,7 +243,10 @@ def _next_line(explanation: Explanation, source: str) -> list[str]:
     if not file.lower().endswith((".onnx", ".tflite")):
         return []
     offered = [fix for finding in explanation.findings for fix in finding.fixes]
-    flags = {FLAGS[c.fix.id] for c in explanation.changes if c.fix.id in FLAGS}
+    # What changes the application too is not suggested for a trifle.
+    least = _LEAST_OF_BORDER * explanation.profile.total_ms
+    worth = (change.fix.id for change in explanation.changes if change.stake_ms >= least)
+    flags = {FLAGS[fix] for fix in worth if fix in FLAGS}
     known = {fix.id for fix in offered if _is_tried(fix, flags)}
     if not known:
         return []
@@ -268,7 +272,7 @@ def _change_lines(explanation: Explanation) -> list[str]:
     lines = ["changes  that pay most, as predicted; gains overlap and do not add up"]
     wide = max(len(_gain(change)) for change in explanation.changes)
     for number, change in enumerate(explanation.changes, 1):
-        lines.append(f"  {number}. {_gain(change):<{wide}} {_change_text(change)}")
+        lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
     return lines
 
 
