@@ -94,5 +94,6 @@ def test_json_keeps_names_and_rounds_times() -> None:
         "parameters": {"channels": 256},
         "automatic": False,
         "gain_ms": 0.2,
+        "training": {"keras": "Conv2D(filters=256, ...)", "torch": "nn.Conv2d(c, 256, ...)"},
     }
     assert explain_json(explanation())["changes"][0]["findings"] == 4

@@ -13,6 +13,7 @@ from npuscope.report.json_report import estimate_json
 from npuscope.rulebook.finding import Finding, Fix, Severity, Value, finding_json, fix_json, gain
 from npuscope.rulebook.fixes import FLAGS
 from npuscope.rulebook.registry import Rule
+from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -119,7 +120,7 @@ def _block(group: list[Finding], every: bool, away: int) -> list[str]:
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
-        *_fix_lines(group),
+        *_fix_lines(group, every),
         f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
     ]
 
@@ -187,16 +188,27 @@ def _cost(finding: Finding) -> str:
     return f"; {ms(time)} ms{part}"
 
 
-def _fix_lines(group: list[Finding]) -> list[str]:
-    """Each fix once, in the words of the finding where it saves most."""
+def _fix_lines(group: list[Finding], every: bool) -> list[str]:
+    """Each fix once, in the words of the finding where it saves most; all that is known of it
+    includes its spelling for those who train the network."""
     found: dict[str, list[Fix]] = {}
     for fix in (fix for finding in group for fix in finding.fixes):
         found.setdefault(fix.id, []).append(fix)
-    return [line for fixes in found.values() for line in _wrapped("fix", _fix_text(fixes))]
+    lines: list[str] = []
+    for fixes in found.values():
+        lines += _wrapped("fix", _fix_text(fixes))
+        best = _best(fixes)
+        spelled = training(best.id, best.parameters) if every else None
+        lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
+    return lines
+
+
+def _best(fixes: list[Fix]) -> Fix:
+    return max(fixes, key=lambda fix: fix.gain_ms or 0.0)
 
 
 def _fix_text(fixes: list[Fix]) -> str:
-    best = max(fixes, key=lambda fix: fix.gain_ms or 0.0)
+    best = _best(fixes)
     gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
     in_all = " in all" if len(fixes) > 1 else ""
     gain = f" (saves {ms(sum(gains))} ms{in_all})" if gains else ""

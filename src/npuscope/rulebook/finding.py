@@ -13,6 +13,7 @@ from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.rulebook.fixes import Fix as Fix
 from npuscope.rulebook.fixes import Value as Value
+from npuscope.rulebook.training import training
 from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_whole
 
@@ -200,6 +201,7 @@ def fix_json(fix: Fix) -> dict[str, Any]:
         "parameters": dict(fix.parameters),
         "automatic": fix.automatic,
         "gain_ms": gain(fix.gain_ms),
+        "training": training(fix.id, fix.parameters),
     }
 
 
