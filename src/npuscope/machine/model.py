@@ -152,6 +152,8 @@ class Timing:
     elementwise_cycles: Timed[Cycles]
     external_read_cycles: Timed[Cycles]
     external_write_cycles: Timed[Cycles]
+    external_shared_cycles: Timed[Cycles]
+    external_call_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)

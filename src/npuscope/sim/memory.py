@@ -197,6 +197,7 @@ class Bank:
     writable: bool
     access_cycles: tuple[float, float] | None = None  # one element read, one written
     short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
+    call_cycles: float = 0.0  # one byte of external RAM that a library call moves
 
 
 class Banks:
@@ -259,6 +260,7 @@ def _bank(memory: MemoryPool, machine: Machine) -> Bank:
         memory.writable,
         access if external_ram else None,
         machine.paths[memory.path].access,
+        timing.external_call_cycles * factor if external_ram else 0.0,
     )
 
 
