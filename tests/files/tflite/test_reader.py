@@ -250,11 +250,12 @@ def test_open_batch_becomes_one_with_a_note(tmp_path: Path) -> None:
     assert graph.notes == ["input 'x': the dynamic batch size was set to 1"]
 
 
-def test_other_open_sizes_must_be_pinned(tmp_path: Path) -> None:
-    with pytest.raises(ModelError) as caught:
-        load(tmp_path, two_axes_open())
-    assert caught.value.message == "input 'x' has dynamic sizes: (?, ?, ?, 3)"
-    assert caught.value.hint == "pin them: --shape x=1,224,224,3"
+def test_other_open_sizes_are_taken_and_told(tmp_path: Path) -> None:
+    graph = load(tmp_path, two_axes_open())
+    assert graph.tensor("y").shape == (1, 112, 112, 2)
+    assert graph.notes == [
+        "input 'x': dynamic sizes (?, ?, ?, 3) were taken as --shape x=1,224,224,3"
+    ]
 
 
 def test_pinned_sizes_reach_pads_and_outputs(tmp_path: Path) -> None:

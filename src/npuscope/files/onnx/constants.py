@@ -28,6 +28,8 @@ INTEGER_TYPES = {
 }
 # Integers without a scale: indices, sizes, bool.
 PLAIN_TYPES = {"int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL}
+# Reals of any width: the executor and the compiler know one float type.
+REAL_TYPES = ("float32", "float16", "float64", "bfloat16")
 _UINT4_SHIFT = 8  # uint4 q with zero point z and int4 q - 8 with z - 8 are the same real value
 
 
@@ -191,6 +193,7 @@ TYPE_NAMES = {
     21: "uint4",
     22: "int4",
 }
+TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
 _ARRAY_TYPES = {"uint4": "uint8", "int4": "uint8"}  # packed, two per byte
 _UNSUPPORTED = ("string", "bfloat16")
 _EXTERNAL = 1

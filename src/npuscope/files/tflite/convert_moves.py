@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
@@ -284,7 +284,7 @@ def rank(reader: TfliteReader, op: SourceOp) -> None:
 def fill(reader: TfliteReader, op: SourceOp) -> None:
     sizes, value = reader.integers(op, 0).ravel().tolist(), reader.tensor(op, 1)
     if value.data is None or value.elements != 1:
-        raise ModelError("the value must be a constant number", where=op.origin)
+        raise NotComputed("the value must be a constant number", where=op.origin)
     reader.check_size(op, sizes)
     reader.make_constant(op, np.full(sizes, value.data.ravel()[0]))
 
@@ -294,7 +294,7 @@ def span(reader: TfliteReader, op: SourceOp) -> None:
     tensors = [reader.tensor(op, index) for index in range(3)]
     values = [t.data.ravel()[0] for t in tensors if t.data is not None and t.elements == 1]
     if len(values) != 3 or values[2] == 0:
-        raise ModelError("start, limit and step must be constant numbers", where=op.origin)
+        raise NotComputed("start, limit and step must be constant numbers", where=op.origin)
     start, limit, step = values
     count = max(int(np.ceil((float(limit) - float(start)) / float(step))), 0)
     reader.check_size(op, [count])

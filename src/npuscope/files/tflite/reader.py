@@ -11,9 +11,10 @@ from functools import cache
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.builder import Builder, drop_dead, fold_last_op
-from npuscope.files.load import Pins, refuse_other_npus, static_shape
+from npuscope.files.load import refuse_other_npus
+from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
 from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors
@@ -23,6 +24,7 @@ from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.row import Shape, Tflite, named
 from npuscope.ops.table import TFLITE
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
+from npuscope.ops.verify import verify
 from npuscope.shown import counted
 
 Convert = Callable[["TfliteReader", SourceOp], None]
@@ -48,8 +50,25 @@ def converter(operator: str) -> Convert:
 
 
 def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
-    """The graph in a .tflite file."""
-    return TfliteReader(with_state(parse(data)), name, pins, Budget(len(data))).run()
+    """The graph in a .tflite file.
+
+    Some files state placeholders for the shapes of what they compute: where the stated ones do
+    not fit together, all are inferred from the inputs.
+    """
+    source = with_state(parse(data))
+    try:
+        graph = TfliteReader(source, name, pins, Budget(len(data))).run()
+        verify(graph, ModelError)
+        return graph
+    except ModelError as error:
+        if pins.used:
+            raise
+        pins.used = True
+        try:
+            return TfliteReader(source, name, pins, Budget(len(data))).run()
+        except ModelError:
+            pins.used = False
+            raise error from None
 
 
 class TfliteReader:
@@ -63,7 +82,8 @@ class TfliteReader:
 
     def run(self) -> Graph:
         graph = self.builder.graph
-        self.pins.check_names([self.source.tensors[index].name for index in self.source.inputs])
+        inputs = (self.source.tensors[index] for index in self.source.inputs)
+        self.pins.check_names({tensor.name: _dims(tensor) for tensor in inputs})
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
         if self.source.states:
             kept = counted(self.source.states, "variable")
@@ -74,19 +94,31 @@ class TfliteReader:
         for op in ops:
             if self._is_widening(op):
                 self.make_constant(op, self._weights(op))
-            elif op.kind in OPERATORS:
-                converter(op.kind)(self, op)
             else:
-                self._unknown(op, needed)
+                self._convert(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
+    def _convert(self, op: SourceOp, needed: set[int]) -> None:
+        if op.kind not in OPERATORS:
+            self._unknown(op, needed)
+            return
+        try:
+            converter(op.kind)(self, op)
+        except NotComputed as refusal:
+            if self.pins.used or any(index in self.tensors.names for index in op.outputs):
+                raise  # the stated shapes do not hold, or a part was made already
+            where = refusal.where or op.origin
+            note = f"{where}: {refusal.message}: work of unknown cost"
+            self.builder.graph.notes.append(note)
+            self._unknown(op, needed)
+
     def _input(self, index: int) -> str:
         tensor = self.source.tensors[index]
-        signature = tensor.signature or tensor.shape
-        dims = tuple(None if dim < 0 else dim for dim in signature)
-        shape = static_shape(tensor.name, dims, self.pins, self.builder.graph.notes)
+        real = tensor.type.startswith("FLOAT") or tensor.quant is not None
+        notes = self.builder.graph.notes
+        shape = static_shape(tensor.name, _dims(tensor), self.pins, notes, tensor.shape, real)
         return self.tensors.add(tensor, shape).name
 
     def _output(self, index: int) -> str:
@@ -108,7 +140,7 @@ class TfliteReader:
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
         if op.kind == "DENSIFY":  # not work, but weights: without them no layer can be mapped
-            raise ModelError(
+            raise NotComputed(
                 "its weights are stored sparse, which is not read here",
                 where=op.origin,
                 hint="convert the model without sparse weights",
@@ -160,14 +192,14 @@ class TfliteReader:
         """The values of an input that must be an integer constant."""
         tensor = self.tensor(op, position)
         if tensor.data is None or tensor.dtype not in (DType.INT32, DType.INT64):
-            raise ModelError(f"input {position} must be an integer constant", where=op.origin)
+            raise NotComputed(f"input {position} must be an integer constant", where=op.origin)
         return tensor.data
 
     def real_scalar(self, op: SourceOp, position: int) -> float:
         """The real value of a one-element constant."""
         tensor = self.tensor(op, position)
         if tensor.data is None or tensor.elements != 1:
-            raise ModelError(f"input {position} must be a constant number", where=op.origin)
+            raise NotComputed(f"input {position} must be a constant number", where=op.origin)
         value = float(tensor.data.reshape(-1)[0])
         quant = tensor.quant
         return value if quant is None else (value - quant.zero_point) * quant.scale
@@ -282,6 +314,11 @@ class TfliteReader:
         if index < 0:
             raise ModelError("an output has no tensor", where=op.origin)
         return self.source.tensors[index]
+
+
+def _dims(tensor: SourceTensor) -> Dims:
+    """The open shape, where the file has one beside the stated shape."""
+    return tuple(None if dim < 0 else dim for dim in tensor.signature or tensor.shape)
 
 
 def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[SourceOp]:

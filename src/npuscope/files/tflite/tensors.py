@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope.errors import FileError, ModelError
+from npuscope.errors import FileError, ModelError, NotComputed
 from npuscope.files.builder import Builder, unpack_int4
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
 from npuscope.graph.limits import Budget
@@ -89,7 +89,7 @@ class TfliteTensors:
         source = self.source.tensors[index]
         constant = index >= 0 and self._data(source) is not None
         if not constant or len(source.shape) != 4 or source.shape[0] != 1:
-            raise ModelError(
+            raise NotComputed(
                 f"depthwise weights must be a constant (1, kh, kw, O), found {source.shape}",
                 where=op.origin,
             )
@@ -151,9 +151,9 @@ def _elements(source: SourceTensor) -> int:
 
 def element_type(source: SourceTensor) -> DType:
     if source.sparse:
-        raise ModelError("sparse tensors are not supported", where=_label(source))
+        raise NotComputed("sparse tensors are not supported", where=_label(source))
     if source.type not in TYPES:
-        raise ModelError(
+        raise NotComputed(
             f"{source.type} tensors are not supported",
             where=_label(source),
             hint="convert the model with float32, int8, uint8 or int16 tensors",
