@@ -10,7 +10,7 @@ KNOWN = (
     *("asm", "bisect", "board", "checklist", "compare", "compile", "disasm", "doctor", "estimate"),
     *("explain", "export", "findings", "fix", "folder", "gate", "inspect", "lint", "machine"),
     *("machines", "opstats", "package", "profile", "profile/record", "program", "rules", "run"),
-    *("sweep", "validate"),
+    *("serve", "sweep", "validate"),
 )
 
 

@@ -1,8 +1,9 @@
-"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right."""
+"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right; and
+the live view, where one tries it out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from npuscope.profiling.validate import Bisection, Validation
     from npuscope.rulebook.finding import Finding, Findings
 
-__all__ = ["bisect", "explain", "fix", "lint", "validate"]
+__all__ = ["bisect", "explain", "fix", "lint", "serve", "validate"]
 
 
 @verb
@@ -215,3 +216,43 @@ def bisect(
     from npuscope.profiling.validate import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))
+
+
+@verb
+def serve(
+    *models: str | Path,
+    port: int = 0,
+    pools: Iterable[str | Path] = (),
+    ready: Callable[[str], None] | None = None,
+    **options: Unpack[Options],
+) -> None:
+    """The report as an application in the browser: change the machine, toggle fixes, compare.
+
+    In: models, and `pools` (.mpool files) to choose from; other options are where it starts.
+    `ready` is called with the address, which only this computer can reach. Out: nothing; Ctrl-C
+    ends it.
+
+    >>> npuscope.serve("model.tflite", ready=print)
+    """
+    from npuscope.live.library import Library, check_models
+    from npuscope.live.server import LiveServer
+    from npuscope.live.setting import first_setting
+
+    if not 0 <= port < 0x10000:
+        raise UsageError(f"expected a port from 0 to 65535, found {port}", where="--port")
+    paths = [Path(model) for model in models]
+    check_models(paths)
+    own = options.get("mpool")
+    files = [Path(file) for file in ([own] if own else [])] + [Path(file) for file in pools]
+    library = Library(paths, files, options)
+    first = first_setting(options, 1 if own else 0)
+    library.shown(first)  # a mistake in what was given is told here, not in the browser
+    server = LiveServer(library, first, port)
+    try:
+        if ready is not None:
+            ready(server.address)
+        server.serve_forever()
+    except KeyboardInterrupt:  # a signal is the usual way to end it
+        pass
+    finally:
+        server.server_close()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import tomllib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Group, Kind, Option, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
@@ -158,23 +156,15 @@ def clock_overrides(args: argparse.Namespace) -> dict[str, object]:
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
     """What --set was given: KEY=VALUE each."""
+    from npuscope.machine.set_keys import parse_value
+
     table: dict[str, object] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"expected KEY=VALUE, found '{text}'", where="--set")
-        table[key.strip()] = _value(key.strip(), value.strip())
+        table[key.strip()] = parse_value(key.strip(), value.strip())
     return table
-
-
-def _value(key: str, text: str) -> object:
-    """A value in TOML's spelling; anything else is plain text."""
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    except ValueError as error:
-        raise UsageError(str(error), where=f"--set {key}") from None
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -206,6 +206,12 @@ FIX = (
     flag("everything", "try every edit, including these three, and keep those that help",
         flags=("--all",)),
 )
+SERVE = (
+    whole("port", "port of this computer (default: any free one)", default=0),
+    list_("pools", "another .mpool file to choose in the view", "FILE"),
+    flag("no_browser", "print the address only; no browser is opened", python=False),
+    text("ready", "called with the address", "FUNCTION", shell=False),
+)
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))

@@ -189,6 +189,16 @@ VERBS: dict[str, Verb] = {
             rows.OUTPUT,
         ),
     ),
+    "serve": Verb(
+        "the report as an application in the browser: change, toggle, compare",
+        (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
+        (
+            Group("", rows.SERVE),
+            rows.TARGET,
+            rows.READING,
+            rows.OUTPUT,
+        ),
+    ),
     "compare": Verb(
         "two runs by source op: what moved, and where the milliseconds went",
         (

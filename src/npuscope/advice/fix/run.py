@@ -268,7 +268,7 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
 def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
     # An edit that turns out not to help leaves the kept document untouched.
     document = look.document.copy()
-    misfits = _apply(document, candidate, look)
+    misfits = apply_places(document, candidate, look)
     done = len(candidate.places) - len(misfits)
     refused = Step(candidate, Outcome(False, ""), done, tuple(misfits), look.profile)
     if not done:
@@ -286,7 +286,7 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     return step, after
 
 
-def _apply(document: Document, candidate: Candidate, look: Look) -> list[str]:
+def apply_places(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
     for place in _unique(candidate.places):

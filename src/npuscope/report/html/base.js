@@ -1,5 +1,6 @@
 // Elements, numbers and the epoch that all views share. Foreign names are only ever text nodes.
-const data = JSON.parse(document.getElementById("data").textContent);
+// A live view draws the same page again with other data.
+let data = JSON.parse(document.getElementById("data").textContent);
 const root = document.getElementById("report");
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -57,7 +58,7 @@ function counted(names) {
   return [...counts].map(([name, n]) => (n > 1 ? `${name} x${n}` : name)).join(", ");
 }
 
-const epochs = data.epochs || [];
+let epochs = data.epochs || [];
 const label = (epoch) =>
   epoch.first === epoch.last ? `${epoch.first}` : `${epoch.first}-${epoch.last}`;
 const kindClass = (epoch) => `kind-${epoch.kind.toLowerCase()}`;

@@ -28,6 +28,9 @@ function epochOf(finding) {
   return epochs.findIndex((epoch) => epoch.origin.some((name) => finding.ops.includes(name)));
 }
 
+// Rules that the reader opened or closed, so that they stay so when the page is drawn again.
+const toggled = new Map();
+
 function ruleGroup(findings) {
   const first = findings[0];
   const gain = findings.reduce((sum, finding) => sum + bestGain(finding), 0);
@@ -53,9 +56,11 @@ function ruleGroup(findings) {
     box.append(...ruleBody(findings));
   };
   box.addEventListener("toggle", () => {
+    toggled.set(first.rule, box.open);
     if (box.open) fill();
   });
-  if (first.severity !== "info" && findings.length <= 8) {
+  const usual = first.severity !== "info" && findings.length <= 8;
+  if (toggled.get(first.rule) ?? usual) {
     box.setAttribute("open", "");
     fill();
   }

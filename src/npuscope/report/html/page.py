@@ -33,9 +33,12 @@ _SCRIPTS = (
     "table.js",
     "opstats.js",
     "sweep.js",
+    "compare.js",
+    "live.js",
     "main.js",
 )
 _LONGEST = 240  # longer names are not read and make the file larger
+_ASKING = "; connect-src 'self'"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -57,12 +60,13 @@ it loads nothing else.</noscript></main>
 """
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The whole file. `data` is made of plain values; its `view` says how it is drawn."""
+def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
+    """The whole file. `data` is made of plain values; its `view` says how it is drawn. A page
+    that `asks` may send questions to the server it came from."""
     styles = "".join(_asset(name) for name in _STYLES)
     scripts = [_asset(_LIBRARY), _program()]
     return _PAGE.format(
-        policy=_policy(styles, scripts),
+        policy=_policy(styles, scripts) + (_ASKING if asks else ""),
         styles=f"<style>{styles}</style>",
         data=as_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),

@@ -187,6 +187,11 @@ function addPlot(box, series, unit, coreOnly, text) {
   plots.push(plot);
 }
 
+function forgetPlots() {
+  for (const plot of plots.splice(0)) plot.destroy();
+  peaks.clear();
+}
+
 // A canvas is not redrawn when the colours change.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const plot of plots) plot.redraw();
