@@ -11,6 +11,7 @@ from math import prod
 
 from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject, convolutions
 from npuscope.graph.model import Op
+from npuscope.ops.unknown import UNKNOWN
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
@@ -75,7 +76,8 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "also": [*others],
     }
     if info.id in _ABOUT_ANY_OP:
-        evidence["op"] = epoch.call.kernel if epoch.call else ""
+        known = epoch.call is not None and epoch.call.kernel != UNKNOWN
+        evidence["op"] = epoch.call.kernel if epoch.call and known else value
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
 
 

@@ -1,5 +1,5 @@
 """Sums and products in forms that the NPU takes: gate-form, negate-by-product, multiply-instead,
-mean-times-n, expand-operand, slope-instead, add-behind."""
+mean-times-n, mean-both-axes, expand-operand, slope-instead, add-behind."""
 
 from __future__ import annotations
 
@@ -211,11 +211,42 @@ def mean_times_n(document: Document, request: EditRequest) -> None:
     count = image.height * image.width
     scale = float(np.float32(np.float32(steps.quant.scale) / np.float32(count)))
     finer = replace(steps, quant=Quant((scale,), steps.quant.zero_points))
-    mean = document.new(f"{name}_mean", document.shape(result) or (), finer)
+    shape = document.shape(result) or ()
+    mean = document.new(f"{name}_mean", shape, finer)
     document.remove(op)
-    document.mean_instead(op, mean)
+    document.insert("ReduceMean", (source,), mean, keep=len(shape) == 4)
     factor = document.int8_constant(f"{name}_count", np.array(1, np.int8), float(count))
     document.insert("Mul", (document.stepped(mean, finer), factor), result)
+
+
+_NO_PAIR = "it is not one of two means in a row, over height and over width"
+
+
+@edit("mean-both-axes")
+def mean_both_axes(document: Document, request: EditRequest) -> None:
+    """Two means in a row, one over height and one over width, are one mean over both."""
+    first, second = _means(document, document.place(request, "ReduceMean"))
+    source, result = document.inputs(first)[0], document.outputs(second)[0]
+    rank = len(document.image(source))
+    axes = [axis % rank for op in (first, second) for axis in document.axes_of(op) or ()]
+    spatial = [2, 3] if document.channels_first else [1, 2]
+    made = (document.shape(document.outputs(op)[0]) or () for op in (first, second))
+    if sorted(axes) != spatial or any(len(shape) != rank for shape in made):
+        raise NotFitting(_NO_PAIR)
+    document.remove(first)
+    document.remove(second)
+    document.insert("ReduceMean", (source,), result, keep=True)
+
+
+def _means(document: Document, op: Op) -> tuple[Op, Op]:
+    """The op with the mean in front of it or behind it; nobody else reads what is between."""
+    before = _maker(document, document.inputs(op)[0])
+    first = before if before is not None and document.kind(before) == "ReduceMean" else op
+    made = document.outputs(first)[0]
+    users = document.users(made)
+    if document.is_output(made) or [document.kind(user) for user in users] != ["ReduceMean"]:
+        raise NotFitting(_NO_PAIR)
+    return first, users[0]
 
 
 @edit("expand-operand")

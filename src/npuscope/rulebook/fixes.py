@@ -152,6 +152,12 @@ ADD_BEHIND = FixTemplate(
 MEAN_TIMES_N = FixTemplate(
     "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=FixEffect.MAPS
 )
+MEAN_BOTH_AXES = FixTemplate(
+    "mean-both-axes",
+    "take the mean over height and width in one op",
+    automatic=True,
+    effect=FixEffect.MAPS,
+)
 MULTIPLY_INSTEAD = FixTemplate(
     "multiply-instead", "multiply by the reciprocal", automatic=True, effect=FixEffect.MAPS
 )
@@ -304,9 +310,6 @@ TWO_KERNELS = FixTemplate(
 )
 SMALL_POOLS = FixTemplate("small-pools", "use several pools of up to 3x3, or a strided convolution")
 SMALL_POOL_STRIDES = FixTemplate("small-pools", "use several pools with smaller strides")
-MEAN_BOTH_AXES = FixTemplate(
-    "mean-both-axes", "take the mean over height and width", effect=FixEffect.MAPS
-)
 SEPARATE_CONVS = FixTemplate("separate-convs", "compute the parts with convolutions of their own")
 CONV_SHORTCUT = FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut")
 KEEP_LAYOUT = FixTemplate(
