@@ -150,8 +150,13 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
 
 
 def clock_overrides(args: argparse.Namespace) -> dict[str, object]:
-    told = {"clocks.mcu_mhz": args.mcu_mhz, "clocks.npu_mhz": args.npu_mhz}
-    return {key: mhz for key, mhz in told.items() if mhz is not None}
+    told = {
+        "clocks.mcu_mhz": args.mcu_mhz,
+        "clocks.npu_mhz": args.npu_mhz,
+        "flash": args.flash,
+        "psram": args.psram,
+    }
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, object]:

@@ -92,6 +92,7 @@ class Path:
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
     access: Timed[Cycles]  # NPU cycles of one short access in a stream
+    wait: Timed[Rate] = 1.0  # an access to external RAM, times that of the measured set-up
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ MACHINE = (
         "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
+    text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",
+        "NAME", **TIMED),
+    text("psram", "the same of its external RAM: hexa-dtr-200 (default), ...", "NAME", **TIMED),
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
     SET,
 )

@@ -251,7 +251,7 @@ def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
 def _bank(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
-    factor = machine.generation.external_factor
+    factor = machine.generation.external_factor * machine.paths[memory.path].wait
     access = (timing.external_read_cycles * factor, timing.external_write_cycles * factor)
     return Bank(
         memory.name,
