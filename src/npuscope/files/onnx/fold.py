@@ -89,10 +89,15 @@ def _concat(node: Node, inputs: Inputs, sized: Sized) -> Const:
 
 def _slice(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = _plain(inputs, 0)
-    starts, ends = (required(inputs, index).whole() for index in (1, 2))
-    axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
-    axes = axes_input.whole() if axes_input else list(range(len(starts)))
-    steps = steps_input.whole() if steps_input else [1] * len(starts)
+    if len(inputs) == 1:  # attributes before opset 10
+        starts, ends = list(node.integers("starts") or ()), list(node.integers("ends") or ())
+        axes = list(node.integers("axes") or range(len(starts)))
+        steps = [1] * len(starts)
+    else:
+        starts, ends = (required(inputs, index).whole() for index in (1, 2))
+        axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
+        axes = axes_input.whole() if axes_input else list(range(len(starts)))
+        steps = steps_input.whole() if steps_input else [1] * len(starts)
     cuts = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         # ONNX writes the end of a backward slice to the beginning as a very negative number
