@@ -12,6 +12,7 @@ from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.images import BlockAttrs, Coordinates, NearestRounding, ResizeAttrs, ResizeMode
+from npuscope.ops.indexing import GatherNdAttrs
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -237,6 +238,11 @@ def gather(reader: TfliteReader, op: SourceOp) -> None:
     batch = op.number("BatchDims")
     batch = batch + len(indices.shape) if batch < 0 else batch
     reader.emit(op, "Gather", (x.name, indices.name), GatherAttrs(axis, batch))
+
+
+def gather_nd(reader: TfliteReader, op: SourceOp) -> None:
+    names = (reader.tensor(op, 0).name, reader.tensor(op, 1).name)
+    reader.emit(op, "GatherND", names, GatherNdAttrs())
 
 
 def tile(reader: TfliteReader, op: SourceOp) -> None:
