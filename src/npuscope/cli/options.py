@@ -173,13 +173,15 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """What --shape was given: NAME=1,224,224,3 each."""
+    """What --shape was given: NAME=1,224,224,3 each, or SYMBOL,128 as the vendor writes it."""
     return dict(map(_shape, texts))
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     # Tensor names may hold '=' themselves, sizes may not.
     name, separator, sizes = text.rpartition("=")
+    if not separator and text.count(",") == 1:
+        name, separator, sizes = text.rpartition(",")
     parts = sizes.split(",")
     if not separator or not name or not all(_SIZE.fullmatch(part.strip()) for part in parts):
         raise UsageError(f"expected NAME=1,224,224,3, found '{text}'", where="--shape")

@@ -8,7 +8,7 @@ from pathlib import Path
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
 from npuscope.files.other_files import refuse_folder, refuse_others
-from npuscope.files.sizes import Pins, named_guesses
+from npuscope.files.sizes import USUAL, Pins, named_guesses
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
 
@@ -99,13 +99,9 @@ def is_tflite(data: bytes) -> bool:
 
 def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
     """Add the file to the place of an error."""
-    pins = Pins(shapes)
     try:
-        graph = _read(path, model_bytes(path) if data is None else data, pins)
-        verify(graph, ModelError)
+        graph = _sized(path, model_bytes(path) if data is None else data, shapes)
     except NpuscopeError as error:
-        if isinstance(error, ModelError):
-            named_guesses(error, pins)
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
     except Exception as error:
@@ -115,6 +111,24 @@ def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]]
             hint="this is a bug in npuscope: please report it with the file",
         ) from error
     return graph
+
+
+def _sized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+    """The graph with the usual sizes where the file leaves them open, the first that fit."""
+    first: ModelError | None = None
+    for usual in USUAL:
+        pins = Pins(shapes, usual)
+        try:
+            graph = _read(path, data, pins)
+            verify(graph, ModelError)
+            return graph
+        except ModelError as error:
+            if first is None:
+                named_guesses(error, pins)
+                first = error
+            if not pins.open:
+                break
+    raise first or InternalError("no sizes were tried")
 
 
 def _read(path: Path, data: bytes, pins: Pins) -> Graph:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from npuscope.errors import ModelError, UsageError
 from npuscope.text import safe_terminal
@@ -16,14 +17,26 @@ from npuscope.text import safe_terminal
 Shape = tuple[int, ...]
 Dims = Sequence[int | str | None]  # a symbol, or None where the size has not even a name
 
-# Sizes that are taken where a file leaves them open, by what the axis seems to be.
-_BATCH, _IMAGE, _SAMPLES, _SEQUENCE = 1, 224, 512, 128
-_CHANNELS = 3
-_NAMES = (
-    (("batch", "num_seq", "beam"), _BATCH),
-    (("height", "width", "image", "pixel"), _IMAGE),
-    (("sample", "audio", "wave"), _SAMPLES),
-    (("seq", "token", "len", "time", "frame", "past"), _SEQUENCE),
+_BATCH, _CHANNELS = 1, 3
+
+
+class Usual(NamedTuple):
+    """Sizes that are taken where a file leaves them open, by what the axis seems to be."""
+
+    height: int
+    width: int
+    samples: int
+    sequence: int
+    rows: int  # of an input of two axes whose first one alone is open
+
+
+# In this order: a later one where the network cannot have the sizes before it (readers of text
+# lines fix the height, filters need more samples than one window, rows may be steps in time).
+USUAL = (
+    Usual(224, 224, 512, 128, _BATCH),
+    Usual(48, 320, 16000, 512, _BATCH),
+    Usual(640, 640, 1280, 64, 128),
+    Usual(320, 320, 4096, 16, 128),
 )
 _TERM = re.compile(r"\s*([+*-])\s*")
 
@@ -34,7 +47,11 @@ class Pins:
     `used` tells that the sizes which a file states for what follows do not hold.
     """
 
-    def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+    def __init__(
+        self, shapes: Mapping[str, Sequence[int]] | None = None, usual: Usual = USUAL[0]
+    ) -> None:
+        self.usual = usual
+        self.open = False  # whether an input left a size open
         self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
         self.symbols: dict[str, int] = {}
         self.used = False
@@ -81,7 +98,9 @@ def static_shape(
         return _pinned(label, dims, pins, pins.shapes[name])
     open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
     asked = [axis for axis in open_axes if _defined(dims[axis], pins) is not None]
-    if open_axes in ([], [0]) and not asked:
+    pins.open = pins.open or len(asked) < len(open_axes)
+    rows = open_axes == [0] and len(dims) == 2 and pins.usual.rows > _BATCH
+    if open_axes in ([], [0]) and not asked and not rows:
         if open_axes:
             notes.append(f"input '{label}': the dynamic batch size was set to 1")
             if isinstance(dims[0], str):
@@ -108,21 +127,36 @@ def _size(axis: int, dims: Dims, pins: Pins, stated: Shape, real: bool) -> int:
         return defined
     if axis < len(stated) and stated[axis] > 1:
         return stated[axis]
-    named = [size for words, size in _NAMES if dim and any(w in dim.lower() for w in words)]
-    return named[0] if named else _usual(axis, dims, real)
+    return _by_name(dim, pins.usual) or _by_place(axis, dims, pins.usual, real)
 
 
-def _usual(axis: int, dims: Dims, real: bool) -> int:
-    """By the place of the axis: batches first, images of four axes, samples or tokens of two."""
+def _by_name(dim: str | None, usual: Usual) -> int:
+    """By what the symbol is called; 0 for a name that says nothing."""
+    names = (
+        (("batch", "beam"), _BATCH),
+        (("height", "image", "pixel"), usual.height),
+        (("width",), usual.width),
+        (("sample", "audio", "wave"), usual.samples),
+        (("seq", "token", "len", "time", "frame", "past"), usual.sequence),
+    )
+    lower = (dim or "").lower()
+    return next((size for words, size in names if any(word in lower for word in words)), 0)
+
+
+def _by_place(axis: int, dims: Dims, usual: Usual, real: bool) -> int:
+    """Batches first, images of four axes, samples or tokens of two."""
     if axis == 0:
-        return _BATCH
+        return usual.rows if len(dims) == 2 and isinstance(dims[1], int) else _BATCH
     if len(dims) >= 4:
-        return _CHANNELS if axis == 1 and all(not isinstance(dim, int) for dim in dims) else _IMAGE
+        if axis == 1 and all(not isinstance(dim, int) for dim in dims):
+            return _CHANNELS
+        sides = [place for place, dim in enumerate(dims) if place and not isinstance(dim, int)]
+        return usual.width if axis == sides[-1] else usual.height
     if len(dims) == 3:
         # (layers, ?, units) is a state; an image without batch has its channels first or last.
         image = 1 in (dims[0], dims[2]) or _CHANNELS in (dims[0], dims[2])
-        return _IMAGE if image else _BATCH if isinstance(dims[0], int) else _SEQUENCE
-    return _SAMPLES if real else _SEQUENCE
+        return usual.height if image else _BATCH if isinstance(dims[0], int) else usual.sequence
+    return usual.samples if real else usual.sequence
 
 
 def _defined(dim: int | str | None, pins: Pins) -> int | None:

@@ -72,7 +72,8 @@ IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "fix the shape of an input that is dynamic in the file", "NAME=1,224,224,3",
+SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if it is open",
+    "NAME=1,224,224,3",
     flags=("--shape",), **MAPPED)
 AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
     **MAPPED)

@@ -173,6 +173,9 @@ def cast(task: Task) -> None:
     if wanted in REAL_TYPES and (held.is_float or task.integer):
         task.pass_on(x)
         return
+    if wanted == held.value:
+        task.finish(x)  # integers with their scales stay what they are
+        return
     types = {**INTEGER_TYPES, **PLAIN_TYPES, **dict.fromkeys(REAL_TYPES, DType.FLOAT32)}
     if wanted not in types or wanted == "int4":
         raise NotComputed(

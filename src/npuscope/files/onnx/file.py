@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,8 @@ class OnnxModel:
     constants: dict[str, Const]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
+    folder: Path = Path()  # where the file lies, and its external data
+    notes: tuple[str, ...] = ()  # what a user should know of how it was read
     proto: Any = field(default=None, compare=False, repr=False)  # the file itself
 
 
@@ -126,10 +129,11 @@ def parse(data: bytes, path: Path) -> OnnxModel:
     constants = {text(entry.name): reader.read(entry) for entry in graph.initializer}
     source = OnnxModel(
         opset=_opset(proto),
-        nodes=_sorted(tuple(_node(node, index, reader) for index, node in enumerate(graph.node))),
+        nodes=sorted_nodes(tuple(_renamed(to_nodes(graph.node, reader)))),
         constants=constants,
         inputs=tuple(_input(info) for info in graph.input if text(info.name) not in constants),
         outputs=tuple(text(info.name) for info in graph.output),
+        folder=path.parent,
         proto=proto,
     )
     check_single_assignment(source)
@@ -168,7 +172,21 @@ def _inlined(proto: Any) -> Any:
         return proto  # the calls stay as ops that nothing here computes
 
 
-def _sorted(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:
+    """A name that several Constant nodes use means the last of them, as onnxruntime reads it."""
+    made: Counter[str] = Counter()
+    meant: dict[str, str] = {}
+    for node in nodes:
+        if any(name in meant for name in node.inputs):
+            node = replace(node, inputs=tuple(meant.get(name, name) for name in node.inputs))
+        if node.kind == "Constant" and made[node.output]:
+            meant[node.output] = f"{node.output}/{made[node.output]}"
+            node = replace(node, outputs=(meant[node.output],))
+        made.update(node.outputs)
+        yield node
+
+
+def sorted_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """Every node behind those that make its inputs; a file in that order stays as it is."""
     made = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
     if all(made.get(name, -1) < place for place, node in enumerate(nodes) for name in node.inputs):
@@ -200,6 +218,10 @@ def _opset(proto: Any) -> int:
             hint="convert it: onnx.version_converter.convert_version(model, 17)",
         )
     return int(versions[0])
+
+
+def to_nodes(protos: Iterable[Any], reader: TensorReader) -> Iterator[Node]:
+    return (_node(proto, index, reader) for index, proto in enumerate(protos))
 
 
 def _node(proto: Any, index: int, reader: TensorReader) -> Node:

@@ -28,11 +28,20 @@ from npuscope.files.onnx.constants import (
     QuantType,
     text,
 )
+from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
+from npuscope.files.onnx.dynamic import undo_dynamic, undo_training
 from npuscope.files.onnx.expand import expand, expand_integer
-from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assignment, parse
+from npuscope.files.onnx.file import (
+    Input,
+    Node,
+    OnnxModel,
+    check_single_assignment,
+    parse,
+)
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
+from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
@@ -40,6 +49,7 @@ from npuscope.files.onnx.stated import Stated, stated_of, unknown
 from npuscope.files.onnx.task import Task
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.text import safe_terminal
@@ -82,6 +92,8 @@ def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     """The graph in an .onnx file."""
     source = parse(data, path)
     source = with_numbers(source, path)
+    source = unfuse(source)
+    source = undo_dynamic(undo_training(source))
     source = expand(source)
     source = expand_integer(source)
     computing = Computing(source.constants.values())
@@ -106,6 +118,7 @@ class OnnxReader:
         self.pins = pins
         self.builder = Builder(name, Numerics.QDQ)
         self.graph = self.builder.graph
+        self.graph.notes.extend(source.notes)
         self.arranger = Arranger(self.builder)
         self.constants = dict(source.constants)
         self.values: dict[str, Value] = {}
@@ -121,6 +134,7 @@ class OnnxReader:
         self.plan: Plan = Plan()
         self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
         self.protos: dict[str, Any] = {}
+        self.guessed = False  # whether a shape is not what the file says
         self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
@@ -129,7 +143,7 @@ class OnnxReader:
         self.plan = self._bind()
         self.graph.inputs = tuple(self._input(entry) for entry in self.source.inputs)
         for node in self.source.nodes:
-            self._located(node)
+            self.located(node)
         finish_outputs(self)
         return self.graph
 
@@ -213,7 +227,7 @@ class OnnxReader:
             elif node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].moves_data:
                 moved.update(node.outputs)
 
-    def _located(self, node: Node) -> None:
+    def located(self, node: Node) -> None:
         try:
             self._node(node)
         except NpuscopeError as error:
@@ -234,11 +248,15 @@ class OnnxReader:
 
     def _convert(self, node: Node) -> None:
         if node.kind not in ONNX:
-            unknown(self, node)
+            if not walk_branch(self, node):
+                unknown(self, node)
             return
         try:
             converter(node.kind)(Task(self, node))
-        except NotComputed as refusal:
+        except ModelError as refusal:
+            # Behind a guessed shape the file may be right and the guess wrong.
+            if not isinstance(refusal, NotComputed) and not self.guessed:
+                raise
             self.plan.release(node.output)
             unknown(self, node, refusal)
 
@@ -279,6 +297,9 @@ class OnnxReader:
             )
         tensor = self.graph.tensors[value.tensor]
         wanted = node_type(node, self.constants)
+        if tensor.quant is None and wanted.quant.axis is None:
+            self.define(node.output, self._scaled(node, value, wanted.quant))
+            return
         if tensor.quant != wanted.quant:
             raise ModelError(
                 f"the tensor has {tensor.quant}, but it is read as {wanted.quant}: scales must "
@@ -287,6 +308,28 @@ class OnnxReader:
         self.integers[node.output] = value
         self.dequantizers[node.output] = node.origin
         self.shapes[node.output] = self.arranger.source_shape(value)
+
+    def _scaled(self, node: Node, value: Value, quant: Quant) -> Value:
+        """Plain integers, as an op computed them, as real numbers: (x - zero point) * scale."""
+        made = self._step(node, value, "Cast", Attrs())
+        if quant.zero_point:
+            made = self._step(node, made, "Sub", BinaryAttrs(), float(quant.zero_point))
+        return self._step(node, made, "Mul", BinaryAttrs(), quant.scale)
+
+    def _step(
+        self, node: Node, value: Value, kind: str, attrs: Attrs, number: float | None = None
+    ) -> Value:
+        """A float op on a value and maybe a number."""
+        source = self.graph.tensors[value.tensor]
+        inputs = [value.tensor]
+        if number is not None:
+            data = np.asarray(number, np.float32)
+            stored = self.builder.constant(f"{node.output}_{kind}", data, DType.FLOAT32)
+            inputs.append(stored.name)
+        shape, shown = source.shape, source.source_shape
+        tensor = self.builder.add(Tensor(node.output, shape, DType.FLOAT32, source_shape=shown))
+        self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
+        return Value(tensor.name, value.layout)
 
     def _quantize(self, node: Node) -> None:
         wanted = node_type(node, self.constants)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import ModelError
-from npuscope.files.load import nearest_form, refuse_other_npus
+from npuscope.files.load import refuse_other_npus
 from npuscope.files.onnx.constants import (
     INTEGER_TYPES,
     PLAIN_TYPES,
@@ -156,11 +156,24 @@ def _find(reader: OnnxReader, node: Node, outputs: list[str], held: tuple[str, .
         if node.kind.rpartition(".")[2] in SAME_SHAPE and held:
             reader.stated[name] = ("float32", reader.graph.tensors[held[0]].shape)
             continue
+        if _has_schema(reader, node) or not held:
+            raise ModelError(f"the file does not state the shape of '{safe_terminal(name)}'")
+        shape = reader.graph.tensors[held[0]].shape
+        reader.stated[name] = ("float32", shape)
+        reader.guessed = True
         label = safe_terminal(name)
-        raise ModelError(
-            f"{node.kind} is not known here, and the file does not state the shape of '{label}'",
-            hint=f"state it: --shape {label}=1,...; {nearest_form(node.kind)}",
+        reader.graph.notes.append(
+            f"{node.kind} is not known here, and no shape of '{label}' is stated: taken as that of "
+            f"its first input, {shape}; --shape {label}=... states another"
         )
+
+
+def _has_schema(reader: OnnxReader, node: Node) -> bool:
+    """Whether the op is one of ONNX's own, whose shapes can be inferred if the node is right."""
+    import onnx
+
+    control = node.kind in ("If", "Loop", "Scan")
+    return not control and onnx.defs.has(node.kind, reader.source.opset, "")
 
 
 def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> dict[str, Stated]:
@@ -189,6 +202,7 @@ def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> di
         if name not in outputs or shape is None:
             continue
         if 0 in shape:
+            reader.guessed = True
             reader.graph.notes.append(
                 f"the size of '{safe_terminal(name)}' depends on data ({node.kind}): taken as 1; "
                 f"--shape {safe_terminal(name)}=... states another"

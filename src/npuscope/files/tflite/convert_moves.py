@@ -12,6 +12,7 @@ from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.images import BlockAttrs, Coordinates, NearestRounding, ResizeAttrs, ResizeMode
+from npuscope.ops.indexing import GatherNdAttrs
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -185,7 +186,22 @@ def split_v(reader: TfliteReader, op: SourceOp) -> None:
     sizes = reader.integers(op, 1).ravel().tolist()
     known = sum(size for size in sizes if size >= 0)
     sizes = [x.shape[axis] - known if size < 0 else size for size in sizes]
+    if 0 in sizes and sum(sizes) == x.shape[axis] and len(sizes) == len(op.outputs):
+        _parts_that_hold_something(reader, op, x, axis, sizes)
+        return
     reader.emit_all(op, "Split", (x.name,), SplitAttrs(axis, tuple(sizes)))
+
+
+def _parts_that_hold_something(
+    reader: TfliteReader, op: SourceOp, x: Tensor, axis: int, sizes: list[int]
+) -> None:
+    """Empty parts have no tensor here; nothing can read a value of them."""
+    for place, size in enumerate(sizes):
+        if size:
+            starts, counts = [0] * len(x.shape), list(x.shape)
+            starts[axis], counts[axis] = sum(sizes[:place]), size
+            attrs = SliceAttrs(tuple(starts), tuple(counts), (1,) * len(x.shape))
+            reader.emit(op, "Slice", (x.name,), attrs, tuple(counts), output=place)
 
 
 def _only_axis(reader: TfliteReader, op: SourceOp, position: int, x: Tensor) -> int:
@@ -222,6 +238,11 @@ def gather(reader: TfliteReader, op: SourceOp) -> None:
     batch = op.number("BatchDims")
     batch = batch + len(indices.shape) if batch < 0 else batch
     reader.emit(op, "Gather", (x.name, indices.name), GatherAttrs(axis, batch))
+
+
+def gather_nd(reader: TfliteReader, op: SourceOp) -> None:
+    names = (reader.tensor(op, 0).name, reader.tensor(op, 1).name)
+    reader.emit(op, "GatherND", names, GatherNdAttrs())
 
 
 def tile(reader: TfliteReader, op: SourceOp) -> None:

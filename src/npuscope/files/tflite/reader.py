@@ -7,17 +7,18 @@ are transposed, and implicit flattening becomes an op. Shape arithmetic is compu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from npuscope.errors import ModelError, NotComputed
+from npuscope.errors import InternalError, ModelError, NotComputed
 from npuscope.files.builder import Builder, drop_dead, fold_last_op
 from npuscope.files.load import refuse_other_npus
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
-from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors
+from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors, element_type
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
 from npuscope.ops.moves import SplitAttrs
@@ -56,25 +57,44 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
     not fit together, all are inferred from the inputs.
     """
     source = with_state(parse(data))
-    try:
-        graph = TfliteReader(source, name, pins, Budget(len(data))).run()
-        verify(graph, ModelError)
-        return graph
-    except ModelError as error:
-        if pins.used:
-            raise
-        pins.used = True
+    stated = pins.used
+    first: ModelError | None = None
+    for inferred, lenient in _ATTEMPTS:
+        if lenient and not _has_placeholders(source):
+            break
+        pins.used = stated or inferred
+        reader = TfliteReader(source, name, pins, Budget(len(data)), lenient)
         try:
-            return TfliteReader(source, name, pins, Budget(len(data))).run()
-        except ModelError:
-            pins.used = False
-            raise error from None
+            graph = reader.run()
+            verify(graph, ModelError)
+            return graph
+        except ModelError as error:
+            first = first or error
+    pins.used = stated
+    raise first or InternalError("the file was not read")
+
+
+# Stated shapes; inferred ones; inferred ones, with work of unknown cost where they do not fit.
+_ATTEMPTS = ((False, False), (True, False), (True, True))
+
+
+def _has_placeholders(source: TfliteModel) -> bool:
+    """Whether the file leaves shapes open of what it computes, other than the batch."""
+    return any(-1 in tensor.signature[1:] for tensor in source.tensors)
 
 
 class TfliteReader:
     """State of one reading. The operator table calls back into it."""
 
-    def __init__(self, source: TfliteModel, name: str, pins: Pins, budget: Budget) -> None:
+    def __init__(
+        self,
+        source: TfliteModel,
+        name: str,
+        pins: Pins,
+        budget: Budget,
+        lenient: bool = False,
+    ) -> None:
+        self.lenient = lenient
         self.source = source
         self.builder = Builder(name, Numerics.LITERT)
         self.pins = pins
@@ -94,6 +114,7 @@ class TfliteReader:
         for op in ops:
             if self._is_widening(op):
                 self.make_constant(op, self._weights(op))
+                self.tensors.widened.update(op.outputs)
             else:
                 self._convert(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
@@ -106,9 +127,11 @@ class TfliteReader:
             return
         try:
             converter(op.kind)(self, op)
-        except NotComputed as refusal:
-            if self.pins.used or any(index in self.tensors.names for index in op.outputs):
-                raise  # the stated shapes do not hold, or a part was made already
+        except ModelError as refusal:
+            if not self.lenient and (self.pins.used or not isinstance(refusal, NotComputed)):
+                raise  # the stated shapes do not hold
+            if any(index in self.tensors.names for index in op.outputs):
+                raise  # a part was made already
             where = refusal.where or op.origin
             note = f"{where}: {refusal.message}: work of unknown cost"
             self.builder.graph.notes.append(note)
@@ -119,7 +142,7 @@ class TfliteReader:
         real = tensor.type.startswith("FLOAT") or tensor.quant is not None
         notes = self.builder.graph.notes
         shape = static_shape(tensor.name, _dims(tensor), self.pins, notes, tensor.shape, real)
-        return self.tensors.add(tensor, shape).name
+        return self.tensors.add(tensor, shape, STAND_INS.get(tensor.type)).name
 
     def _output(self, index: int) -> str:
         if index < 0:
@@ -127,10 +150,13 @@ class TfliteReader:
         return self.tensors.get(index).name
 
     def _is_widening(self, op: SourceOp) -> bool:
-        """Constants of 16-bit floats, which a file widens before their use."""
-        source = self.source.tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
-        half = source is not None and source.type == "FLOAT16" and source.data is not None
-        return op.kind == "DEQUANTIZE" and half and len(op.outputs) == 1
+        """Constants of 16-bit floats, or sparse ones, which a file widens before their use."""
+        if op.kind not in ("DEQUANTIZE", "DENSIFY") or len(op.outputs) != 1 or not op.inputs:
+            return False
+        index = op.inputs[0]
+        source = self.source.tensors[index]
+        constant = index in self.tensors.widened or (index >= 0 and source.data is not None)
+        return constant and (op.kind == "DENSIFY" or source.type == "FLOAT16")
 
     def _weights(self, op: SourceOp) -> np.ndarray:
         data = self.tensor(op, 0).data
@@ -139,12 +165,6 @@ class TfliteReader:
 
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
-        if op.kind == "DENSIFY":  # not work, but weights: without them no layer can be mapped
-            raise NotComputed(
-                "its weights are stored sparse, which is not read here",
-                where=op.origin,
-                hint="convert the model without sparse weights",
-            )
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
         # What cannot be named (handles, sparse constants) is stood for by the network's input.
         inputs = inputs or self.builder.graph.inputs[:1]
@@ -168,7 +188,7 @@ class TfliteReader:
 
     def _is_plain(self, index: int) -> bool:
         source = self.source.tensors[index]
-        return source.data is not None and source.type in TYPES and not source.sparse
+        return source.data is not None and source.type in TYPES
 
     # what the operator table asks for
 
@@ -177,6 +197,7 @@ class TfliteReader:
         index = op.inputs[position] if position < len(op.inputs) else -1
         if index < 0:
             raise ModelError(f"input {position} is missing", where=op.origin)
+        element_type(self.source.tensors[index])  # refuses types that have a stand-in only
         return self.tensors.get(index)
 
     def optional(self, op: SourceOp, position: int) -> str:
@@ -341,12 +362,29 @@ def _data_inputs(op: SourceOp) -> int | None:
 
 
 def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
-    """The shape a RESHAPE asks for, with its -1 resolved for the pinned input."""
+    """The shape that the op asks for, for the pinned input."""
+    if op.kind == "EXPAND_DIMS":
+        axis = int(reader.integers(op, 1).ravel()[0])
+        place = reader.axis(op, axis, replace(x, shape=(*x.shape, 1), data=None))
+        return (*x.shape[:place], 1, *x.shape[place:])
+    if op.kind == "SQUEEZE":
+        return _squeezed(reader, op, x)
     asked = op.options.get("NewShape", ())
     target = list(asked) if isinstance(asked, tuple) else []
     if op.kind == "RESHAPE" and len(op.inputs) > 1:
-        target = reader.integers(op, 1).ravel().tolist()
+        empty = reader.source.tensors[op.inputs[1]].shape == (0,)  # asks for a single number
+        target = [] if empty else reader.integers(op, 1).ravel().tolist()
     rest = int(np.prod([dim for dim in target if dim >= 0], dtype=object))
     if op.kind != "RESHAPE" or target.count(-1) > 1 or rest < 1 or x.elements % rest:
         raise ModelError(f"{op.kind} cannot follow the pinned input shape", where=op.origin)
     return tuple(x.elements // rest if dim == -1 else dim for dim in target)
+
+
+def _squeezed(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
+    given = op.options.get("SqueezeDims", ())
+    gone = {reader.axis(op, int(axis), x) for axis in given} if isinstance(given, tuple) else set()
+    if any(x.shape[axis] != 1 for axis in gone):
+        raise ModelError(f"axes {sorted(gone)} of {x.shape} cannot be squeezed", where=op.origin)
+    if not gone:
+        return tuple(size for size in x.shape if size != 1)
+    return tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
