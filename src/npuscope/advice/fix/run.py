@@ -215,7 +215,7 @@ def fix(
         first.profile,
         look.profile,
         tuple(steps),
-        effects(first.network.graph, look.network.graph, seeds),
+        effects(first.network.graph, look.network.graph, seeds, bench.known),
         seeds,
         opened(bench.path, first, look, seeds),
     )
@@ -279,7 +279,7 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     except NpuscopeError as error:
         reason = f"the edited file cannot be read: {error}"
         return replace(refused, outcome=Outcome(False, reason)), look
-    found = effects(look.network.graph, after.network.graph, seeds)
+    found = effects(look.network.graph, after.network.graph, seeds, bench.known)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)
