@@ -113,6 +113,7 @@ def fix(
     integer_io: bool = False,
     everything: bool = False,
     seeds: int = 2,
+    html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
@@ -137,6 +138,11 @@ def fix(
     fixed = run_fix(model, choice, options, seeds)
     if output is not None:
         write_whole(output, fixed.data)
+    if html:
+        from npuscope.report.html.changes import fix_page
+        from npuscope.report.result_files import write_html
+
+        write_html(html, lambda: fix_page(fixed, None if output is None else str(output)))
     return fixed
 
 

@@ -229,6 +229,7 @@ GATE = (
     text("tolerance", "how much worse a figure may get, e.g. 3%", "SHARE", default="0",
         flags=("--tol",)),
     file("summary", "append a Markdown table to FILE"),
+    HTML,
     flag("with_findings", "include findings, without writing a file for them", shell=False),
     flag("github", "errors as annotations on stdout, the table in the summary of the GitHub job",
         python=False),
@@ -244,6 +245,7 @@ COMPARE = (
         "and list epoch by epoch where the two compilers differ"),
     text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
         "SHARE"),
+    HTML,
 )
 PACKAGE = (
     file("input", "the folder or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),

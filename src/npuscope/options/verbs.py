@@ -181,6 +181,7 @@ VERBS: dict[str, Verb] = {
                         flags=("-o", "--output"),
                     ),
                     whole("seeds", "seeded inputs to compare on (2)", default=2),
+                    rows.HTML,
                 ),
             ),
             Group("which fixes (default: those that keep the network's function)", rows.FIX),
@@ -192,12 +193,7 @@ VERBS: dict[str, Verb] = {
     "serve": Verb(
         "the report as an application in the browser: change, toggle, compare",
         (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
-        (
-            Group("", rows.SERVE),
-            rows.TARGET,
-            rows.READING,
-            rows.OUTPUT,
-        ),
+        (Group("", rows.SERVE), rows.TARGET, rows.READING, rows.OUTPUT),
     ),
     "compare": Verb(
         "two runs by source op: what moved, and where the milliseconds went",

@@ -51,6 +51,12 @@ function si(value, unit) {
   return `${(value / size).toPrecision(3)} ${letter}${unit}`;
 }
 
+// At most so many characters; of a longer text the middle goes.
+function cut(text, most) {
+  const half = Math.max(1, Math.floor((most - 1) / 2));
+  return text.length <= most ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
+}
+
 // "Conv, Add x2" of ["Conv", "Add", "Add"].
 function counted(names) {
   const counts = new Map();

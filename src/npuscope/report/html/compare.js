@@ -39,7 +39,7 @@ const signed = (value) => `${value < 0 ? "−" : "+"}${ms(Math.abs(value))}`;
 
 function comparedSides(found) {
   const most = Math.max(...found.sides.map((side) => side.total_ms), 1e-9);
-  const [a, b] = found.sides;
+  const [a, b] = [found.sides[0], found.sides[1]];
   const cards = found.sides.map((side) =>
     el(
       "div",
@@ -86,7 +86,7 @@ const kindLegend = () =>
   );
 
 function sideChange(side, a, b) {
-  if (side !== b || !a.total_ms) return null;
+  if (!b || side !== b || !a.total_ms) return null;
   const change = b.total_ms - a.total_ms;
   const way = change < -1e-6 ? "better" : change > 1e-6 ? "worse" : "even";
   const share = (100 * change) / a.total_ms;

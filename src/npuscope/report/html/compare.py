@@ -22,6 +22,7 @@ from npuscope.report.figures import (
 from npuscope.report.html.page import page
 from npuscope.version import __version__
 
+_KINDS = {"HW": "on the NPU", "SW": "on the CPU", "HYBRID": "library calls"}
 _MOST_ROWS = 2000  # in the page; --json has all
 
 
@@ -39,7 +40,7 @@ def compare_data(found: Comparison) -> dict[str, Any]:
         "version": __version__,
         "title": f"{found.a.name} and {found.b.name}" if _differ(found) else found.a.name,
         "answer": answer(found),
-        "sides": [_side("A", found.a), _side("B", found.b)],
+        "sides": [side_data("A", found.a), side_data("B", found.b)],
         "delta_ms": found.delta_ms,
         "causes": [[kind.value, spent, rows] for kind, spent, rows in found.by_cause],
         "moves": [_move(move) for move in islice(found.moves, _MOST_ROWS)],
@@ -57,13 +58,14 @@ def _differ(found: Comparison) -> bool:
     return found.a.name != found.b.name
 
 
-def _side(letter: str, side: Side) -> dict[str, Any]:
+def side_data(letter: str, side: Side) -> dict[str, Any]:
+    """One card: figures, time by work, and all epochs as a strip."""
     profile = side.profile
     memory = profile.memory
     rows = [
         ("Inference", f"{ms(profile.total_ms)} ms"),
         ("Epochs", count(len(profile.epochs))),
-        *((name, count(number)) for name, number in profile.counts.items() if number),
+        *((_KINDS.get(kind, kind), count(n)) for kind, n in profile.counts.items() if n),
     ]
     if memory.pools:
         rows += [

@@ -1,12 +1,12 @@
 // Draws the view that the data is made for, top to bottom.
 function drawProfile() {
   drawSummary();
+  drawFindings();
   drawTimeline();
   drawMemory();
   drawSeries();
   drawRoofline();
   drawCompared();
-  drawFindings();
   drawGraph();
   drawTable();
   drawFacts();
@@ -42,6 +42,8 @@ const VIEWS = {
   opstats: drawOpstats,
   sweep: drawSweep,
   compare: drawComparison,
+  fix: drawFix,
+  gate: drawGate,
   live: drawLive,
 };
 VIEWS[data.view]();

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from npuscope.text import safe_terminal
+from npuscope.text import safe_terminal, without_middle
 
 _STYLES = ("uplot/uPlot.min.css", "report.css")
 _LIBRARY = "uplot/uPlot.iife.min.js"
@@ -28,12 +28,14 @@ _SCRIPTS = (
     "series.js",
     "roofline.js",
     "compared.js",
+    "graph_layout.js",
     "graph.js",
     "findings.js",
     "table.js",
     "opstats.js",
     "sweep.js",
     "compare.js",
+    "changes.js",
     "live.js",
     "main.js",
 )
@@ -110,8 +112,7 @@ def as_json(data: Mapping[str, Any]) -> str:
 def _clean(value: Any) -> Any:
     """Texts that show what they are, numbers that JSON has; rounded, for finer digits are noise."""
     if isinstance(value, str):
-        text = safe_terminal(value)
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return without_middle(safe_terminal(value), _LONGEST)
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):
