@@ -25,7 +25,7 @@ COMMAND = re.compile(r"`npuscope ([a-z]+)([^`]*)`")
 # Options of other tools: linkers, protoc, the vendor's compiler in files that it wrote.
 FOREIGN = {
     *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
-    *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc"),
+    *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
 }
 
 
