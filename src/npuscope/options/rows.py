@@ -216,6 +216,28 @@ SERVE = (
     flag("no_browser", "print the address only; no browser is opened", python=False),
     text("ready", "called with the address", "FUNCTION", shell=False),
 )
+CALIBRATIONS = ("auto", "minmax", "percentile", "mse", "entropy")
+LAYOUTS = ("nchw", "nhwc")
+QUANTIZE = (
+    file("output", "file for the quantized model; without it nothing is written", "OUT",
+        flags=("-o", "--output")),
+    text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
+        "DIR|FILE|random", required=True),
+    text("calibration", "how ranges are found; auto tries all and keeps the best (auto)", "",
+        default="auto", choices=CALIBRATIONS),
+    whole("samples", "use at most N samples; every fourth is held out to compare on (128)",
+        default=128),
+    whole("seed", "chooses samples and random data (0)", default=0),
+    real("loss_db", "signal to noise that a faster form may cost, in dB (1)", "DB", default=1.0),
+    text("progress", "called with what is being done", "FUNCTION", shell=False),
+)
+IMAGES = (
+    text("mean", "subtracted from pixels, one number or one a channel (0)", "0.485,0.456,0.406"),
+    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
+    real("pixel_max", "what a pixel of 255 is before mean and std (1)", "X", default=1.0),
+    text("layout", "where the channels of the input are (default: where its shape has 1 or 3)", "",
+        choices=LAYOUTS),
+)
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))

@@ -195,6 +195,17 @@ VERBS: dict[str, Verb] = {
         (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
         (Group("", rows.SERVE), rows.TARGET, rows.READING, rows.OUTPUT),
     ),
+    "quantize": Verb(
+        "a float model to the int8 form that the machine likes best, measured layer by layer",
+        (Argument("model", "MODEL", "a float .onnx or .tflite model", dest="source"),),
+        (
+            Group("", rows.QUANTIZE),
+            Group("images", rows.IMAGES),
+            rows.TARGET,
+            rows.READING,
+            rows.OUTPUT,
+        ),
+    ),
     "compare": Verb(
         "two runs by source op: what moved, and where the milliseconds went",
         (
