@@ -28,6 +28,7 @@ LAYERS = (
     "many_core",
     "identify",
     "report",
+    "live",
     "cli",
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.

@@ -19,7 +19,7 @@ KNOWN = (
         "quantize",
         "rules",
     ),
-    *("run", "sweep", "validate"),
+    *("run", "serve", "sweep", "validate"),
 )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from npuscope.api_advice import bisect, explain, fix, lint, quantize, validate
+from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
 from npuscope.api_boards import board_serve, package, run
 from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
 from npuscope.api_manycore import manycore_compile, manycore_run, opstats
@@ -68,6 +68,7 @@ __all__ = [
     "rules",
     "run",
     "sensitivity",
+    "serve",
     "sweep",
     "sweep_report",
     "validate",

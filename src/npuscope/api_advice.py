@@ -1,4 +1,5 @@
-"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right."""
+"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right; and
+the live view, where one tries it out."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from npuscope.quantizing.run import Quantized
     from npuscope.rulebook.finding import Finding, Findings
 
-__all__ = ["bisect", "explain", "fix", "lint", "quantize", "validate"]
+__all__ = ["bisect", "explain", "fix", "lint", "quantize", "serve", "validate"]
 
 
 @verb
@@ -113,6 +114,7 @@ def fix(
     integer_io: bool = False,
     everything: bool = False,
     seeds: int = 2,
+    html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
@@ -137,6 +139,11 @@ def fix(
     fixed = run_fix(model, choice, options, seeds)
     if output is not None:
         write_whole(output, fixed.data)
+    if html:
+        from npuscope.report.html.changes import fix_page
+        from npuscope.report.result_files import write_html
+
+        write_html(html, lambda: fix_page(fixed, None if output is None else str(output)))
     return fixed
 
 
@@ -257,3 +264,43 @@ def bisect(
     from npuscope.profiling.validate import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))
+
+
+@verb
+def serve(
+    *models: str | Path,
+    port: int = 0,
+    pools: Iterable[str | Path] = (),
+    ready: Callable[[str], None] | None = None,
+    **options: Unpack[Options],
+) -> None:
+    """The report as an application in the browser: change the machine, toggle fixes, compare.
+
+    In: models, and `pools` (.mpool files) to choose from; other options are where it starts.
+    `ready` is called with the address, which only this computer can reach. Out: nothing; Ctrl-C
+    ends it.
+
+    >>> npuscope.serve("model.tflite", ready=print)
+    """
+    from npuscope.live.library import Library, check_models
+    from npuscope.live.server import LiveServer
+    from npuscope.live.setting import first_setting
+
+    if not 0 <= port < 0x10000:
+        raise UsageError(f"expected a port from 0 to 65535, found {port}", where="--port")
+    paths = [Path(model) for model in models]
+    check_models(paths)
+    own = options.get("mpool")
+    files = [Path(file) for file in ([own] if own else [])] + [Path(file) for file in pools]
+    library = Library(paths, files, options)
+    first = first_setting(options, 1 if own else 0)
+    library.shown(first)  # a mistake in what was given is told here, not in the browser
+    server = LiveServer(library, first, port)
+    try:
+        if ready is not None:
+            ready(server.address)
+        server.serve_forever()
+    except KeyboardInterrupt:  # a signal is the usual way to end it
+        pass
+    finally:
+        server.server_close()

@@ -181,6 +181,7 @@ VERBS: dict[str, Verb] = {
                         flags=("-o", "--output"),
                     ),
                     whole("seeds", "seeded inputs to compare on (2)", default=2),
+                    rows.HTML,
                 ),
             ),
             Group("which fixes (default: those that keep the network's function)", rows.FIX),
@@ -188,6 +189,11 @@ VERBS: dict[str, Verb] = {
             rows.READING,
             rows.OUTPUT,
         ),
+    ),
+    "serve": Verb(
+        "the report as an application in the browser: change, toggle, compare",
+        (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
+        (Group("", rows.SERVE), rows.TARGET, rows.READING, rows.OUTPUT),
     ),
     "quantize": Verb(
         "a float model to the int8 form that the machine likes best, measured layer by layer",

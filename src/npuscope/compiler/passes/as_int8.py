@@ -51,6 +51,9 @@ def as_int8(graph: Graph) -> Graph:
         work.keep(name, _PLAIN)
     for op in graph.ops:
         work.convert(op)
+    for name in graph.outputs:  # a result that does not depend on the inputs
+        if name not in made.tensors:
+            made.add(graph.tensors[name])
     made.drop_unused()
     verify(made, ModelError)
     return made

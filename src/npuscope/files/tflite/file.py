@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npuscope.errors import FileError, ModelError
+from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
     MAX_OP_INPUTS,
@@ -76,7 +77,7 @@ def quick(accessor: Accessor) -> Accessor:
 
 Option = int | float | str | tuple[int, ...]
 
-_VECTORS = {"NewShape"}
+_VECTORS = {"NewShape", "SqueezeDims"}
 
 
 _BUILTIN_CODE_SLOT = 10
@@ -155,7 +156,7 @@ class SourceTensor:
     signature: tuple[int, ...]
     quant: Quant | None
     data: np.ndarray | None
-    sparse: bool
+    sparsity: Sparsity | None
     variable: bool
 
 
@@ -269,7 +270,7 @@ class _Parser:
             self._dims(tensor.ShapeSignatureLength(), tensor.ShapeSignatureAsNumpy),
             self._quant(quick(tensor.Quantization()), shape, name),
             self._data(tensor.Buffer()),
-            tensor.Sparsity() is not None,
+            read_sparsity(tensor.Sparsity(), len(shape)),
             bool(tensor.IsVariable()),
         )
 
