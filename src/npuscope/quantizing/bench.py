@@ -25,7 +25,7 @@ from npuscope.quantizing.work import Progress, Work
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _SAME_DB = 0.1  # what other samples would change anyway
-_MOST_PARTS = 16  # of one choice that are tried one by one
+_MOST_PARTS = 8  # of one choice that are tried one by one
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     proto = _with_opset(proto, notes)
     _name_nodes(proto)
     _flatten_biases(proto)
-    _drop_domains(proto)
+    _tidy(proto)
     return FloatNetwork(_inferred(proto), tuple(notes))
 
 
@@ -267,9 +267,13 @@ def _flatten_biases(proto: Any) -> None:
             node.input[2] = name
 
 
-def _drop_domains(proto: Any) -> None:
-    """onnxruntime lists all that it knows."""
+def _tidy(proto: Any) -> None:
+    """Without constants that nobody reads, and domains that onnxruntime lists because it knows
+    them."""
     proto.ir_version = min(proto.ir_version, _NEWEST_IR)
+    read = {name for node in proto.graph.node for name in node.input}
+    for entry in [e for e in proto.graph.initializer if e.name not in read]:
+        proto.graph.initializer.remove(entry)
     used = {node.domain for node in proto.graph.node} | {"", "ai.onnx"}
     kept = [entry for entry in proto.opset_import if entry.domain in used]
     del proto.opset_import[:]
