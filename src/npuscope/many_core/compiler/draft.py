@@ -13,6 +13,7 @@ from npuscope.many_core.compiler.boxes import Box, Shape, elements, full, shape_
 from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
 from npuscope.many_core.layout import Port
 from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.program import Made
 
 # --- Ports of a device: to the host, and one pair per direction to every other device ---
 
@@ -88,18 +89,6 @@ class Peer:
 
     device: int
     transaction: int
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A part of an op's output, or of a tensor that is moved. Of a long sum, `channels` is what
-    this part adds to it."""
-
-    op: int | None  # number in the graph; None where values pass as they are
-    box: Box
-    channels: tuple[int, int] | None = None
-    first: bool = True
-    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
