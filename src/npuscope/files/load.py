@@ -20,10 +20,18 @@ Shape = tuple[int, ...]
 
 
 class Pins:
-    """Shapes that the user gave for inputs, and whether one of them was used."""
+    """Shapes that the user gave for inputs, and whether one of them was used.
 
-    def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+    `batch` is the first size of inputs that leave only that open; `symbols` are sizes by name."""
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        batch: int | None = None,
+        symbols: Mapping[str, int] | None = None,
+    ) -> None:
         self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
+        self.batch, self.symbols = batch, dict(symbols or {})
         self.used = False
 
     def check_names(self, inputs: Sequence[str]) -> None:
@@ -39,6 +47,7 @@ def static_shape(
 ) -> Shape:
     """The fixed shape of an input; `dims` has a symbol or None where the size is dynamic."""
     label = safe_terminal(name)
+    dims = [pins.symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
     if name in pins.shapes:
         return _pinned(label, dims, pins, pins.shapes[name])
     open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
@@ -48,9 +57,10 @@ def static_shape(
             where=f"input '{label}'",
             hint=f"pin them: --shape {label}={_example(dims)}",
         )
+    batch = pins.batch or 1
     if open_axes:
-        notes.append(f"input '{label}': the dynamic batch size was set to 1")
-    return tuple(dim if isinstance(dim, int) else 1 for dim in dims)
+        notes.append(f"input '{label}': the dynamic batch size was set to {batch}")
+    return tuple(dim if isinstance(dim, int) else batch for dim in dims)
 
 
 def _pinned(label: str, dims: Sequence[int | str | None], pins: Pins, wanted: Shape) -> Shape:
@@ -146,27 +156,32 @@ _TFLITE_MAGIC = b"TFL3"
 _HINT = "give the path of a .tflite or .onnx model"
 
 
-def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def load_model(
+    path: str | Path,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+    symbols: Mapping[str, int] | None = None,
+) -> Graph:
     """Read a .tflite or .onnx file; `shapes` pins dynamic sizes by input name.
 
     The content decides the format, the file name only helps with the error text.
     """
-    return _located(Path(path), None, shapes)
+    return _located(Path(path), None, Pins(shapes, batch, symbols))
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The same for content that is not, or not yet, in the file."""
-    return _located(path, data, shapes)
+    return _located(path, data, Pins(shapes))
 
 
 def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+def _located(path: Path, data: bytes | None, pins: Pins) -> Graph:
     """Add the file to the place of an error."""
     try:
-        graph = _read(path, model_bytes(path) if data is None else data, Pins(shapes))
+        graph = _read(path, model_bytes(path) if data is None else data, pins)
         verify(graph, ModelError)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)

@@ -148,8 +148,9 @@ class Value:
 class Draft:
     """What lowering fills."""
 
-    def __init__(self, cores: int, devices: int) -> None:
+    def __init__(self, cores: int, devices: int, most_splits: int | None = None) -> None:
         self.cores, self.devices = cores, devices
+        self.most_splits = most_splits  # of the channels of a product
         self.buffers: list[Buffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]

@@ -33,15 +33,18 @@ def compile_graph(
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
     ready = prepared(graph)
-    draft = lower(ready.graph, machine, options.cores or machine.cores.count, options.devices)
+    cores = options.cores or machine.cores.count
+    draft = lower(ready.graph, machine, cores, options.devices, options.mos)
     if options.cores is None:
         draft = _on_busy_cores(ready.graph, machine, options, draft)
     return _identified(finish(ready, draft, machine, options))
 
 
-def lower(graph: Graph, machine: CoreMachine, cores: int, devices: int) -> Draft:
+def lower(
+    graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
+) -> Draft:
     """All steps of all cores, in units of work, in the order in which they are worked on."""
-    context = Context(graph, Draft(cores, devices), machine)
+    context = Context(graph, Draft(cores, devices, mos), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)
@@ -68,7 +71,9 @@ def _on_busy_cores(
 ) -> Draft:
     """Again without the cores that got nothing to do."""
     busy = 1 + max(draft.local(step.core) for step in draft.steps)
-    return draft if busy == draft.cores else lower(graph, machine, busy, options.devices)
+    if busy == draft.cores:
+        return draft
+    return lower(graph, machine, busy, options.devices, options.mos)
 
 
 def _identified(program: CoreProgram) -> CoreProgram:
