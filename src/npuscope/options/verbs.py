@@ -274,6 +274,7 @@ VERBS: dict[str, Verb] = {
             Group("", core_rows.CORE_COMPILE),
             Group("stats", core_rows.CORE_STATS),
             Group("machine", core_rows.CORE_TARGET),
+            Group("the vendor's options", core_rows.CORE_VENDOR),
             rows.OUTPUT,
         ),
     ),
