@@ -40,6 +40,8 @@ class ReadOptions(TypedDict, total=False):
     art_profile: str | None
     mcu_mhz: float | None
     npu_mhz: float | None
+    flash: str | None
+    psram: str | None
     mpool: str | Path | None
     overrides: Mapping[str, object]
     input_data_type: str | None
@@ -180,7 +182,7 @@ def build(source: Source, options: Options) -> Build:
     graph = read_graph(source, options)
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
-    asked = CompileOptions(_optimization(options), options.get("ec_single_epoch", False))
+    asked = CompileOptions(optimization_level(options), options.get("ec_single_epoch", False))
     program = compile_graph(graph, machine, asked)
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
@@ -205,10 +207,15 @@ def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
 
 
 def _overrides(options: ReadOptions) -> Mapping[str, object]:
-    """Clocks that have options of their own, and single values, which have priority."""
-    told = {"clocks.mcu_mhz": options.get("mcu_mhz"), "clocks.npu_mhz": options.get("npu_mhz")}
-    clocks = {key: mhz for key, mhz in told.items() if mhz is not None}
-    overrides = {**clocks, **(options.get("overrides") or {})}
+    """Clocks and set-ups that have options of their own, and single values, which come first."""
+    told: dict[str, object] = {
+        "clocks.mcu_mhz": options.get("mcu_mhz"),
+        "clocks.npu_mhz": options.get("npu_mhz"),
+        "flash": options.get("flash"),
+        "psram": options.get("psram"),
+    }
+    given = {key: value for key, value in told.items() if value is not None}
+    overrides = {**given, **(options.get("overrides") or {})}
     named = options.get("machine", DEFAULT_MACHINE)
     if isinstance(named, Machine):
         return overrides
@@ -252,7 +259,7 @@ def _art_profile(options: ReadOptions) -> ArtProfile | None:
     return read_art_profile(named)
 
 
-def _optimization(options: Options) -> int | None:
+def optimization_level(options: Options) -> int | None:
     """The level asked for, else the profile's, else the generation's own."""
     level = options.get("optimization")
     profile = _art_profile(options) if level is None else None

@@ -106,6 +106,7 @@ class Path:
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
     access: Timed[Cycles]  # NPU cycles of one short access in a stream
+    wait: Timed[Rate] = 1.0  # an access to external RAM, times that of the measured set-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,8 @@ class Timing:
     elementwise_cycles: Timed[Cycles]
     external_read_cycles: Timed[Cycles]
     external_write_cycles: Timed[Cycles]
+    external_shared_cycles: Timed[Cycles]
+    external_call_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
