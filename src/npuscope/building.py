@@ -56,6 +56,7 @@ class Options(ReadOptions, total=False):
     optimization: int | None
     ec_single_epoch: bool
     relocatable: bool
+    no_secure: bool
     compiled_from: str | Path | None  # the model of a compiled program
 
 
@@ -198,11 +199,11 @@ def machine_for(options: ReadOptions) -> Machine:
 def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options))
-    if not options.get("relocatable", False):
-        return machine
-    from npuscope.machine.mpool import with_relative_pools
+    from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
 
-    return with_relative_pools(machine)
+    if options.get("no_secure", False):
+        machine = with_non_secure_pools(machine)
+    return with_relative_pools(machine) if options.get("relocatable", False) else machine
 
 
 def _overrides(options: ReadOptions) -> Mapping[str, object]:

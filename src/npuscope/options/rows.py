@@ -278,9 +278,9 @@ PACKAGE = (
         "NAME", default="", flags=("-n", "--name")),
     text(
         "cpu",
-        "processor of the board; cortex-m33 for the emulated one",
+        "processor of the board: cortex-m33 for the emulated one, cortex-m55 for an STM32N6",
         "",
-        default="cortex-m55",
+        default="cortex-m33",
         choices=CPUS,
     ),
     text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
@@ -307,7 +307,8 @@ RUN = (
     text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
         default=DEFAULT_ADDRESS),
     text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
-        "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
+        "max-speed (a faster serial line), no-flash (for real boards) (copy)", "WORDS",
+        default="copy"),
     text("generation", "generation whose control times are used (that of the image)", default=""),
     real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     real("npu_mhz", "clock of the NPU (1000)", "MHZ"),

@@ -72,6 +72,11 @@ VERBS: dict[str, Verb] = {
                         "make external pools relative, as `npuscope package` needs them",
                         **rows.MAPPED,
                     ),
+                    flag(
+                        "no_secure",
+                        "for the non-secure world: internal pools at 0x24000000 and above",
+                        **rows.MAPPED,
+                    ),
                 ),
             ),
             rows.TARGET,
