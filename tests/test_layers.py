@@ -37,6 +37,7 @@ SERVING_ALL = (
     "errors",
     "options",
     "plain_data",
+    "progress",
     "protobuf",
     "protobuf_columns",
     "records",

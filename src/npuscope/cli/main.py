@@ -15,6 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn, TextIO
 
+from npuscope.cli.output import INTERRUPTED
 from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
 from npuscope.options import verbs
 from npuscope.options.check import wrong_words
@@ -39,8 +40,7 @@ _SOURCES = (
     ".toml",
     ".jsonl",
 )
-# Exit codes as shells give them: 128 plus the number of SIGINT, of SIGPIPE.
-_INTERRUPTED = 130
+# As shells give it: 128 plus the number of SIGPIPE.
 _BROKEN_PIPE = 141
 # Only writing fails with these: no space, quota, read-only file system, file too large.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -136,7 +136,7 @@ def _guarded(argv: list[str]) -> int:
         return _report(_from_os(error), argv)
     except KeyboardInterrupt:
         _say("npuscope: interrupted")
-        return _INTERRUPTED
+        return INTERRUPTED
     except Exception as error:
         return _report(_from_bug(error), argv)
 
