@@ -233,3 +233,39 @@ def test_work_that_goes_on_says_so_when_interrupted(caplog: pytest.LogCaptureFix
     assert (
         record.getMessage() == "finished runs are in s.jsonl: the same command goes on from there"
     )
+
+
+# --- Shell comfort ---
+
+
+def test_help_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fix", "--help"]) == 0
+    expected = capsys.readouterr().out
+    assert main(["help", "fix"]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["help"]) == 0
+    assert "`npuscope help VERB`" in capsys.readouterr().out
+    assert main(["help", "fixx"]) == 2
+    assert "did you mean fix" in capsys.readouterr().err
+
+
+def test_the_package_is_a_command() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
+    command = [sys.executable, "-m", "npuscope", "--version"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=env, timeout=LIMIT_S
+    )
+    assert done.stdout.strip() == f"npuscope {npuscope.__version__}"
+
+
+def test_verbose_says_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["estimate", str(model)]) == 0
+    short = capsys.readouterr()
+    assert main(["estimate", str(model), "-v"]) == 0
+    long = capsys.readouterr()
+    assert short.err == ""
+    assert "npuscope: read net.tflite: " in long.err
+    assert "npuscope: compiled for stm32n6, generation 4.0: 9 epochs in " in long.err
+    assert "; the slowest:" in short.out and "; all, the slowest first:" in long.out
+    assert len(long.out.splitlines()) == len(short.out.splitlines()) + 1  # nine epochs, not eight

@@ -142,6 +142,8 @@ def _guarded(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    if argv[:1] == ["help"]:  # `npuscope help fix` is `npuscope fix --help`
+        argv = [*argv[1:], "--help"]
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
@@ -168,6 +170,7 @@ def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
     parser = Parser(
         prog="npuscope",
         description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
+        epilog="`npuscope help VERB` tells what a verb does and takes.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
