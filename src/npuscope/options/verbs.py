@@ -52,33 +52,7 @@ VERBS: dict[str, Verb] = {
         "a model to the program that the device executes",
         (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx"),),
         (
-            Group(
-                "",
-                (
-                    file(
-                        "directory",
-                        "folder for the files",
-                        "DIR",
-                        flags=("-o", "--output"),
-                        required=True,
-                    ),
-                    flag(
-                        "log_lowering",
-                        "list the mappings that rules refused, by epoch",
-                        python=False,
-                    ),
-                    flag(
-                        "relocatable",
-                        "make external pools relative, as `npuscope package` needs them",
-                        **rows.MAPPED,
-                    ),
-                    flag(
-                        "no_secure",
-                        "for the non-secure world: internal pools at 0x24000000 and above",
-                        **rows.MAPPED,
-                    ),
-                ),
-            ),
+            Group("", rows.COMPILE),
             rows.TARGET,
             rows.READING,
             rows.VENDOR,
@@ -386,6 +360,11 @@ VERBS: dict[str, Verb] = {
     "rules": Verb(
         "the rules that explain and lint check",
         (Argument("rule", "ID", "one rule, with cause and fixes", "?"),),
+        (rows.OUTPUT,),
+    ),
+    "completion": Verb(
+        "completion of verbs, options and values for a shell",
+        (Argument("shell", "SHELL", "bash, zsh or fish", "", ("bash", "zsh", "fish")),),
         (rows.OUTPUT,),
     ),
     "doctor": Verb("what is installed, and what each missing part would add", (), (rows.OUTPUT,)),
