@@ -279,16 +279,13 @@ def test_constants_go_to_the_flash() -> None:
     }
 
 
-def test_of_two_pools_for_constants_the_read_only_one_is_taken() -> None:
-    """Stock pool files prefer the external RAM too, and list it first."""
-    pools = tuple(
-        replace(pool, constants_preferred=pool.name in ("hyperRAM", "octoFlash"))
-        for pool in sorted(MACHINE.pools, key=lambda pool: pool.name)
-    )
-    assert [pool.name for pool in pools if pool.constants_preferred] == ["hyperRAM", "octoFlash"]
-    constant = buffer("w", 5000, 0, 9, is_param=True)
-    found = placed(buffer("x", 6000, 1, 2), constant, machine=MACHINE.with_pools(pools))
-    assert found["w"] == ("octoFlash", 0)
+def test_flash_comes_before_external_ram_that_prefers_constants_too() -> None:
+    """The vendor's own .mpool files say so of both, external RAM first."""
+    ram = next(p for p in MACHINE.pools if p.name == "hyperRAM")
+    others = [p for p in MACHINE.pools if p.name != "hyperRAM"]
+    machine = MACHINE.with_pools((replace(ram, constants_preferred=True), *others))
+    weights = buffer("w", 64 * KIB, 0, 9, is_param=True)
+    assert placed(weights, machine=machine) == {"w": ("octoFlash", 0)}
 
 
 def test_without_a_pool_for_constants_they_share_the_ram() -> None:

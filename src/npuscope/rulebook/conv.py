@@ -291,21 +291,21 @@ def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 )
 def bias_is_an_activation(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A layer's bias is computed at run time."""
+    readers = graph.consumers()
     for op in of_kind(graph, *LAYERS):
-        bias = _computed_bias(graph, op)
+        bias = _computed_bias(graph, op, readers[op.outputs[0]])
         if bias is not None:
             yield hit(op, f"bias '{bias}' is computed", "constant")
 
 
-def _computed_bias(graph: Graph, op: Op) -> str | None:
+def _computed_bias(graph: Graph, op: Op, readers: list[Op]) -> str | None:
     if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
         return op.inputs[2]
-    return _added_by_the_same_source(graph, op)
+    return _added_by_the_same_source(op, readers)
 
 
-def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
+def _added_by_the_same_source(op: Op, readers: list[Op]) -> str | None:
     """The ONNX reader makes a layer and an Add of a Gemm with a computed bias."""
-    readers = graph.consumers()[op.outputs[0]]
     adds = [other for other in readers if other.kind == "Add" and other.origin == op.origin]
     if not op.origin or not adds:
         return None
