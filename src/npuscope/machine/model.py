@@ -262,6 +262,7 @@ class Generation:
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]
     pads_by_transposes: Mapped[bool]
+    shortcut_frames: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]
