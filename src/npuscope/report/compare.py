@@ -10,7 +10,14 @@ from typing import Any
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
-from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
+from npuscope.report.figures import (
+    label_with_range,
+    machine_line,
+    ms,
+    percent,
+    shorten,
+    size,
+)
 from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
 from npuscope.text import safe_terminal
@@ -141,7 +148,7 @@ def _explained(found: Comparison) -> str:
 def _side_line(letter: str, side: Side) -> str:
     machine = machine_line(side.profile).removeprefix("machine").strip()
     return (
-        f"{letter}        {safe_terminal(side.name)}: {machine} ({label(source_of(side.profile))})"
+        f"{letter}        {safe_terminal(side.name)}: {machine} ({label_with_range(side.profile)})"
     )
 
 
