@@ -181,7 +181,7 @@ def build(source: Source, options: Options) -> Build:
     graph = read_graph(source, options)
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
-    asked = CompileOptions(_optimization(options), options.get("ec_single_epoch", False))
+    asked = CompileOptions(optimization_level(options), options.get("ec_single_epoch", False))
     program = compile_graph(graph, machine, asked)
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
@@ -258,7 +258,7 @@ def _art_profile(options: ReadOptions) -> ArtProfile | None:
     return read_art_profile(named)
 
 
-def _optimization(options: Options) -> int | None:
+def optimization_level(options: Options) -> int | None:
     """The level asked for, else the profile's, else the generation's own."""
     level = options.get("optimization")
     profile = _art_profile(options) if level is None else None

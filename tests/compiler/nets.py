@@ -301,6 +301,19 @@ def small_groups() -> Graph:
     return net.graph()
 
 
+def dilated() -> Graph:
+    """Depthwise kernels with gaps: on whole blocks and not, with bytes above 127, in 16x8 mode, in
+    one row, padded on one side and not at all."""
+    net = Net(31)
+    x = net.conv(net.input((1, 9, 12, 6)), 16, zero=-128, activation=Activation.RELU)
+    x = net.conv(x, dilations=(3, 3), zero=-128, activation=Activation.RELU)
+    x = net.conv(x, dilations=(4, 5), pads=(4, 5, 4, 5), zero=7)
+    x = net.conv(x, dilations=(2, 2), pads=(4, 0, 0, 4))
+    x = net.conv(x, window=(1, 3), dilations=(1, 4))
+    net.conv(x, window=(3, 3), dilations=(2, 2), pads=(0, 0, 0, 0))
+    return net.graph()
+
+
 def uint8_network() -> Graph:
     """QDQ with uint8 activations throughout, as onnxruntime's quantizer writes it by default."""
     net = Net(11, Numerics.QDQ)

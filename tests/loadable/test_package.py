@@ -7,7 +7,7 @@ from shutil import which
 
 import pytest
 
-from compiler.nets import random_network, small_groups, uint8_network
+from compiler.nets import dilated, random_network, small_groups, uint8_network
 from compiler.test_pipeline import squeeze_excite
 from firmware.bare import (
     CLEAR,
@@ -246,6 +246,7 @@ NETS = {
     "random": lambda: random_network(2),
     "uint8": uint8_network,
     "groups": small_groups,
+    "dilated": dilated,
 }
 
 

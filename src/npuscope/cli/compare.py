@@ -54,7 +54,13 @@ def run(args: argparse.Namespace) -> int:
     a, b = (side_options(args, side) for side in ("a", "b"))
     with working(args, "comparing"):
         found = api.compare(
-            args.first, second, a_options=a, b_options=b, as_built=args.as_built, noise=noise
+            args.first,
+            second,
+            a_options=a,
+            b_options=b,
+            as_built=args.as_built,
+            noise=noise,
+            html=args.html,
         )
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
     return 0

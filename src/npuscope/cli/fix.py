@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
             integer_io=args.integer_io,
             everything=args.all,
             seeds=args.seeds,
+            html=args.html,
             **api_options(args),
         )
     deliver(args, fix_text(fixed, every=args.verbose), fix_json(fixed, args.output))

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +84,18 @@ def write_file(path: str | Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def working(args: argparse.Namespace, what: str) -> Iterator[None]:
-    """A spinner on stderr while something long runs, on terminals only."""
+def working(args: argparse.Namespace, what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr while something long runs, on terminals only; given a function that
+    says what is being done."""
     # Logs of build servers keep every frame of an animation, so only terminals get one.
     if args.quiet or args.json == "-" or not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(what):
-        yield
+    with Console(stderr=True).status(what) as status:
+        yield lambda text: status.update(Text(f"{what}: {safe_lines(text)}"))
 
 
 # --- The log of verbs that follow the vendor's scripts ---

@@ -8,6 +8,7 @@ convolution may end an epoch and its Add open the next, with a 16-bit buffer bet
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from npuscope.compiler.stages import (
@@ -40,6 +41,11 @@ class StageGroup:
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
 
+    def known_frames(self, values: Iterable[Value]) -> list[int]:
+        """The frames of those values that have some: of this epoch, else of those before it."""
+        found = (self.frames.get(v.name, self.stored.get(v.name)) for v in values)
+        return [frame for frame in found if frame is not None]
+
     def add(self, stage: Stage, machine: Machine) -> None:
         self.stages.append(stage)
         frame = output_frame(self, stage, machine.pool.max_fused_channels)
@@ -50,8 +56,7 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
-    frames = group.stored | group.frames
-    known = [frames[value.name] for value in stage.inputs if value.name in frames]
+    known = group.known_frames(stage.inputs)
     if known:
         return max(known)
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
@@ -176,9 +181,7 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
     # 16-bit sums in memory lie in the frames in which they were made.
-    frames = group.stored | group.frames
-    others = [frames[v.name] for v in stage.inputs if v.name in frames]
-    return all(other == frame for other in others)
+    return all(other == frame for other in group.known_frames(stage.inputs))
 
 
 def _pool_joins(stage: PoolStage, group: StageGroup, machine: Machine) -> bool:

@@ -138,6 +138,7 @@ class ConvStage(Stage):
 
     tiling: Tiling = field(kw_only=True)
     weights: Array = field(kw_only=True, compare=False, repr=False)  # packed bytes, in order
+    weight_turns: int = field(default=1, kw_only=True)  # times that all of them are read
     window: tuple[int, int] = field(kw_only=True)
     strides: tuple[int, int] = field(kw_only=True)
     pads: tuple[int, int, int, int] = field(kw_only=True)  # top, left, bottom, right

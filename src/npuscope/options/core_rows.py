@@ -58,7 +58,8 @@ CORE_TARGET = (
     *CORE_MACHINE,
     replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
         mark=Mark.NONE),
-    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
+    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE,
+        flags=("--shape", "-onnx-define-symbol", "--onnx-define-symbol")),
 )
 PROFILING_TYPES = ("stats", "trace", "raw_device_stats")
 CORE_RUN = (

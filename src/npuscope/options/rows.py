@@ -72,7 +72,8 @@ IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "fix the shape of an input that is dynamic in the file", "NAME=1,224,224,3",
+SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if it is open",
+    "NAME=1,224,224,3",
     flags=("--shape",), **MAPPED)
 AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
     **MAPPED)
@@ -133,6 +134,7 @@ NEUTRAL = {
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
+    "--expand-softmax": "the ops that it makes of a Softmax are not known",
 }
 
 
@@ -208,6 +210,34 @@ FIX = (
     flag("everything", "try every edit, including these three, and keep those that help",
         flags=("--all",)),
 )
+SERVE = (
+    whole("port", "port of this computer (default: any free one)", default=0),
+    list_("pools", "another .mpool file to choose in the view", "FILE"),
+    flag("no_browser", "print the address only; no browser is opened", python=False),
+    text("ready", "called with the address", "FUNCTION", shell=False),
+)
+CALIBRATIONS = ("auto", "minmax", "percentile", "mse", "entropy")
+LAYOUTS = ("nchw", "nhwc")
+QUANTIZE = (
+    file("output", "file for the quantized model; without it nothing is written", "OUT",
+        flags=("-o", "--output")),
+    text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
+        "DIR|FILE|random", required=True),
+    text("calibration", "how ranges are found; auto tries all and keeps the best (auto)", "",
+        default="auto", choices=CALIBRATIONS),
+    whole("samples", "use at most N samples; every fourth is held out to compare on (128)",
+        default=128),
+    whole("seed", "chooses samples and random data (0)", default=0),
+    real("loss_db", "signal to noise that a faster form may cost, in dB (1)", "DB", default=1.0),
+    text("progress", "called with what is being done", "FUNCTION", shell=False),
+)
+IMAGES = (
+    text("mean", "subtracted from pixels, one number or one a channel (0)", "0.485,0.456,0.406"),
+    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
+    real("pixel_max", "what a pixel of 255 is before mean and std (1)", "X", default=1.0),
+    text("layout", "where the channels of the input are (default: where its shape has 1 or 3)", "",
+        choices=LAYOUTS),
+)
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
@@ -221,6 +251,7 @@ GATE = (
     text("tolerance", "how much worse a figure may get, e.g. 3%", "SHARE", default="0",
         flags=("--tol",)),
     file("summary", "append a Markdown table to FILE"),
+    HTML,
     flag("with_findings", "include findings, without writing a file for them", shell=False),
     flag("github", "errors as annotations on stdout, the table in the summary of the GitHub job",
         python=False),
@@ -236,6 +267,7 @@ COMPARE = (
         "and list epoch by epoch where the two compilers differ"),
     text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
         "SHARE"),
+    HTML,
 )
 PACKAGE = (
     file("input", "the folder or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),

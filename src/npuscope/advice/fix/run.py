@@ -215,7 +215,7 @@ def fix(
         first.profile,
         look.profile,
         tuple(steps),
-        effects(first.network.graph, look.network.graph, seeds),
+        effects(first.network.graph, look.network.graph, seeds, bench.known),
         seeds,
         opened(bench.path, first, look, seeds),
     )
@@ -268,7 +268,7 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
 def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
     # An edit that turns out not to help leaves the kept document untouched.
     document = look.document.copy()
-    misfits = _apply(document, candidate, look)
+    misfits = apply_places(document, candidate, look)
     done = len(candidate.places) - len(misfits)
     refused = Step(candidate, Outcome(False, ""), done, tuple(misfits), look.profile)
     if not done:
@@ -279,14 +279,14 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     except NpuscopeError as error:
         reason = f"the edited file cannot be read: {error}"
         return replace(refused, outcome=Outcome(False, reason)), look
-    found = effects(look.network.graph, after.network.graph, seeds)
+    found = effects(look.network.graph, after.network.graph, seeds, bench.known)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)
     return step, after
 
 
-def _apply(document: Document, candidate: Candidate, look: Look) -> list[str]:
+def apply_places(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
     for place in _unique(candidate.places):

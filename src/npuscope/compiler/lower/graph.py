@@ -56,7 +56,12 @@ LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
 
 
 # Ops that these refuse may still run partly on the NPU: their lowering decides.
-_DECIDED_BY_LOWERING = ("NA-RESIZE-MODE", "NA-RESIZE-HYBRID", "NA-CONV-COLUMNS")
+_DECIDED_BY_LOWERING = (
+    "NA-RESIZE-MODE",
+    "NA-RESIZE-HYBRID",
+    "NA-CONV-COLUMNS",
+    "NA-CONV-DILATED",
+)
 
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:

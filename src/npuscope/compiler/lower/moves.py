@@ -251,23 +251,36 @@ def lower_pad(context: Context, op: Op) -> None:
         output = output.named(f"{output.name}.padded", quant=source.quant, tensor="")
     scale, zero = quant_pair(source)
     (top, bottom), (left, right) = attrs.pads[1:3]
+    fill = int(np.clip(zero + round(attrs.value / scale), -128, 127))
+    stage = pad_stage(op.name, source, output, (top, left, bottom, right), fill, op.origin)
+    context.define(op.outputs[0], moved(context, op, context.emit(stage)))
+
+
+def pad_stage(
+    name: str,
+    source: Value,
+    output: Value,
+    pads: tuple[int, int, int, int],
+    fill: int,
+    origin: tuple[str, ...],
+) -> ConvStage:
+    """`pads` are top, left, bottom, right."""
     channels = source.channels
-    stage = ConvStage(
-        op.name,
+    return ConvStage(
+        name,
         "Conv",
         (source,),
         output,
-        op.origin,
+        origin,
         tiling=Tiling(ConvMode.DEPTHWISE, 1, 1, 1, 1, channels),
         weights=np.ones(channels, np.int8),
         window=(1, 1),
         strides=(1, 1),
-        pads=(top, left, bottom, right),
+        pads=pads,
         simd=Simd.S8X8,
-        zfbias=int(np.clip(zero + round(attrs.value / scale), -128, 127)),
+        zfbias=fill,
         shift_o=0,
     )
-    context.define(op.outputs[0], moved(context, op, context.emit(stage)))
 
 
 # --- Resize: nearest by whole factors is replication and depth-to-space; the rest runs on the CPU

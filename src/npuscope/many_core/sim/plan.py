@@ -43,7 +43,7 @@ class Costs:
         if info.kind == "aicendcyclestats":
             return 0.0
         dtype = info.dtypes[0] if info.dtypes else "float16"
-        executed = machine.pcycles(info.kind, info.out_bytes, info.macs, dtype)
+        executed = machine.pcycles(info.kind, info.out_bytes, info.macs, dtype, info.shape)
         return max(executed, self._ddr_cycles(op), 1.0)
 
     def _ddr_cycles(self, op: CoreOp) -> float:
@@ -214,6 +214,7 @@ class Task:
     resources: tuple[int, ...] = ()
     waits: int = 0
     releases: list[int] = field(default_factory=list)
+    barrier_cycles: float = 0.0
 
     @property
     def asynchronous(self) -> bool:
@@ -259,9 +260,19 @@ def plan_of(program: CoreProgram, costs: Costs) -> Plan:
     peers = tuple(_peer_transfers(tasks))
     for pair in peers:
         _link(tasks[pair.source], tasks[pair.target])
+    for task in tasks:
+        task.barrier_cycles = _barrier(task, tasks, queues, costs.machine)
     rows = sum(task.rows for task in tasks)
     devices, cores = len(program.devices), program.layout.cores
     return Plan(program.layout, tuple(tasks), tuple(queues), peers, costs, rows, devices, cores)
+
+
+def _barrier(task: Task, tasks: list[Task], queues: list[Queue], machine: CoreMachine) -> float:
+    """Threads of a group always come together; a single one only where others wait for it."""
+    waited_for = any(tasks[other].queue != task.queue for other in task.releases)
+    if task.is_end or not (task.rows > 1 or waited_for):
+        return 0.0
+    return machine.barrier_cycles(queues[task.queue].engine)
 
 
 _Place = tuple[int, int, int, tuple[CoreOp, ...]]
