@@ -146,6 +146,11 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
             f"{of.unmeasured:.0%} of the time is in CPU kernels whose cost nobody measured: "
             f"{kernels}"
         )
+    if of.external >= _NOTED_PART:
+        found.append(
+            f"{of.external:.0%} of the time waits for external RAM, whose cost follows published "
+            "totals alone: no run there was measured epoch by epoch"
+        )
     if of.reported >= _NOTED_PART:
         found.append(
             "timed from the compiler's report, which holds no registers: the network.c of the same "

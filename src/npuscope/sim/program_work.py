@@ -166,6 +166,7 @@ class SoftwareWork:
     elements: int
     macs: int = 0
     float_macs: bool = False
+    depthwise: bool = False
     fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
     moved: tuple[tuple[str, int], ...] = ()  # the same of external RAM that a library call moves
 
@@ -244,7 +245,16 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
     floats = any(buffers[name].is_float for name in names[:1])
     kernel = "SoftmaxRows" if many else call.kernel
-    return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
+    macs = _macs(call, params, shapes)
+    return SoftwareWork(kernel, elements, macs, floats, _is_depthwise(params, shapes), fetched)
+
+
+def _is_depthwise(params: list[Buffer], shapes: list[tuple[int, ...]]) -> bool:
+    """Each weight belongs to one channel."""
+    if not params:
+        return False
+    weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
+    return len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
 
 
 def _moved(
