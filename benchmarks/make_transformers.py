@@ -3,7 +3,7 @@
     python benchmarks/make_transformers.py FOLDER [--sizes small,base] [--only bert,vit]
 
 Needs torch, transformers, onnx and onnxscript, which npuscope itself does not: use an environment
-of its own. BERT, ViT, GPT-2 and MobileViT are each written by both exporters of torch, TorchScript's
+of its own. BERT, ViT, GPT-2 and MobileViT are each written by both exporters, TorchScript's
 and dynamo's, with fixed sizes and (`-symbols`) with symbols for batch and sequence. Nothing is
 changed afterwards. Prints one line per file.
 """
@@ -49,7 +49,7 @@ def _tokens(network: Any, length: int) -> Example:
     symbols = {0: "batch", 1: "sequence"}
     inputs = {"input_ids": torch.randint(0, 90, (1, length)), "attention_mask": None}
     inputs["attention_mask"] = torch.ones(1, length, dtype=torch.int64)
-    return Example(network, inputs, {name: symbols for name in inputs})
+    return Example(network, inputs, dict.fromkeys(inputs, symbols))
 
 
 def _image(network: Any, side: int) -> Example:
