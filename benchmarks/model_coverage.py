@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import io
 import multiprocessing
 import re
 import sys
@@ -54,7 +55,7 @@ def main() -> int:
         for verb in args.verbs.split(","):
             found = _run(verb, model, args.seconds)
             table.add(name, verb, found)
-            if found.code:
+            if found.code > 1:
                 print(f"{found.code:4} {verb:9} {name}: {found.message}", flush=True)
     table.show(len(models))
     return 0
@@ -96,9 +97,12 @@ def _tried(verb: str, model: Path, seconds: float, more: tuple[str, ...]) -> Out
 def _child(words: list[str], errors: Path) -> None:
     from npuscope.cli.main import main as npuscope_main
 
-    with errors.open("w") as stream, contextlib.redirect_stderr(stream):
-        with open("/dev/null", "w") as nothing, contextlib.redirect_stdout(nothing):
-            code = npuscope_main(words)
+    with (
+        errors.open("w") as stream,
+        contextlib.redirect_stderr(stream),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        code = npuscope_main(words)
     sys.exit(code)
 
 
@@ -116,7 +120,7 @@ class Table:
         answer = self.answers[self.classes.get(name, "models"), verb]
         answer[0] += found.code in (0, 1)  # 1: an answer that says no, as that of validate
         answer[1] += 1
-        if found.code:
+        if found.code > 1:
             self.causes[_cause(found.message)][verb] += 1
 
     def show(self, models: int) -> None:
