@@ -271,12 +271,16 @@ _MOVES = frozenset(
     {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
 )
 _LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
     """Every weight works once a position of the smaller side: input or, with a stride, output."""
     if call.kernel == "MatMul" and shapes[-1]:
         return prod(shapes[-1]) * shapes[0][-1]
+    if call.kernel in _RECURRENT and len(shapes[0]) == 3:  # all weights, every step
+        largest = sorted(prod(buffer.shape) for buffer in params)[-2:]
+        return shapes[0][0] * shapes[0][1] * sum(largest)
     if call.kernel not in _LAYERS or not params:
         return 0
     positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))
