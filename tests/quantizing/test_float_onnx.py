@@ -52,13 +52,13 @@ def test_half_floats_become_whole_ones(tmp_path: Path) -> None:
     assert outputs(network.proto, pictures(1)).dtype == np.float32
 
 
-def test_open_sizes_need_a_shape(tmp_path: Path) -> None:
+def test_open_sizes_take_a_shape(tmp_path: Path) -> None:
     w = OnnxWriter()
     w.node("Relu", conv(w, w.input("image", (1, 3, "h", "w")), weights(4, 3, 3, 3)), output="y")
     path = tmp_path / "open.onnx"
     path.write_bytes(w.finish({"y": None}))
-    with pytest.raises(ModelError, match="dynamic sizes"):
-        prepare(path, None, tmp_path)
+    guessed = prepare(path, None, tmp_path)
+    assert any("--shape image=1,3,224,224" in note for note in guessed.notes)
     network = prepare(path, {"image": (1, 3, 8, 8)}, tmp_path)
     assert outputs(network.proto, np.zeros((1, 3, 8, 8), np.float32)).shape == (1, 4, 8, 8)
     with pytest.raises(UsageError, match="no input 'picture'"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, ModelError, UsageError
-from npuscope.files.load import Pins, static_shape
+from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.quantizing.plan import Layer
 
 OLDEST_OPSET = 13  # QuantizeLinear with an axis
@@ -154,7 +154,7 @@ def _parts_of(node: Any, graph: Any) -> list[Any]:
     if kind:
         bounds = [f"{value}/bound{n}" for n in range(len(numbers))] if kind == "Clip" else []
         for name, number in zip(bounds, numbers, strict=False):
-            graph.initializer.append(numpy_helper.from_array(np.float32(number), name))
+            graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
         names = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(kind, ())
         given = dict(zip(names, numbers, strict=False))
         source = f"{value}/sum" if summed else f"{value}/conv"
@@ -173,20 +173,27 @@ def _widen(tensor: Any) -> None:
 
 
 def _fix_sizes(proto: Any, pins: Pins, notes: list[str]) -> None:
-    pins.check_names([entry.name for entry in proto.graph.input])
+    from onnx import TensorProto
+
+    stated = {entry.name: _stated(entry) for entry in proto.graph.input}
+    pins.check_names(stated)
     changed = False
     for entry in proto.graph.input:
-        dims = entry.type.tensor_type.shape.dim
-        stated = [d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims]
-        shape = static_shape(entry.name, stated, pins, notes)
-        if list(shape) != stated:
-            changed = True
-            for dim, size in zip(dims, shape, strict=True):
-                dim.dim_value = size
+        tensor = entry.type.tensor_type
+        real = tensor.elem_type == TensorProto.FLOAT
+        shape = static_shape(entry.name, stated[entry.name], pins, notes, real=real)
+        changed = changed or shape != tuple(stated[entry.name])
+        for dim, size in zip(tensor.shape.dim, shape, strict=True):
+            dim.dim_value = size
     if changed:  # what was stated for other sizes is inferred again
         del proto.graph.value_info[:]
         for entry in proto.graph.output:
             entry.type.tensor_type.ClearField("shape")
+
+
+def _stated(entry: Any) -> Dims:
+    dims = entry.type.tensor_type.shape.dim
+    return tuple(d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
 
 
 def _opset(proto: Any) -> int:
