@@ -16,8 +16,8 @@ from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.errors import ModelError
 from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import Kernels, litert_interpreter
-from npuscope.quantizing.float_onnx import FLOAT_ONE, first_line, needs, quiet
 from npuscope.quantizing.histogram import Histograms
+from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
 from npuscope.quantizing.plan import Layer, Plan, Range
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights

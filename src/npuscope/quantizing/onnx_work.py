@@ -12,8 +12,9 @@ from npuscope.errors import ModelError
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing import qdq
 from npuscope.quantizing.equalise import equalised
-from npuscope.quantizing.float_onnx import FloatNetwork, first_line, needs, prepare
+from npuscope.quantizing.float_onnx import FloatNetwork, prepare
 from npuscope.quantizing.histogram import Histograms
+from npuscope.quantizing.others import first_line, needs
 from npuscope.quantizing.plan import Layer, Plan, Range
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
