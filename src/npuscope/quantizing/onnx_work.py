@@ -127,9 +127,10 @@ class OnnxWork:
         names = [n for layer in self.layers for n in layer.outputs if n in plan.ranges]
         now = {n: n + _BEHIND if n + _BEHIND in made else n for n in names}
         names = [n for n in names if now[n] in made]
-        for sample in samples:
-            real = next(self.run(self.networks[plan.equalised].proto, [sample], names))
-            found = next(self.run(proto, [sample], [now[n] for n in names]))
+        held = list(samples)
+        reals = self.run(self.networks[plan.equalised].proto, held, names)
+        steps = self.run(proto, held, [now[n] for n in names])
+        for sample, real, found in zip(held, reals, steps, strict=True):
             yield {**sample, **real}, {n: found[now[n]] for n in names}
 
     def weights(self, data: bytes, plan: Plan) -> Weights:
