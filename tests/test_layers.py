@@ -34,6 +34,7 @@ SERVING_ALL = (
     "bounded_file",
     "child",
     "errors",
+    "families",
     "options",
     "plain_data",
     "protobuf",
