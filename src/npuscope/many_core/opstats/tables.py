@@ -66,7 +66,9 @@ def lacking(stats: Stats) -> tuple[str, ...]:
         f"no {view.title}: compile with {_missing(stats, view.section)} "
         f"(this buffer has level {stats.level})"
         for view in VIEWS
-        if not stats.has(view.section) and _worth_saying(stats, view.section)
+        if not stats.has(view.section)
+        and view.section.name not in stats.lost
+        and _worth_saying(stats, view.section)
     )
 
 
