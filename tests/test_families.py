@@ -118,3 +118,15 @@ def test_machines_of_the_first_family_have_no_other() -> None:
     assert family_of("stm32n6") is None
     assert family_of("nothing") is None
     assert family_of(None) is None
+
+
+def test_levers_are_tried_and_the_best_comes_first(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(answer(capsys, "estimate", "--machine", "cloudai100", str(model), "--json"))
+    gains = [lever["gain"] for lever in found["levers"]]
+    assert gains == sorted(gains, reverse=True) and min(gains) > 1.02
+    names = {lever["name"] for lever in found["levers"]}
+    assert "16 activations on 1 cores each" in names
+    text = answer(capsys, "estimate", "--machine", "cloudai100", str(model))
+    assert f"lever    {found['levers'][0]['name']}: " in text

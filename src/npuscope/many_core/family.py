@@ -16,6 +16,7 @@ from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.metrics import perf_metrics
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
+from npuscope.many_core.levers import Lever, levers
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.opstats.tables import opstats_of
@@ -27,6 +28,7 @@ from npuscope.text import safe_terminal
 SCHEMA = "npuscope/estimate/1"
 # All of the simulator's different inferences are among so many, most likely.
 _ITERATIONS = 17
+_SHOWN_LEVERS = 5
 _MADE_FOR_OTHERS = (
     "generation", "epoch_controller", "art_profile", "mpool", "input_data_type",
     "output_data_type", "mcu_mhz", "npu_mhz", "as_int8", "compiled_from", "ec_single_epoch",
@@ -50,6 +52,7 @@ class CoreTimed:
     built: CoreBuilt
     result: RunResult
     tables: Opstats
+    levers: tuple[Lever, ...] = ()
 
     @property
     def times_ms(self) -> list[float]:
@@ -92,7 +95,8 @@ class ManyCoreFamily:
     def time(self, program: CoreBuilt) -> CoreTimed:
         asked = RunOptions(iterations=_ITERATIONS, start_iteration=1)
         result = simulate(program.program, program.machine, asked)
-        return CoreTimed(program, result, opstats_of(result.stats[0]))
+        found = levers(program.graph, program.program, program.machine)
+        return CoreTimed(program, result, opstats_of(result.stats[0]), found)
 
     def report(self, timed: CoreTimed) -> Report:
         return Report("\n".join(_lines(timed)), _json(timed))
@@ -142,6 +146,7 @@ def _lines(timed: CoreTimed) -> Iterator[str]:
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
     yield f"roofline {_roofline(timed)}"
     yield f"verdict  {timed.tables.verdict.sentence}"
+    yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
     yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
 
 
@@ -198,6 +203,7 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         },
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
+        "levers": [asdict(lever) for lever in timed.levers],
         "modules": [asdict(row) for row in timed.tables.modules],
         "findings": [],
         "notes": [*built.program.layout.notes, *built.program.warnings],
