@@ -19,7 +19,7 @@ from pathlib import Path
 
 from npuscope.advice.compare.half import EpochTimer, without_waiting
 from npuscope.advice.explain import Explanation, explain
-from npuscope.advice.fix.candidates import Candidate, Choice, candidates
+from npuscope.advice.fix.candidates import CUT, Candidate, Choice, candidates
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import Look, Network, Workbench
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
@@ -239,11 +239,13 @@ class Library:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""
         if self.options.get("as_int8"):
             return ()
-        unique: dict[str, Candidate] = {}
-        for one in candidates(look, found, Choice(everything=True)):
-            same = next((name for name, other in unique.items() if other.key == one.key), "")
-            unique.setdefault(same or fix_name(one), one)
-        return tuple(one for one in unique.values() if one.places)
+        every = [one for one in candidates(look, found, Choice(everything=True)) if one.places]
+        by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
+        # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
+        # finding are left to the rules that found a place.
+        kept = [one for one in every if one.rule or one.fix.id not in by_rules]
+        cuts = any(one.fix.id == CUT and not one.rule for one in kept)
+        return tuple(one for one in kept if not (cuts and one.rule and one.fix.id == CUT))
 
     # --- What the next click may need ---
 
