@@ -24,6 +24,7 @@ LAYERS = (
     "profiling",
     "building",
     "advice",
+    "quantizing",
     "many_core",
     "identify",
     "report",

@@ -74,7 +74,7 @@ def test_shared_options_are_typed_as_the_table_lists_them() -> None:
     looked_at = {o.name for g in (option_rows.LOOKED_AT, option_rows.READING) for o in g.options}
     assert set(typing.get_type_hints(ReadOptions)) == looked_at
     building = {o.name for g in (option_rows.TARGET, option_rows.READING) for o in g.options}
-    assert set(typing.get_type_hints(Options)) == building | {"relocatable"}
+    assert set(typing.get_type_hints(Options)) == building | {"relocatable", "no_secure"}
 
 
 def test_shared_options_say_what_they_change() -> None:

@@ -20,8 +20,17 @@ KNOWN = (
         "estimate",
     ),
     *("explain", "export", "findings", "fix", "folder", "gate", "inspect", "lint", "machine"),
-    *("machines", "opstats", "package", "profile", "profile/record", "program", "rules", "run"),
-    *("serve", "sweep", "validate"),
+    *(
+        "machines",
+        "opstats",
+        "package",
+        "profile",
+        "profile/record",
+        "program",
+        "quantize",
+        "rules",
+    ),
+    *("run", "serve", "sweep", "validate"),
 )
 
 

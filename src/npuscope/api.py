@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from npuscope.api_advice import bisect, explain, fix, lint, serve, validate
+from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
 from npuscope.api_boards import board_serve, package, run
 from npuscope.api_files import (
     asm,
@@ -74,6 +74,7 @@ __all__ = [
     "opstats",
     "package",
     "profile",
+    "quantize",
     "rules",
     "run",
     "sensitivity",

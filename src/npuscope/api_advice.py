@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from npuscope.building import Options, ReadOptions, Source
     from npuscope.machine.model import Machine
     from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.quantizing.run import Quantized
     from npuscope.rulebook.finding import Finding, Findings
 
-__all__ = ["bisect", "explain", "fix", "lint", "serve", "validate"]
+__all__ = ["bisect", "explain", "fix", "lint", "quantize", "serve", "validate"]
 
 
 @verb
@@ -146,15 +147,56 @@ def fix(
     return fixed
 
 
-def _check_output(source: Path, target: Path) -> None:
+def _check_output(source: Path, target: Path, made: str = "fixed") -> None:
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError("this is the file to read", where=f"-o {target}")
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
-            f"the model is a {source.suffix} file, so the fixed one is",
+            f"the model is a {source.suffix} file, so the {made} one is",
             where=f"-o {target}",
             hint=f"name it {target.with_suffix(source.suffix)}",
         )
+
+
+@verb
+def quantize(
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    data: str | Path,
+    calibration: str = "auto",
+    samples: int = 128,
+    seed: int = 0,
+    loss_db: float = 1.0,
+    mean: str | Sequence[float] | None = None,
+    std: str | Sequence[float] | None = None,
+    pixel_max: float = 1.0,
+    layout: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Unpack[Options],
+) -> Quantized:
+    """A float model to int8: calibrated, tried in the forms that the machine likes, measured.
+
+    In: a float model and data for calibration. Types at the border are int8 unless the options
+    ask for others. Out: times, signal to noise of outputs and layers, and what was chosen; `data`
+    of the result is the content of the quantized file, which `output` names.
+
+    >>> npuscope.quantize("model.onnx", "int8.onnx", data="images").sqnr_db
+    """
+    from npuscope.building import refuse_stand_ins
+    from npuscope.quantizing.run import Wish
+    from npuscope.quantizing.run import quantize as run_quantize
+    from npuscope.quantizing.samples import image_form
+
+    refuse_stand_ins(options, "quantize")
+    if output is not None:
+        _check_output(Path(model), Path(output), "quantized")
+    form = image_form(mean, std, pixel_max, layout)
+    wish = Wish(data, calibration, samples, seed, loss_db, form)
+    made = run_quantize(Path(model), wish, options, progress or (lambda text: None))
+    if output is not None:
+        write_whole(output, made.data)
+    return made
 
 
 @verb

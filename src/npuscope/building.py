@@ -43,6 +43,8 @@ class ReadOptions(TypedDict, total=False):
     art_profile: str | None
     mcu_mhz: float | None
     npu_mhz: float | None
+    flash: str | None
+    psram: str | None
     mpool: str | Path | None
     overrides: Mapping[str, object]
     input_data_type: str | None
@@ -57,6 +59,7 @@ class Options(ReadOptions, total=False):
     optimization: int | None
     ec_single_epoch: bool
     relocatable: bool
+    no_secure: bool
     compiled_from: str | Path | None  # the model of a compiled program
 
 
@@ -206,18 +209,23 @@ def machine_for(options: ReadOptions) -> Machine:
 def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options))
-    if not options.get("relocatable", False):
-        return machine
-    from npuscope.machine.mpool import with_relative_pools
+    from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
 
-    return with_relative_pools(machine)
+    if options.get("no_secure", False):
+        machine = with_non_secure_pools(machine)
+    return with_relative_pools(machine) if options.get("relocatable", False) else machine
 
 
 def _overrides(options: ReadOptions) -> Mapping[str, object]:
-    """Clocks that have options of their own, and single values, which have priority."""
-    told = {"clocks.mcu_mhz": options.get("mcu_mhz"), "clocks.npu_mhz": options.get("npu_mhz")}
-    clocks = {key: mhz for key, mhz in told.items() if mhz is not None}
-    overrides = {**clocks, **(options.get("overrides") or {})}
+    """Clocks and set-ups that have options of their own, and single values, which come first."""
+    told: dict[str, object] = {
+        "clocks.mcu_mhz": options.get("mcu_mhz"),
+        "clocks.npu_mhz": options.get("npu_mhz"),
+        "flash": options.get("flash"),
+        "psram": options.get("psram"),
+    }
+    given = {key: value for key, value in told.items() if value is not None}
+    overrides = {**given, **(options.get("overrides") or {})}
     named = options.get("machine", DEFAULT_MACHINE)
     if isinstance(named, Machine):
         return overrides

@@ -80,6 +80,8 @@ def test_a_wrong_unit_does_not_pass(monkeypatch):
     found = validate(PROGRAM, DEMO, MACHINE)
     assert not found.passed
     assert found.layers_exact_share < 0.5
+    assert found.broken
+    assert f"failed: {len(found.broken)} of {len(found.layers)} layers differ" in found.verdict
 
 
 # Samples that the user gives.

@@ -155,7 +155,7 @@ def _as_json(
         "cpu": options.cpu,
         "toolchain": made.toolchain,
         "runtime": image.runtime,
-        "secure": options.secure,
+        "secure": image.flags.secure,
         "split": options.split,
         "notes": list(notes),
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from npuscope.advice.sweep.drive import Tally, Watch
 
 
+_FAILED = 1
 _REPORT = "report"
 # Options that say how runs are done; a report does none.
 _OF_RUNS = (
@@ -100,7 +101,7 @@ def run_all(args: argparse.Namespace, spec: str) -> int:
             parquet=args.parquet,
         )
     deliver(args, sweep_text(found), sweep_json(found.rows, found.store) | {"new": found.new})
-    return 0
+    return _FAILED if found.failed else 0
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
@@ -143,6 +143,7 @@ def _refuse_unknown_registers(network: Network) -> None:
 def package(source: Path, options: PackageOptions) -> Package:
     progress("reading %s", source)
     network, plan = parse(source, options)
+    asked, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
     # Inside the private cache: no other user can change a source between check and compilation.
@@ -166,8 +167,24 @@ def package(source: Path, options: PackageOptions) -> Package:
         intermediate=kept,
         toolchain=toolchain.version,
         obstacle=xip_obstacle(linked, packed.places),
-        notes=(*network.program.notes, *packed.notes, *_vendor_notes(toolchain)),
+        notes=(
+            *network.program.notes,
+            *packed.notes,
+            *_target_notes(asked, options),
+            *_vendor_notes(toolchain),
+        ),
     )
+
+
+def _target_notes(asked: PackageOptions, made: PackageOptions) -> Iterator[str]:
+    """For which processor and world the image is, where that was not said."""
+    if made.target.part is codes.Cpu.CORTEX_M33:
+        yield (
+            "for a Cortex-M33, which the emulated board has; for the Cortex-M55 of an STM32N6 "
+            "package with --cpu cortex-m55"
+        )
+    if asked.secure and not made.secure:
+        yield "the pools lie at non-secure addresses: packaged for the non-secure world"
 
 
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:

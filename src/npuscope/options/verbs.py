@@ -174,6 +174,17 @@ VERBS: dict[str, Verb] = {
         (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
         (Group("", rows.SERVE), rows.TARGET, rows.READING, rows.OUTPUT),
     ),
+    "quantize": Verb(
+        "a float model to the int8 form that the machine likes best, measured layer by layer",
+        (Argument("model", "MODEL", "a float .onnx or .tflite model", dest="source"),),
+        (
+            Group("", rows.QUANTIZE),
+            Group("images", rows.IMAGES),
+            rows.TARGET,
+            rows.READING,
+            rows.OUTPUT,
+        ),
+    ),
     "compare": Verb(
         "two runs by source op: what moved, and where the milliseconds went",
         (
@@ -242,6 +253,7 @@ VERBS: dict[str, Verb] = {
             Group("", core_rows.CORE_COMPILE),
             Group("stats", core_rows.CORE_STATS),
             Group("machine", core_rows.CORE_TARGET),
+            Group("the vendor's options", core_rows.CORE_VENDOR),
             rows.OUTPUT,
         ),
     ),

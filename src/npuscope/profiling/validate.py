@@ -27,6 +27,9 @@ Array = np.ndarray
 log = logging.getLogger(__name__)
 # A layer given the reference's own inputs: this share of its elements must be within 1 LSB.
 LAYER_LIMIT = 0.98
+RULE = (
+    f"every layer, given the reference's inputs, has {LAYER_LIMIT:.0%} of its elements within 1 LSB"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,23 @@ class Validation(Shown):
     seeds: int
     passed: bool
 
-    def told(self) -> str:
+    @property
+    def broken(self) -> tuple[LayerAgreement, ...]:
+        """Layers that break the rule."""
+        return tuple(layer for layer in self.layers if layer.within_1_lsb_share < LAYER_LIMIT)
+
+    @property
+    def verdict(self) -> str:
+        """A failure names layers: outputs may be equal all the same."""
         worst = max((output.max_lsb for output in self.outputs), default=0)
-        verdict = "passed" if self.passed else "failed"
-        layers = counted(len(self.layers), "layer")
-        return f"{verdict}: outputs differ by at most {worst:g} LSB, {layers}"
+        outputs = f"outputs differ by at most {worst:g} LSB"
+        if self.passed:
+            return f"passed: {outputs}"
+        few = counted(len(self.layers), "layer")
+        return f"failed: {len(self.broken)} of {few} differ by more than rounding; {outputs}"
+
+    def told(self) -> str:
+        return f"{self.verdict}, {counted(len(self.layers), 'layer')}"
 
     def table(self) -> Rows:
         """One row per layer."""
@@ -313,7 +328,7 @@ class Bisection(Shown):
 def bisect(validation: Validation) -> Bisection:
     """From what was compared layer by layer, in the order of execution."""
     layers = validation.layers
-    broken = [layer for layer in layers if layer.within_1_lsb_share < LAYER_LIMIT]
+    broken = validation.broken
     differing = [layer for layer in layers if layer.exact_share < 1]
     first = next(iter(broken or differing), None)
     rule = "" if first is None else _BROKEN if broken else _INEXACT

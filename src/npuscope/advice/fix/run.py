@@ -253,7 +253,7 @@ def fix(path: str | Path, choice: Choice, options: Options, seeds: int = 2) -> F
         work.first.profile,
         work.look.profile,
         tuple(work.steps),
-        effects(work.first.network.graph, work.look.network.graph, seeds),
+        effects(work.first.network.graph, work.look.network.graph, seeds, work.bench.known),
         seeds,
         opened(work.bench.path, work.first, work.look, seeds),
         interrupted,
@@ -324,7 +324,7 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     except NpuscopeError as error:
         reason = f"the edited file cannot be read: {error}"
         return replace(refused, outcome=Outcome(False, reason)), look
-    found = effects(look.network.graph, after.network.graph, seeds)
+    found = effects(look.network.graph, after.network.graph, seeds, bench.known)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)

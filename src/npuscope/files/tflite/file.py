@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npuscope.errors import FileError, ModelError
+from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
     MAX_OP_INPUTS,
@@ -76,7 +77,19 @@ def quick(accessor: Accessor) -> Accessor:
 
 Option = int | float | str | tuple[int, ...]
 
-_VECTORS = {"NewShape"}
+_VECTORS = {"NewShape", "SqueezeDims"}
+
+
+_BUILTIN_CODE_SLOT = 10
+
+
+def operator_number(code: Any) -> int:
+    """Old writers fill the deprecated field, some new ones only the other, most fill both. The
+    schema package takes a small number in the new field for an absent one."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE_SLOT)
+    new = _SIGNED(table.Bytes, place + table.Pos)[0] if place else 0
+    return int(max(new, code.DeprecatedBuiltinCode()))
 
 
 def read_options(operator: Any, kind: str) -> dict[str, Option]:
@@ -143,7 +156,7 @@ class SourceTensor:
     signature: tuple[int, ...]
     quant: Quant | None
     data: np.ndarray | None
-    sparse: bool
+    sparsity: Sparsity | None
     variable: bool
 
 
@@ -236,8 +249,7 @@ class _Parser:
         for index in range(self._count(self.model.OperatorCodesLength(), MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
             code = quick(self.model.OperatorCodes(index))
-            # the deprecated field is what old writers filled; new ones fill both
-            number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+            number = operator_number(code)
             kind = names.get(number, f"BUILTIN_{number}")
             kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
         return kinds
@@ -258,7 +270,7 @@ class _Parser:
             self._dims(tensor.ShapeSignatureLength(), tensor.ShapeSignatureAsNumpy),
             self._quant(quick(tensor.Quantization()), shape, name),
             self._data(tensor.Buffer()),
-            tensor.Sparsity() is not None,
+            read_sparsity(tensor.Sparsity(), len(shape)),
             bool(tensor.IsVariable()),
         )
 
