@@ -3,7 +3,6 @@ table."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -238,6 +237,8 @@ def canonical(key: str) -> str:
 def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
     """The error for an unknown key, with the nearest known ones."""
     names = [*places, *ALIASES]
+    import difflib
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     last = name.rpartition(".")[2]
     near += [path for path in names if path.rpartition(".")[2] == last and path not in near][:3]
