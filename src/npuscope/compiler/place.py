@@ -238,8 +238,13 @@ def _take(buffer: Buffer, pool: Pool, offset: int, memory: PlacedSoFar) -> None:
 def _place_parameters(
     buffers: list[Buffer], pools: tuple[Pool, ...], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
-    """Weights one behind the other in the pool that prefers constants, largest first."""
-    preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
+    """Weights one behind the other in the pool that prefers constants, largest first.
+
+    Of several such pools one that can only be read comes first: 16 of 16 public builds whose
+    external RAM prefers constants too have all weights in flash.
+    """
+    named = [m for m in machine.pools if m.constants_preferred and m.size_bytes]
+    preferred = [m.name for m in sorted(named, key=lambda memory: memory.writable)]
     fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
     choices = [_named(pools, name) for name in dict.fromkeys((*preferred, *fallback))]
     homes: dict[str, tuple[str, int]] = {}

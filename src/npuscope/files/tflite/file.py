@@ -15,6 +15,7 @@ import numpy as np
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, Field, options_of
+from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
     MAX_OP_INPUTS,
@@ -89,6 +90,18 @@ Option = int | float | str | tuple[int, ...]
 _MOST_SIZES = 64  # of a shape among the options
 
 
+def operator_number(code: Any) -> int:
+    """Of an accessor of the schema package, which takes a small number in the new field for an
+    absent one."""
+    table = Table(code._tab.Bytes, code._tab.Pos)
+    return _operator_number(table)
+
+
+def _operator_number(code: Table) -> int:
+    """Old writers fill the deprecated field, some new ones only the other, most fill both."""
+    return int(max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE)))
+
+
 def read_options(operator: Table, kind: str) -> dict[str, Option]:
     """The fields of `kind`'s options as plain numbers; an absent table reads as zeros."""
     if kind == "VAR_HANDLE":
@@ -156,7 +169,7 @@ class SourceTensor:
     signature: tuple[int, ...]
     quant: Quant | None
     data: np.ndarray | None
-    sparse: bool
+    sparsity: Sparsity | None
     variable: bool
 
 
@@ -250,8 +263,7 @@ class _Parser:
         for index in range(self._count(codes, MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
             code = model.item(codes, index)
-            # the deprecated field is what old writers filled; new ones fill both
-            number = max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE))
+            number = _operator_number(code)
             known = 0 <= number < len(OPERATORS)
             kind = OPERATORS[number] if known else f"BUILTIN_{number}"
             kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
@@ -272,9 +284,20 @@ class _Parser:
             self._dims(tensor, _SIGNATURE_SLOT),
             self._quant(tensor.table(_QUANT_SLOT), shape, name),
             self._data(tensor.number(_BUFFER_SLOT, "I")),
-            tensor.table(_SPARSITY_SLOT) is not None,
+            self._sparsity(tensor, len(shape)),
             bool(tensor.number(_VARIABLE_SLOT, "?")),
         )
+
+    def _sparsity(self, tensor: Table, rank: int) -> Sparsity | None:
+        """Rare: read by the schema package's own accessor."""
+        found = tensor.table(_SPARSITY_SLOT)
+        if found is None:
+            return None
+        import tflite
+
+        accessor = tflite.SparsityParameters()
+        accessor.Init(self.data, found.pos)
+        return read_sparsity(accessor, rank)
 
     def _dims(self, tensor: Table, slot: int) -> tuple[int, ...]:
         vector = tensor.vector(slot)
