@@ -29,8 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if family is not None:
         return _of_family(args, family)
     from npuscope.report.estimate import estimate_text, sensitivity_json, what_if_json
-    from npuscope.report.json_report import estimate_json
-    from npuscope.report.result_files import write_explained
 
     options: Options = {**api_options(args), "compiled_from": args.model}
     with working(args, "estimating"):
@@ -40,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
             profile = changed.profile if changed else api.estimate(args.source, **options)
             print_text(args, estimate_text(profile, changed, sensitive, every=args.verbose))
             return 0
+        from npuscope.report.json_report import estimate_json
+        from npuscope.report.result_files import write_explained
+
         found = api.explain(args.source, **options)
         write_explained(args.html, found)
     result = estimate_json(found.profile, found.findings)
