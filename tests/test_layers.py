@@ -38,6 +38,7 @@ SERVING_ALL = (
     "errors",
     "options",
     "plain_data",
+    "progress",
     "protobuf",
     "protobuf_columns",
     "records",

@@ -16,7 +16,6 @@ from npuscope.errors import TargetError
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 
-
 _SPAN = 32  # epochs that share one list of the buffers alive in them
 _MOST_SPANS = 8  # what is alive in more stands in one list for all
 
@@ -239,8 +238,13 @@ def _take(buffer: Buffer, pool: Pool, offset: int, memory: PlacedSoFar) -> None:
 def _place_parameters(
     buffers: list[Buffer], pools: tuple[Pool, ...], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
-    """Weights one behind the other in the pool that prefers constants, largest first."""
-    preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
+    """Weights one behind the other in the pool that prefers constants, largest first.
+
+    Of several such pools one that can only be read comes first: 16 of 16 public builds whose
+    external RAM prefers constants too have all weights in flash.
+    """
+    named = [m for m in machine.pools if m.constants_preferred and m.size_bytes]
+    preferred = [m.name for m in sorted(named, key=lambda memory: memory.writable)]
     fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
     choices = [_named(pools, name) for name in dict.fromkeys((*preferred, *fallback))]
     homes: dict[str, tuple[str, int]] = {}

@@ -40,9 +40,11 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH)
 GENERATION = text("generation",
-    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)")
+    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default="stm32n6", **MAPPED),
+    text("machine", "the machine, see `machines`", default="stm32n6", suggested=("stm32n6",),
+        **MAPPED),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, mark=Mark.MAPPING),
     option("epoch_controller", Kind.SWITCH,
@@ -210,6 +212,12 @@ FIX = (
     flag("everything", "try every edit, including these three, and keep those that help",
         flags=("--all",)),
 )
+COMPILE = (
+    file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),
+    flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
+    flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
+    flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+)
 SERVE = (
     whole("port", "port of this computer (default: any free one)", default=0),
     list_("pools", "another .mpool file to choose in the view", "FILE"),
@@ -278,9 +286,9 @@ PACKAGE = (
         "NAME", default="", flags=("-n", "--name")),
     text(
         "cpu",
-        "processor of the board; cortex-m33 for the emulated one",
+        "processor of the board: cortex-m33 for the emulated one, cortex-m55 for an STM32N6",
         "",
-        default="cortex-m55",
+        default="cortex-m33",
         choices=CPUS,
     ),
     text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
@@ -307,7 +315,8 @@ RUN = (
     text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
         default=DEFAULT_ADDRESS),
     text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
-        "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
+        "max-speed (a faster serial line), no-flash (for real boards) (copy)", "WORDS",
+        default="copy"),
     text("generation", "generation whose control times are used (that of the image)", default=""),
     real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     real("npu_mhz", "clock of the NPU (1000)", "MHZ"),

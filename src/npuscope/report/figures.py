@@ -79,7 +79,16 @@ def bar(part: float, whole: float, width: int = 30) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    """A name in plain ASCII; the middle goes, for names of layers differ at their end."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def shorten_end(text: str, width: int) -> str:
+    """A sentence or a list, which is read from its start."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 # --- Figures derived from counters: other clock, milliseconds, totals ---
