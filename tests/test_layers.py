@@ -24,9 +24,11 @@ LAYERS = (
     "profiling",
     "building",
     "advice",
+    "quantizing",
     "many_core",
     "identify",
     "report",
+    "live",
     "cli",
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
@@ -36,6 +38,7 @@ SERVING_ALL = (
     "errors",
     "options",
     "plain_data",
+    "progress",
     "protobuf",
     "protobuf_columns",
     "records",

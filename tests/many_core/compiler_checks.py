@@ -17,7 +17,7 @@ from npuscope.many_core.program import CoreOp, CoreProgram, DevicePart, Space
 def check_parts(graph: Graph, draft: Draft) -> None:
     """Parts of every tensor lie apart and together are all of it."""
     for name, value in draft.values.items():
-        boxes = [box for box, _ in value.pieces.values()]
+        boxes = [box for _, box, _ in value.all_pieces()]
         assert sum(map(elements, boxes)) == graph.tensors[name].elements, name
         assert not any(common(a, b) for a, b in combinations(boxes, 2)), name
 
@@ -178,4 +178,4 @@ def _ready(op: CoreOp, device: int, done: set[tuple[int, int, int]], sent: set[s
 
 
 def boxes_of(draft: Draft, name: str) -> list[Box]:
-    return [box for box, _ in draft.values[name].pieces.values()]
+    return [box for _, box, _ in draft.values[name].all_pieces()]

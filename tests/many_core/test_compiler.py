@@ -84,8 +84,11 @@ def test_parts_of_a_product_add_up() -> None:
     program = _compile(data, cores=3)
     products = [op for op in _ops(program) if op.info.kind == "aicconvolutiond32"]
     assert sum(op.info.macs for op in products) == program.macs == 600 * 1000 * 5
-    firsts = [op for op in products if op.info.attributes == "reduction 1/3"]
-    assert len(products) == 3 * len(firsts)
+    # At most 192 products a value and op, in whole blocks of 32 channels.
+    parts = ("0 to 160", "160 to 320", "320 to 480", "480 to 600")
+    assert {op.info.attributes for op in products} == {f"channels {p} of 600" for p in parts}
+    firsts = [op for op in products if op.info.attributes == "channels 0 to 160 of 600"]
+    assert len(products) == 4 * len(firsts)
     assert sum(op.info.out_bytes for op in firsts) == 2 * 1000 * 5
     assert sorted({op.core for op in products}) == [0, 1, 2]
 

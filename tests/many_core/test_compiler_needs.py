@@ -11,7 +11,7 @@ from many_core.nets import convolutions, encoder, graph_of, zoo
 from npuscope.graph.model import Graph, Op
 from npuscope.many_core.compiler.boxes import Box, common, cut, elements, full, reach
 from npuscope.many_core.compiler.needs import needs, split_axes
-from npuscope.many_core.compiler.pipeline import simplified
+from npuscope.many_core.compiler.simplify import simplified
 from npuscope.ops.run import run, trace
 
 

@@ -10,7 +10,8 @@ from many_core.compiler_checks import check_parts, check_places, check_reads, ch
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net, wide_product
 from npuscope.many_core.compiler.draft import Draft
 from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph, lower, simplified
+from npuscope.many_core.compiler.pipeline import compile_graph, lower
+from npuscope.many_core.compiler.simplify import simplified
 from npuscope.many_core.compiler.vtcm import issue_order, lifetimes, place
 from npuscope.many_core.layout import MemorySpace
 from npuscope.many_core.machine import load_core_machine

@@ -39,8 +39,11 @@ def test_every_number_has_its_source() -> None:
 
 def test_products_cost_their_multiplications_other_ops_their_output() -> None:
     machine = load_core_machine()
-    assert machine.pcycles("aicconvolutiond32", 1, 4096 * 10, "float16") == 10
-    assert machine.pcycles("aicconvolutiond32", 1, 8192 * 10, "int8") == 10
+    assert machine.pcycles("aicconvolutiond32", 128 * 3, 4096 * 10, "float16") == 10 + 3
+    assert machine.pcycles("aicconvolutiond32", 128 * 3, 8192 * 10, "int8") == 10 + 3
+    # One row takes as long as 64, 65 rows as long as 128.
+    assert machine.pcycles("aicconvolutiond32", 0, 4096, "float16", (1, 32)) == 64
+    assert machine.pcycles("aicconvolutiond32", 0, 4096 * 65, "float16", (5, 13, 32)) == 128
     assert machine.pcycles("aicconvolutiond32", 2048) == pytest.approx(59.4)
     assert machine.pcycles("aicsoftmax", 2048) == pytest.approx(491.8)
     assert machine.rate("aicunheardof") == machine.pcycles_per_kb["default"]
@@ -48,7 +51,7 @@ def test_products_cost_their_multiplications_other_ops_their_output() -> None:
 
 def test_rates_of_transfers_come_from_ticks_a_kb() -> None:
     machine = load_core_machine()
-    assert machine.ddr_bytes_per_s() == pytest.approx(19_200_000 * 1024 / 0.81)
+    assert machine.ddr_bytes_per_s() == pytest.approx(19_200_000 * 1024 / 0.753)
     assert machine.multicast_bytes_per_s() == pytest.approx(19_200_000 * 1024 / 0.20)
 
 

@@ -112,7 +112,9 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     [
         ("clocks.npu_mhz", 800, "npu_mhz"),
         ("paths.xspi2.bytes_per_cycle", 0.5, "road xspi2"),
-        ("clock_mode", "slow_flash", "mcu_mhz, npu_mhz, nic_mhz, xspi_mhz"),
+        ("flash", "octo-dtr-50", "road xspi2"),
+        ("psram", "hexa-dtr-50", "road xspi1"),
+        ("clock_mode", "nominal", "mcu_mhz, npu_mhz, nic_mhz"),
     ],
 )
 def test_another_set_up_is_remarked(key, value, told):

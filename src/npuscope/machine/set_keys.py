@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
@@ -257,6 +258,16 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
 
 
 # --- What-if values of a machine: `--set clocks.npu_mhz=800` ---
+
+
+def parse_value(key: str, text: str) -> object:
+    """A value in TOML's spelling; anything else is plain text."""
+    try:
+        return parse_toml(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    except ValueError as error:
+        raise UsageError(str(error), where=f"--set {key}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +48,8 @@ class CoreMemory:
     vtcm_alignment_bytes: Bytes
     l2_bytes: Room
     l2tcm_bytes: Room
+    tile_bytes: Bytes
+    activation_share: Annotated[float, Range(0, 1)]
     weight_chunk_bytes: Bytes
     keep_constant_bytes: Room
     multicast_min_bytes: Room
@@ -68,6 +71,8 @@ class Hmx:
     int8_macs_per_cycle: Elements
     float16_macs_per_cycle: Elements
     reduction_block: Elements
+    least_rows: Elements
+    store_bytes_per_cycle: Elements
     start_cycles: Cycles
 
 
@@ -120,7 +125,9 @@ class StatsCost:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    barrier_cycles: Cycles
+    hvx_barrier_cycles: Cycles
+    hmx_barrier_cycles: Cycles
+    dma_barrier_cycles: Cycles
     semaphore_cycles: Cycles
 
 
@@ -172,11 +179,28 @@ class CoreMachine:
         wide = dtype.startswith("float")
         return self.hmx.float16_macs_per_cycle if wide else self.hmx.int8_macs_per_cycle
 
-    def pcycles(self, kind: str, out_bytes: int, macs: int = 0, dtype: str = "float16") -> float:
+    def pcycles(
+        self,
+        kind: str,
+        out_bytes: int,
+        macs: int = 0,
+        dtype: str = "float16",
+        shape: Sequence[int] = (),
+    ) -> float:
         """Cycles of the core's clock that an op executes: by its products on HMX, else by KB."""
-        if kind in HMX_KINDS and macs:
-            return self.hmx.start_cycles + macs / self.macs_per_cycle(dtype)
-        return self.rate(kind) * out_bytes / 1024
+        if kind not in HMX_KINDS or not macs:
+            return self.rate(kind) * out_bytes / 1024
+        # HMX works on whole blocks of rows and writes its sums when they are done.
+        rows = max(prod(shape[:-1]), 1)
+        whole = -(-rows // self.hmx.least_rows) * self.hmx.least_rows / rows if shape else 1.0
+        products = whole * macs / self.macs_per_cycle(dtype)
+        return self.hmx.start_cycles + products + out_bytes / self.hmx.store_bytes_per_cycle
+
+    def barrier_cycles(self, engine: Engine) -> float:
+        sync = self.sync
+        if engine is Engine.HVX:
+            return sync.hvx_barrier_cycles
+        return sync.hmx_barrier_cycles if engine is Engine.HMX else sync.dma_barrier_cycles
 
     def rate(self, kind: str) -> float:
         return self.pcycles_per_kb.get(kind, self.pcycles_per_kb["default"])

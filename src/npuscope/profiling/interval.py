@@ -170,5 +170,5 @@ def _other_setup(machine: Machine) -> tuple[str, ...]:
         return ()
     return (
         f"the constants were measured with another set-up ({', '.join(changed)}): boards of "
-        "other clocks often run the flash slower too, see clock_mode in docs/machine.md",
+        "other clocks often run the flash slower too, see --flash in docs/machine.md",
     )

@@ -72,10 +72,13 @@ class Speeds:
     timing: Timing
     stream: StreamLimits
     vector_frame_elements: float
+    external_shared_cycles: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    return Speeds(banks, machine.timing, machine.stream, machine.generation.vector_frame_elements)
+    generation, timing = machine.generation, machine.timing
+    shared = timing.external_shared_cycles * generation.external_factor
+    return Speeds(banks, timing, machine.stream, generation.vector_frame_elements, shared)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -164,18 +167,27 @@ def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Spee
 def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
     """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
     loads: dict[tuple[str, int], float] = {}
-    outside = 0.0
+    outside: list[tuple[float, int]] = []
     for engine in engines:
         if engine.constant:
             continue
         bank = speeds.banks[engine.bank]
         if bank.access_cycles:
-            # External RAM is bound by accesses, not bytes; engines wait side by side.
-            outside = max(outside, engine.elements * bank.access_cycles[engine.dir] / frames)
+            outside.append((engine.elements * bank.access_cycles[engine.dir], engine.bytes))
         key = (engine.bank, engine.dir)
         loads[key] = loads.get(key, 0.0) + engine.bytes * bank.cycles_per_byte / frames
     slowest = max(loads.values(), default=0.0)
-    return [Span(outside, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
+    waiting = _external_cycles(outside, speeds) / frames
+    return [Span(waiting, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
+
+
+def _external_cycles(waits: list[tuple[float, int]], speeds: Speeds) -> float:
+    """External RAM is bound by accesses: engines wait side by side, but share its bus."""
+    if not waits:
+        return 0.0
+    cycles, _ = slowest = max(waits)
+    shared = sum(size for _, size in waits) - slowest[1]
+    return cycles + shared * speeds.external_shared_cycles
 
 
 def _vectors(work: VectorWork, timing: Timing) -> float:
@@ -357,7 +369,9 @@ def _software(
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements)
     kernel = max(kernel, *_floors(work, machine, speeds))
-    return _counters(epoch, phases.pre_cycles, core, kernel, Bound.CPU)
+    outside = _outside(work, machine, speeds)
+    bound = Bound.EXTERNAL_RAM if outside > kernel else Bound.CPU
+    return _counters(epoch, phases.pre_cycles, core, max(kernel, outside), bound)
 
 
 def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
@@ -366,3 +380,9 @@ def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float
     rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
     fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
     return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
+
+
+def _outside(work: SoftwareWork, machine: Machine, speeds: Speeds) -> float:
+    """MCU cycles that a library call waits for external RAM."""
+    cycles = sum(size * speeds.banks[bank].call_cycles for bank, size in work.moved)
+    return cycles * machine.clocks.mcu_mhz / machine.clocks.npu_mhz

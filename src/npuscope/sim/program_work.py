@@ -167,6 +167,7 @@ class SoftwareWork:
     macs: int = 0
     float_macs: bool = False
     fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
+    moved: tuple[tuple[str, int], ...] = ()  # the same of external RAM that a library call moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,8 @@ def _epoch_work(
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
-        return EpochWork(epoch, _software(epoch.call, banks, buffers), control, traffic)
+        work = replace(_software(epoch.call, banks, buffers), moved=_moved(epoch, traffic, banks))
+        return EpochWork(epoch, work, control, traffic)
     if epoch.groups is None:
         traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
         return EpochWork(epoch, _claimed(epoch, program), control, traffic)
@@ -245,6 +247,19 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
 
 
+def _moved(
+    epoch: Epoch, traffic: tuple[PoolTraffic, ...], banks: Banks
+) -> tuple[tuple[str, int], ...]:
+    """External RAM below a call that only moves data: such calls drive the NPU's DMA."""
+    if epoch.call is None or epoch.call.kernel not in _MOVES:
+        return ()
+    outside = {bank.name for bank in banks.by_name().values() if bank.access_cycles}
+    return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
+
+
+_MOVES = frozenset(
+    {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
+)
 _LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 

@@ -80,6 +80,18 @@ Option = int | float | str | tuple[int, ...]
 _VECTORS = {"NewShape", "SqueezeDims"}
 
 
+_BUILTIN_CODE_SLOT = 10
+
+
+def operator_number(code: Any) -> int:
+    """Old writers fill the deprecated field, some new ones only the other, most fill both. The
+    schema package takes a small number in the new field for an absent one."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE_SLOT)
+    new = _SIGNED(table.Bytes, place + table.Pos)[0] if place else 0
+    return int(max(new, code.DeprecatedBuiltinCode()))
+
+
 def read_options(operator: Any, kind: str) -> dict[str, Option]:
     """The fields of `kind`'s options as plain numbers; an absent table reads as its defaults."""
     import tflite
@@ -237,8 +249,7 @@ class _Parser:
         for index in range(self._count(self.model.OperatorCodesLength(), MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
             code = quick(self.model.OperatorCodes(index))
-            # the deprecated field is what old writers filled; new ones fill both
-            number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+            number = operator_number(code)
             kind = names.get(number, f"BUILTIN_{number}")
             kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
         return kinds

@@ -55,7 +55,7 @@ def cut(box: Box, axis: int, parts: int, granule: int = 1) -> tuple[Box, ...]:
 def reshaped(box: Box, old: Shape, new: Shape) -> Box | None:
     """The same elements in a tensor of another shape; None where they are not a box there."""
     result: list[tuple[int, int]] = []
-    for old_axes, new_axes in _matching_axes(old, new):
+    for old_axes, new_axes in matching_axes(old, new):
         part = _regroup([box[a] for a in old_axes], [old[a] for a in old_axes], new_axes, new)
         if part is None:
             return None
@@ -63,7 +63,7 @@ def reshaped(box: Box, old: Shape, new: Shape) -> Box | None:
     return tuple(result)
 
 
-def _matching_axes(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
+def matching_axes(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
     """Neighbouring axes of both shapes that hold equally many elements."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0

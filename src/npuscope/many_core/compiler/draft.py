@@ -4,7 +4,7 @@ Cores are numbered through all devices here: core 17 of a device with 16 is core
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -13,6 +13,7 @@ from npuscope.many_core.compiler.boxes import Box, Shape, elements, full, shape_
 from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
 from npuscope.many_core.layout import Port
 from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.program import Made
 
 # --- Ports of a device: to the host, and one pair per direction to every other device ---
 
@@ -74,10 +75,12 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How much of a buffer a step reads or writes."""
+    """How much of a buffer a step reads or writes; `view` is what the buffer holds as seen by
+    the step: a part of a tensor, where that is not the buffer's own (a reshaped one)."""
 
     buffer: int
     bytes: int
+    view: tuple[str, Box] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,12 @@ class CoreStep:
     port_wait: int | None = None
     semaphore: int | None = None
     after: tuple[int, ...] = ()  # steps that must have ended, whatever they wrote
+    makes: Made | None = None
     sends_to: Peer | None = None
     receives_from: Peer | None = None
+
+
+Rank = tuple[int, int, int]  # chain of ops that goes tile by tile, tile, op
 
 
 @dataclass(slots=True)
@@ -117,30 +124,44 @@ class Unit:
 
     loads: list[int] = field(default_factory=list)
     work: list[int] = field(default_factory=list)
+    rank: Rank = (0, 0, 0)
+
+
+Piece = tuple[Box, int]  # a part of a tensor and the buffer that holds it
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor that ops made: by core its part and the buffer that holds it."""
+    """A tensor that ops made: by core its pieces, one per tile."""
 
     tensor: str
-    pieces: dict[int, tuple[Box, int]]
+    pieces: dict[int, tuple[Piece, ...]]
     blocked: bool  # in blocks of 32 channels
+    chain: int = -1  # first op of the chain that it was made in, tile by tile
+
+    def all_pieces(self) -> Iterator[tuple[int, Box, int]]:
+        for core, pieces in self.pieces.items():
+            for box, buffer in pieces:
+                yield core, box, buffer
 
 
 class Draft:
     """What lowering fills."""
 
-    def __init__(self, cores: int, devices: int) -> None:
+    def __init__(self, cores: int, devices: int, most_splits: int | None = None) -> None:
         self.cores, self.devices = cores, devices
+        self.most_splits = most_splits  # of the channels of a product
         self.buffers: list[Buffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]
         self.values: dict[str, Value] = {}
         self.in_ddr: dict[str, int] = {}  # tensor -> its buffer in DDR
         self.loaded: dict[tuple[object, ...], int] = {}  # what is in VTCM already
+        # By core, source buffer and tensor: what was sent to the core before.
+        self.received: dict[tuple[int, int, str], list[Piece]] = {}
         self.writers: dict[int, list[int]] = {}  # buffer -> steps
         self.transactions = 0
+        self.rank: Rank = (0, 0, 0)  # of the units that are made now
         self.warnings: list[str] = []
 
     @property
@@ -148,8 +169,9 @@ class Draft:
         return self.units[-1]
 
     def next_unit(self) -> None:
-        if self.unit.work:
+        if self.unit.work or self.unit.loads:
             self.units.append(Unit())
+        self.unit.rank = self.rank
 
     def device(self, core: int) -> int:
         return core // self.cores
@@ -205,10 +227,10 @@ class Context:
     def dtype(self, name: str) -> str:
         return device_dtype(self.graph.tensors[name])
 
-    def buffer(self, core: int, name: str, box: Box, role: Role, size: int | None = None) -> Access:
+    def buffer(self, core: int, name: str, box: Box, role: Role, tile: int = 0) -> Access:
         """A new buffer for a part of a tensor."""
-        size = self.bytes_of(name, box) if size is None else size
-        family = f"{name} ({role.value.lower()})"
+        size = self.bytes_of(name, box)
+        family = f"{name}{f' tile {tile}' if tile else ''} ({role.value.lower()})"
         made = self.draft.add_buffer(core, name, box, size, self.dtype(name), role, family)
         return Access(made.id, size)
 
@@ -235,8 +257,10 @@ class Context:
         """A transfer of a part of a tensor."""
         name, box = part
         size, dtypes = self.bytes_of(name, box), (self.dtype(name),)
-        shape = shape_of(box)
-        return CoreStep(core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin)
+        shape, made = shape_of(box), Made(None, box)
+        return CoreStep(
+            core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin, makes=made
+        )
 
     def copy_in(self, core: int, name: str, box: Box, target: int, origin: Origin) -> CoreStep:
         """A part of what lies in DDR into a buffer."""
@@ -258,5 +282,7 @@ class Context:
         name, box = part
         sources = (self.draft.buffers[access.buffer].dtype for access in reads[:1])
         dtypes = tuple(dict.fromkeys((*sources, self.dtype(name))))
-        shape, size = shape_of(box), self.bytes_of(name, box)
-        return CoreStep(core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin)
+        shape, size, moved = shape_of(box), self.bytes_of(name, box), Made(None, box)
+        return CoreStep(
+            core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin, makes=moved
+        )

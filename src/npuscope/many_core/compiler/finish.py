@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.many_core.buffer_format import HEADER, ROW, aligned, present
-from npuscope.many_core.compiler.boxes import full
+from npuscope.many_core.compiler.boxes import Box, full
 from npuscope.many_core.compiler.draft import (
     INPUT_PORT,
     INPUT_SEMAPHORE_NUMBER,
@@ -67,32 +67,36 @@ def stats_bytes(
 def add_outputs(context: Context) -> None:
     """Every core writes its parts to DDR once the host has room, then tells the host."""
     draft = context.draft
+    draft.rank = (len(context.graph.ops), 0, 0)
     draft.next_unit()
     copies: dict[int, list[int]] = {}
     for name in context.graph.outputs:
-        for core, reads in _parts(context, name).items():
+        for core, box, reads in _parts(context, name):
             wait = None if core in copies else OUTPUT_PORT
-            copies.setdefault(core, []).append(_copy_out(context, name, core, reads, wait))
+            copies.setdefault(core, []).append(_copy_out(context, (name, box), core, reads, wait))
     for core, steps in copies.items():
         step = _semaphore(core, OUTPUT_SEMAPHORE, OUTPUT_SEMAPHORE_NUMBER)
         draft.add_work(replace(step, after=tuple(steps)))
 
 
-def _parts(context: Context, name: str) -> dict[int, tuple[Access, ...]]:
+def _parts(context: Context, name: str) -> list[tuple[int, Box, tuple[Access, ...]]]:
     value = context.draft.values.get(name)
     if value is None:  # an input or constant handed through
         box = full(context.graph.tensors[name].shape)
-        return operand(context, name, {0: box}, (f"output:{name}",))
-    return {core: (context.whole(buffer),) for core, (_, buffer) in value.pieces.items()}
+        found = operand(context, name, {0: box}, (f"output:{name}",))
+        return [(core, box, reads) for core, reads in found.items()]
+    return [
+        (core, box, (Access(buffer, context.bytes_of(name, box), (name, box)),))
+        for core, box, buffer in value.all_pieces()
+    ]
 
 
 def _copy_out(
-    context: Context, name: str, core: int, reads: tuple[Access, ...], wait: int | None
+    context: Context, part: tuple[str, Box], core: int, reads: tuple[Access, ...], wait: int | None
 ) -> int:
-    value = context.draft.values.get(name)
-    box = value.pieces[core][0] if value else full(context.graph.tensors[name].shape)
-    writes = (Access(context.in_ddr(name), context.bytes_of(name, box)),)
-    step = context.move(core, COPY_OUT, (name, box), reads, writes, (f"output:{name}",))
+    name = part[0]
+    writes = (Access(context.in_ddr(name), context.bytes_of(*part)),)
+    step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
     return context.draft.add_work(replace(step, port_wait=wait))
 
 

@@ -21,6 +21,7 @@ class Group(IntEnum):
 CONV = "aicconvolutiond32"
 CONV_TRANSPOSE = "aicconvtransposed32"
 TO_D32, WEIGHTS_TO_D32 = "aicconverttod32", "aicconvertweightstod32"
+FROM_D32 = "aicconvertfromd32"
 COPY_IN, COPY_OUT, COPY_DDR = "aiccopytovtcm", "aiccopytoddr", "aiccopyddr"
 MULTICAST = "aicmulticastvtcm"
 SEND, RECEIVE = "aicp2psend", "aicp2preceive"
@@ -44,7 +45,7 @@ _BINARY = tuple(row.kind for row in OPS.values() if row.attrs is BinaryAttrs)
 _SPLAT = {"Add": "aicaddsplat", "Sub": "aicaddsplat", "Mul": "aicmulsplat", "Div": "aicmulsplat"}
 # Gelu is written as other ops before.
 _ELEMENTS = frozenset(ELEMENTWISE) - {"Quantize", "Dequantize", "Cast", "Gelu"}
-# These read blocks of channels and leave rows; all other ops of HVX keep the layout.
+# These read and leave rows; all other ops of HVX keep the layout.
 _LEAVES_ROWS = ("Softmax", "LogSoftmax", "Transpose", "Gather", "Reshape", "Concat", "Slice")
 _LEAVES_BLOCKS = ("LayerNorm", "MaxPool", "AveragePool")
 
@@ -78,6 +79,11 @@ def is_splat(tensor: Tensor) -> bool:
 
 def group_of(kind: str) -> Group:
     return Group.HMX if kind in (CONV, CONV_TRANSPOSE) else Group.HVX
+
+
+def needs_rows(kind: str) -> bool:
+    """Whether an op of the network has to have blocks of channels written as rows before."""
+    return kind in _LEAVES_ROWS
 
 
 def leaves_blocks(kind: str, first_is_blocked: bool) -> bool:

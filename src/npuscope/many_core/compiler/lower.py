@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from npuscope.graph.model import Op
-from npuscope.many_core.compiler.boxes import Box, Shape, cut, elements, reshaped, shape_of
-from npuscope.many_core.compiler.draft import Access, Context, CoreStep, Operands, Role, Value
+from npuscope.many_core.compiler.boxes import (
+    Bounds,
+    Box,
+    Shape,
+    cut,
+    elements,
+    reshaped,
+    shape_of,
+    with_axis,
+)
+from npuscope.many_core.compiler.draft import (
+    Access,
+    Context,
+    CoreStep,
+    Operands,
+    Piece,
+    Role,
+    Value,
+)
 from npuscope.many_core.compiler.kinds import (
     D32,
+    FROM_D32,
     TO_D32,
     WEIGHTS_TO_D32,
     Group,
@@ -16,140 +35,211 @@ from npuscope.many_core.compiler.kinds import (
     group_of,
     is_splat,
     leaves_blocks,
+    needs_rows,
 )
 from npuscope.many_core.compiler.needs import needs, partition
 from npuscope.many_core.compiler.operands import operand
+from npuscope.many_core.compiler.tiles import Tiling, channel_cuts, tiling
+from npuscope.many_core.program import Made
+from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.table import macs
 
-# --- Products on HMX: weights in chunks that fit VTCM twice, long sums in parts ---
-
-Parts = dict[int, Box]
-
-
-def product_steps(
-    context: Context,
-    op: Op,
-    kind: str,
-    parts: Parts,
-    made: dict[int, Access],
-) -> None:
-    """One unit of work per chunk of output channels, so that loads run beside products."""
-    for chunk in _chunks(context, op, parts):
-        context.draft.next_unit()
-        reads = _reads(context, op, chunk)
-        for core, box in chunk.items():
-            for step in _sums(context, op, kind, core, box, reads[core], made[core]):
-                context.draft.add_work(step)
+Parts = dict[int, Box]  # by core
+_Made = list[dict[int, Access]]  # by tile and core
 
 
-def _chunks(context: Context, op: Op, parts: Parts) -> list[Parts]:
-    """The cores' parts cut along the channels; chunk i of all cores is worked on together."""
-    most = max(_weight_bytes(context, op, box) for box in parts.values())
-    # The core with most weights decides, so that all cores have the same number of units.
-    count = -(-most // context.machine.memory.weight_chunk_bytes)
-    pieces = {core: cut(box, len(box) - 1, max(count, 1)) for core, box in parts.items()}
-    longest = max(len(boxes) for boxes in pieces.values())
-    return [
-        {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)} for i in range(longest)
-    ]
-
-
-def _weight_bytes(context: Context, op: Op, box: Box) -> int:
-    """Of constants only: activations are in VTCM already."""
-    name = op.inputs[1]
-    if not context.graph.tensors[name].is_constant:
-        return 0
-    return context.bytes_of(name, needs(context.graph, op, box)[1])
-
-
-def _reads(context: Context, op: Op, parts: Parts) -> dict[int, tuple[Access, ...]]:
-    wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
-    reads: dict[int, tuple[Access, ...]] = dict.fromkeys(parts, ())
-    for number, name in enumerate(op.inputs):
-        boxes = {core: box for core, need in wanted.items() if (box := need[number]) is not None}
-        if not boxes:
-            continue
-        form = (TO_D32, WEIGHTS_TO_D32, "")[number]
-        for core, accesses in operand(context, name, boxes, op.origin, form).items():
-            reads[core] += accesses
-    return reads
-
-
-def _sums(
-    context: Context,
-    op: Op,
-    kind: str,
-    core: int,
-    box: Box,
-    reads: tuple[Access, ...],
-    made: Access,
-) -> list[CoreStep]:
-    """Parts of a long sum, each added to what the one before has left in the output."""
-    written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
-    dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
-    shape, size, origin = shape_of(box), written.bytes, op.origin
-    one = CoreStep(core, Group.HMX, kind, op.name, shape, dtypes, size, reads, (written,), origin)
-    shares = _shares(context, op, box)
-    if len(shares) == 1:
-        return [replace(one, macs=shares[0])]
-    return [
-        replace(
-            one,
-            macs=share,
-            # The first part starts the sum; the later ones add to what is in the output.
-            reads=(*reads, written) if number else reads,
-            attributes=f"reduction {number + 1}/{len(shares)}",
-        )
-        for number, share in enumerate(shares)
-    ]
-
-
-def _shares(context: Context, op: Op, box: Box) -> list[int]:
-    """Multiplications of each part of the sum."""
-    graph = context.graph
-    total = macs(graph, op) * elements(box) // graph.output_tensor(op).elements
-    length = -(-total // elements(box))
-    parts = max(-(-length // context.machine.hmx.reduction_block), 1)
-    return [total * (i + 1) // parts - total * i // parts for i in range(parts)]
-
-
-def lower_op(context: Context, op: Op) -> None:
-    """Split one op over the cores and add its steps."""
+def lower_op(context: Context, op: Op, number: int) -> None:
+    """Split one op over the cores and into tiles, and add its steps."""
     if op.kind == "Reshape" and _view(context, op):
         return
     boxes = partition(context.graph, op, context.draft, context.machine)
     parts = dict(enumerate(boxes))
     _warn_idle(context, op, len(parts))
     kind = core_kind(context.graph, op)
-    name = op.outputs[0]
-    made = {core: context.buffer(core, name, box, Role.OUTPUT) for core, box in parts.items()}
+    cuts = tiling(context, op, number, parts)
+    made = [
+        {core: context.buffer(core, op.outputs[0], box, Role.OUTPUT, i) for core, box in t.items()}
+        for i, t in enumerate(cuts.tiles)
+    ]
     if group_of(kind) is Group.HMX:
         blocked = True
-        product_steps(context, op, kind, parts, made)
+        chain = _Products(context, op, number, kind).add(cuts, made)
     else:
         blocked = leaves_blocks(op.kind, _first_is_blocked(context, op))
-        _vector_steps(context, op, kind, parts, made)
-    pieces = {core: (box, made[core].buffer) for core, box in parts.items()}
-    context.draft.values[name] = Value(name, pieces, blocked)
+        chain = cuts.chain
+        _vector_steps(context, op, number, kind, cuts, made)
+    _keep(context, op, cuts, made, blocked, chain)
+
+
+def _keep(context: Context, op: Op, cuts: Tiling, made: _Made, blocked: bool, chain: int) -> None:
+    pieces: dict[int, tuple[Piece, ...]] = {}
+    for parts, buffers in zip(cuts.tiles, made, strict=True):
+        for core, box in parts.items():
+            pieces[core] = (*pieces.get(core, ()), (box, buffers[core].buffer))
+    context.draft.values[op.outputs[0]] = Value(op.outputs[0], pieces, blocked, chain)
+
+
+# --- Products on HMX: weights in chunks that fit VTCM twice, long sums in parts ---
+
+
+class _Products:
+    """The steps of one op: one unit of work per chunk, so that loads run beside products."""
+
+    def __init__(self, context: Context, op: Op, number: int, kind: str) -> None:
+        self.context, self.op, self.number, self.kind = context, op, number, kind
+        self.sums = self._may_add() and kind == "aicconvolutiond32"
+
+    def _may_add(self) -> bool:
+        """Parts of a sum are half floats; integers stay in the accumulators to the end."""
+        graph, op = self.context.graph, self.op
+        grouped = isinstance(op.attrs, ConvAttrs) and op.attrs.groups > 1
+        return graph.output_tensor(op).dtype.is_float and not grouped
+
+    def add(self, cuts: Tiling, made: _Made) -> int:
+        """Slices of the input one after the other, each added to all tiles; gives the chain."""
+        slices = self._slices()
+        follows = len(slices) > 1
+        chain = self._chain(slices) if follows else cuts.chain
+        for nth, channels in enumerate(slices):
+            for tile, parts in enumerate(cuts.tiles):
+                self.context.draft.rank = (chain, nth if follows else tile, self.number)
+                for chunk in self._chunks(parts, channels):
+                    self._unit(chunk, channels, made[tile])
+        return self.number if follows else chain
+
+    def _slices(self) -> tuple[Bounds, ...]:
+        """As the pieces of the input are cut, so that each is used as soon as it is there."""
+        first = self.op.inputs[0]
+        size = self.context.graph.tensors[first].shape[-1]
+        constant = self.context.graph.tensors[self.op.inputs[1]].is_constant
+        return channel_cuts(self.context, first) if self.sums and constant else ((0, size),)
+
+    def _chain(self, slices: tuple[Bounds, ...]) -> int:
+        value = self.context.draft.values[self.op.inputs[0]]
+        alike = all(len(pieces) == len(slices) for pieces in value.pieces.values())
+        return value.chain if alike and value.chain >= 0 else self.number
+
+    def _chunks(self, parts: Parts, channels: Bounds) -> Iterator[Parts]:
+        """The cores' parts cut along the output channels; a chunk is worked on together."""
+        most = max(self._weight_bytes(box, channels) for box in parts.values())
+        count = max(-(-most // self.context.machine.memory.weight_chunk_bytes), 1)
+        granule = D32 if count > 1 else 1
+        pieces = {core: cut(box, len(box) - 1, count, granule) for core, box in parts.items()}
+        for i in range(max(len(boxes) for boxes in pieces.values())):
+            yield {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
+
+    def _weight_bytes(self, box: Box, channels: Bounds) -> int:
+        """Of constants only: activations are in VTCM already."""
+        name = self.op.inputs[1]
+        if not self.context.graph.tensors[name].is_constant:
+            return 0
+        return self.context.bytes_of(name, self._needs(box, channels)[1])
+
+    def _needs(self, box: Box, channels: Bounds) -> tuple[Box | None, ...]:
+        """For some channels of the input only: the last axis of both operands."""
+        found = list(needs(self.context.graph, self.op, box))
+        if channels != (0, self.context.graph.first_input(self.op).shape[-1]):
+            for place in (0, 1):
+                whole = found[place]
+                if whole is not None:
+                    found[place] = with_axis(whole, len(whole) - 1, *channels)
+        return tuple(found)
+
+    def _unit(self, parts: Parts, channels: Bounds, made: dict[int, Access]) -> None:
+        self.context.draft.next_unit()
+        reads = self._reads(parts, channels)
+        for core, box in parts.items():
+            for step in self._sums(core, box, channels, reads[core], made[core]):
+                self.context.draft.add_work(step)
+
+    def _reads(self, parts: Parts, channels: Bounds) -> dict[int, tuple[Access, ...]]:
+        wanted = {core: self._needs(box, channels) for core, box in parts.items()}
+        reads: dict[int, tuple[Access, ...]] = dict.fromkeys(parts, ())
+        for number, name in enumerate(self.op.inputs):
+            boxes = {core: box for core, need in wanted.items() if (box := need[number])}
+            if not boxes:
+                continue
+            form = (TO_D32, WEIGHTS_TO_D32, "")[number]
+            found = operand(self.context, name, boxes, self.op.origin, form)
+            for core, accesses in found.items():
+                reads[core] += accesses
+        return reads
+
+    def _sums(
+        self, core: int, box: Box, channels: Bounds, reads: tuple[Access, ...], made: Access
+    ) -> Iterator[CoreStep]:
+        """Parts of a long sum, each added to what the one before has left in the output."""
+        context, op = self.context, self.op
+        written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
+        dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
+        one = CoreStep(
+            core,
+            Group.HMX,
+            self.kind,
+            op.name,
+            shape_of(box),
+            dtypes,
+            written.bytes,
+            reads,
+            (written,),
+            op.origin,
+        )
+        ranges = self._ranges(box, channels)
+        total = macs(context.graph, op) * elements(box) // context.graph.output_tensor(op).elements
+        size = self._length()
+        for low, high in ranges:
+            first, last = low == 0, high == size
+            whole = first and last
+            yield replace(
+                one,
+                macs=total * high // size - total * low // size,
+                # The first part starts the sum; the later ones add to what is in the output.
+                reads=reads if first else (*reads, written),
+                attributes="" if whole else f"channels {low} to {high} of {size}",
+                makes=Made(self.number, box, None if whole else (low, high), first, last),
+            )
+
+    def _length(self) -> int:
+        """Channels that are summed up."""
+        graph, op = self.context.graph, self.op
+        left = graph.first_input(op).shape
+        transposed = getattr(op.attrs, "transpose_a", False)
+        return left[-2] if transposed else left[-1]
+
+    def _ranges(self, box: Box, channels: Bounds) -> list[Bounds]:
+        """Channels of each part: as many products a value as HMX adds up at a time."""
+        low, high = channels
+        if not self.sums:
+            return [(0, self._length())]
+        if channels == (0, self.context.graph.first_input(self.op).shape[-1]):
+            high = self._length()
+        total = macs(self.context.graph, self.op)
+        per_value = total // self.context.graph.output_tensor(self.op).elements
+        taps = max(per_value // self._length(), 1)
+        wanted = -(-taps * (high - low) // self.context.machine.hmx.reduction_block)
+        return [bounds for (bounds,) in cut(((low, high),), 0, max(wanted, 1), D32)]
 
 
 def _vector_steps(
-    context: Context, op: Op, kind: str, parts: Parts, made: dict[int, Access]
+    context: Context, op: Op, number: int, kind: str, cuts: Tiling, made: _Made
 ) -> None:
-    """One op of the HVX threads per core."""
-    context.draft.next_unit()
-    wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
-    reads: dict[int, list[Access]] = {core: [] for core in parts}
-    for number, name in enumerate(op.inputs):
-        if not name or is_splat(context.graph.tensors[name]):
-            continue
-        boxes = {core: box for core, need in wanted.items() if (box := need[number]) is not None}
-        for core, accesses in _vector_operand(context, op, name, boxes, parts).items():
-            reads[core] += accesses
-    for core, box in parts.items():
-        part = (op.outputs[0], box)
-        step = context.work(core, kind, op.name, part, tuple(reads[core]), made[core], op.origin)
-        context.draft.add_work(step)
+    """One op of the HVX threads per core and tile."""
+    for tile, parts in enumerate(cuts.tiles):
+        context.draft.rank = (cuts.chain, tile, number)
+        context.draft.next_unit()
+        wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
+        reads: dict[int, list[Access]] = {core: [] for core in parts}
+        for place, name in enumerate(op.inputs):
+            if not name or is_splat(context.graph.tensors[name]):
+                continue
+            boxes = {core: box for core, need in wanted.items() if (box := need[place]) is not None}
+            for core, accesses in _vector_operand(context, op, name, boxes, parts).items():
+                reads[core] += accesses
+        for core, box in parts.items():
+            part, accesses = (op.outputs[0], box), tuple(reads[core])
+            out = made[tile][core]
+            step = context.work(core, kind, op.name, part, accesses, out, op.origin)
+            context.draft.add_work(replace(step, makes=Made(number, box)))
 
 
 def _vector_operand(context: Context, op: Op, name: str, boxes: Parts, parts: Parts) -> Operands:
@@ -158,7 +248,8 @@ def _vector_operand(context: Context, op: Op, name: str, boxes: Parts, parts: Pa
         source = context.in_ddr(name)
         out = op.outputs[0]
         return {core: (Access(source, context.bytes_of(out, parts[core])),) for core in boxes}
-    return operand(context, name, boxes, op.origin)
+    form = FROM_D32 if needs_rows(op.kind) else ""
+    return operand(context, name, boxes, op.origin, form)
 
 
 def _first_is_blocked(context: Context, op: Op) -> bool:
@@ -174,14 +265,14 @@ def _view(context: Context, op: Op) -> bool:
     old, new = (context.graph.tensors[name].shape for name in (op.inputs[0], op.outputs[0]))
     if value.blocked and not _keeps_blocks(old, new):
         return False
-    pieces: dict[int, tuple[Box, int]] = {}
-    for core, (box, buffer) in value.pieces.items():
+    pieces: dict[int, tuple[Piece, ...]] = {}
+    for core, box, buffer in value.all_pieces():
         same = reshaped(box, old, new)
         if same is None:
             return False
-        pieces[core] = (same, buffer)
-    context.draft.values[op.outputs[0]] = Value(op.outputs[0], pieces, value.blocked)
-    context.draft.cover((buffer for _, buffer in pieces.values()), op.origin)
+        pieces[core] = (*pieces.get(core, ()), (same, buffer))
+    context.draft.values[op.outputs[0]] = replace(value, tensor=op.outputs[0], pieces=pieces)
+    context.draft.cover((buffer for _, _, buffer in value.all_pieces()), op.origin)
     return True
 
 

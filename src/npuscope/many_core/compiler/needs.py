@@ -17,10 +17,19 @@ from npuscope.many_core.compiler.boxes import (
     elements,
     full,
     pool_needs,
+    shape_of,
     with_axis,
 )
-from npuscope.many_core.compiler.draft import Draft
-from npuscope.many_core.compiler.kinds import D32, core_kind, device_dtype, is_splat, size_bytes
+from npuscope.many_core.compiler.draft import Draft, Piece
+from npuscope.many_core.compiler.kinds import (
+    D32,
+    Group,
+    core_kind,
+    device_dtype,
+    group_of,
+    is_splat,
+    size_bytes,
+)
 from npuscope.many_core.machine import CoreMachine
 from npuscope.ops.indexing import ROWS as INDEXING
 from npuscope.ops.layers import MatMulAttrs
@@ -215,42 +224,65 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
 
 # --- Splitting an op: the axis with which the cores finish first ---
 
-Pieces = dict[int, tuple[Box, int]]  # by core, as a Value has them
+Pieces = dict[int, tuple[Piece, ...]]  # by core, as a Value has them
 
 
 def partition(graph: Graph, op: Op, draft: Draft, machine: CoreMachine) -> tuple[Box, ...]:
     """Boxes of the output by core; cores behind the last one have no part."""
-    choices = list(_choices(graph, op, draft.cores * draft.devices))
+    cores = draft.cores * draft.devices
+    wide = cores
+    if draft.most_splits is not None and group_of(core_kind(graph, op)) is Group.HMX:
+        wide = min(cores, draft.most_splits)
+    choices = list(_choices(graph, op, cores, wide))
     return min(choices, key=lambda boxes: _cycles(graph, op, boxes, draft, machine))
 
 
-def _choices(graph: Graph, op: Op, cores: int) -> Iterator[tuple[Box, ...]]:
+def _choices(graph: Graph, op: Op, cores: int, wide: int) -> Iterator[tuple[Box, ...]]:
+    """`wide` is how many cores may share the channels."""
     whole = full(graph.output_tensor(op).shape)
     for axis in split_axes(graph, op):
         # A part of a block of channels would cost as much as the whole block.
-        granule = D32 if axis == len(whole) - 1 else 1
+        last = axis == len(whole) - 1
+        granule = D32 if last else 1
         if whole[axis][1] > granule:
-            yield cut(whole, axis, cores, granule)
+            yield cut(whole, axis, wide if last else cores, granule)
+    yield from _grids(whole, split_axes(graph, op), cores, wide)
     # One core alone is always possible, and best for tiny tensors.
     yield (whole,)
+
+
+def _grids(whole: Box, axes: tuple[int, ...], cores: int, wide: int) -> Iterator[tuple[Box, ...]]:
+    """Along two axes, where the first has fewer places than there are cores."""
+    for place, outer in enumerate(axes):
+        rows = whole[outer][1]
+        if not 1 < rows < cores:
+            continue
+        for inner in axes[place + 1 :]:
+            last = inner == len(whole) - 1
+            granule = D32 if last else 1
+            count = min(cores // rows, wide) if last else cores // rows
+            if count > 1 and whole[inner][1] > granule:
+                parts = cut(whole, outer, rows)
+                yield tuple(b for part in parts for b in cut(part, inner, count, granule))
 
 
 def _cycles(
     graph: Graph, op: Op, boxes: tuple[Box, ...], draft: Draft, machine: CoreMachine
 ) -> float:
-    """Of the core with most work, with what it has to be sent, the loads taken one by one."""
+    """Of the core with most work, with what it has to be sent; loads run beside the work."""
     wanted = [needs(graph, op, box) for box in boxes]
-    total = _work(graph, op, boxes, machine)
+    work = _work(graph, op, boxes, machine)
+    sent = loaded = 0.0
     for number, name in enumerate(op.inputs):
         parts = [need[number] for need in wanted]
         if not name or is_splat(graph.tensors[name]):
             continue
         size = _Sizes(graph, name)
         if name in draft.values:
-            total += _exchange(draft, name, parts, size, machine)
+            sent += _exchange(draft, name, parts, size, machine)
         else:
-            total += _load(parts, size, machine)
-    return total
+            loaded += _load(parts, size, machine)
+    return sent + max(work, loaded)
 
 
 class _Sizes:
@@ -263,10 +295,11 @@ class _Sizes:
 
 def _work(graph: Graph, op: Op, boxes: tuple[Box, ...], machine: CoreMachine) -> float:
     out = graph.output_tensor(op)
-    largest = max(elements(box) for box in boxes)
-    products = macs(graph, op) * largest // max(out.elements, 1)
-    dtype = device_dtype(graph.first_input(op))
-    return machine.pcycles(core_kind(graph, op), size_bytes(out, largest), products, dtype)
+    largest = max(boxes, key=elements)
+    count = elements(largest)
+    products = macs(graph, op) * count // max(out.elements, 1)
+    dtype, size = device_dtype(graph.first_input(op)), size_bytes(out, count)
+    return machine.pcycles(core_kind(graph, op), size, products, dtype, shape_of(largest))
 
 
 def _exchange(
@@ -295,7 +328,7 @@ def _held(pieces: Pieces, cores: Iterable[int], part: Box | None, size: _Sizes) 
     """Bytes of a part that some cores have."""
     if part is None:
         return 0
-    return sum(size(common(pieces[core][0], part)) for core in cores if core in pieces)
+    return sum(size(common(box, part)) for core in cores for box, _ in pieces.get(core, ()))
 
 
 def _load(parts: list[Box | None], size: _Sizes, machine: CoreMachine) -> float:

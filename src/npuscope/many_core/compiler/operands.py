@@ -14,7 +14,7 @@ from npuscope.many_core.compiler.draft import (
     Role,
     arriving,
 )
-from npuscope.many_core.compiler.kinds import MULTICAST, RECEIVE, SEND, TO_D32
+from npuscope.many_core.compiler.kinds import FROM_D32, MULTICAST, RECEIVE, SEND, TO_D32
 
 # --- Constants and inputs from DDR: per core, or once for many by multicast ---
 
@@ -84,59 +84,71 @@ _MOST_PARTS = 4
 
 
 def from_cores(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
-    """A core's own part, and a buffer with what the others hold."""
+    """A core's own pieces, and buffers with what the others hold."""
     received = _exchange(context, name, boxes, origin)
     found: Operands = {}
     for core, box in boxes.items():
-        own = context.draft.values[name].pieces.get(core)
-        shared = common(own[0], box) if own else None
-        reads = [Access(own[1], context.bytes_of(name, shared))] if own and shared else []
-        if core in received:
-            reads.append(context.whole(received[core]))
-        found[core] = tuple(reads)
+        own = context.draft.values[name].pieces.get(core, ())
+        mine = [
+            Access(buffer, context.bytes_of(name, part), (name, piece))
+            for piece, buffer in own
+            if (part := common(piece, box))
+        ]
+        found[core] = (*mine, *(context.whole(buffer) for buffer in received.get(core, ())))
     return found
 
 
-def _exchange(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> dict[int, int]:
-    """By core the buffer with the parts that others hold; the senders' steps are added."""
-    known, pieces = context.draft.loaded, context.draft.values[name].pieces
-    found: dict[int, int] = {}
-    wanted: dict[int, Box] = {}
-    for core, box in boxes.items():
-        key = ("received", name, core, box)
-        # Another op needed the same part before; it is still there.
-        if key in known:
-            found[core] = known[key]
-        elif _lacks(context, name, core, box):
-            wanted[core] = box
-            found[core] = known[key] = _receive_buffer(context, name, core, box)
-    for sender, (piece, buffer) in pieces.items():
-        for part, receivers in _parts(sender, piece, wanted):
-            targets = [found[core] for core in receivers]
-            _send(context, (name, part), sender, buffer, targets, origin)
+def _exchange(
+    context: Context, name: str, boxes: dict[int, Box], origin: Origin
+) -> dict[int, list[int]]:
+    """By core the buffers with the parts that others hold; the senders' steps are added."""
+    found: dict[int, list[int]] = {}
+    for sender, piece, buffer in context.draft.values[name].all_pieces():
+        wanted: dict[int, Box] = {}
+        for core, box in boxes.items():
+            shared = common(piece, box)
+            if core == sender or shared is None or _holds(context, name, core, shared):
+                continue
+            there = _there(context, name, core, buffer, shared)
+            if there is None:
+                wanted[core] = shared
+            else:
+                # Another op needed the same part before; it is still there.
+                found.setdefault(core, []).append(there)
+        for part, receivers in _parts(wanted):
+            targets = [_receive(context, name, core, buffer, part) for core in receivers]
+            source = Access(buffer, context.bytes_of(name, part), (name, piece))
+            _send(context, (name, part), sender, source, targets, origin)
+            for core, target in zip(receivers, targets, strict=True):
+                found.setdefault(core, []).append(target)
     return found
 
 
-def _lacks(context: Context, name: str, core: int, box: Box) -> bool:
-    own = context.draft.values[name].pieces.get(core)
-    return own is None or common(own[0], box) != box
+def _holds(context: Context, name: str, core: int, part: Box) -> bool:
+    """Whether a core made the part itself; a view may have it in several places."""
+    own = context.draft.values[name].pieces.get(core, ())
+    return any(common(box, part) == part for box, _ in own)
 
 
-def _receive_buffer(context: Context, name: str, core: int, box: Box) -> int:
-    """Room for what is not the core's own."""
-    own = context.draft.values[name].pieces.get(core)
-    shared = common(own[0], box) if own else None
-    size = context.bytes_of(name, box) - context.bytes_of(name, shared)
-    return context.buffer(core, name, box, Role.RECEIVED, size).buffer
+def _there(context: Context, name: str, core: int, source: int, part: Box) -> int | None:
+    """The buffer of a core into which the part was sent before."""
+    for box, buffer in context.draft.received.get((core, source, name), ()):
+        if common(box, part) == part:
+            return buffer
+    return None
 
 
-def _parts(sender: int, piece: Box, wanted: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
+def _receive(context: Context, name: str, core: int, source: int, part: Box) -> int:
+    made = context.buffer(core, name, part, Role.RECEIVED).buffer
+    context.draft.received.setdefault((core, source, name), []).append((part, made))
+    return made
+
+
+def _parts(wanted: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
     """Parts of a piece with the cores that lack them; many different ones become one."""
     parts: dict[Box, list[int]] = {}
-    for core, box in wanted.items():
-        shared = common(piece, box)
-        if core != sender and shared is not None:
-            parts.setdefault(shared, []).append(core)
+    for core, shared in wanted.items():
+        parts.setdefault(shared, []).append(core)
     if len(parts) > _MOST_PARTS:
         everyone = sorted(core for cores in parts.values() for core in cores)
         return [(around(parts), tuple(everyone))]
@@ -147,26 +159,19 @@ def _send(
     context: Context,
     part: tuple[str, Box],
     sender: int,
-    buffer: int,
+    held: Access,
     targets: list[int],
     origin: Origin,
 ) -> None:
     """Receivers of one device at a time."""
-    draft = context.draft
-    source = (Access(buffer, context.bytes_of(*part)),)
+    draft, source = context.draft, (held,)
     for device in range(draft.devices):
         there = [b for b in targets if draft.device(draft.buffers[b].core) == device]
-        writes = tuple(Access(b, _kept(context, part, b)) for b in there)
+        writes = tuple(context.whole(buffer) for buffer in there)
         if writes and device == draft.device(sender):
             draft.add_work(context.move(sender, MULTICAST, part, source, writes, origin))
         elif writes:
             _send_to_peer(context, part, sender, device, source, writes, origin)
-
-
-def _kept(context: Context, part: tuple[str, Box], buffer: int) -> int:
-    """Of a part that is sent, what the receiver has a place for."""
-    name, box = part
-    return context.bytes_of(name, common(box, context.draft.buffers[buffer].box))
 
 
 def _send_to_peer(
@@ -194,14 +199,16 @@ Parts = dict[int, Box]  # by core
 
 
 def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str = "") -> Operands:
-    """By core what to read so as to have its box; `form` is a conversion to blocks."""
+    """By core what to read so as to have its box; `form` is a conversion to blocks or rows."""
     values, graph = context.draft.values, context.graph
     if name in values:
         found = from_cores(context, name, boxes, origin)
-        if form == TO_D32 and values[name].blocked:
+        if form == (TO_D32 if values[name].blocked else FROM_D32):
             return found
     elif name in graph.inputs:
         found = load_input(context, name, boxes)
+        if form == FROM_D32:
+            return found
     else:
         return load_constant(context, name, boxes, origin)
     return _converted(context, name, boxes, found, origin, form) if form else found
@@ -210,15 +217,19 @@ def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str
 def _converted(
     context: Context, name: str, boxes: Parts, found: Operands, origin: Origin, form: str
 ) -> Operands:
-    """The same values in blocks of 32 channels, made once per core and part."""
+    """The same values in the other layout, made once per core and part, in a unit of their own."""
     known = context.draft.loaded
     result: Operands = {}
+    made = False
     for core, box in boxes.items():
         key = (form, name, core, box)
         if key not in known:
-            made = context.buffer(core, name, box, Role.BLOCKED)
-            step = context.work(core, form, name, (name, box), found[core], made, origin)
+            target = context.buffer(core, name, box, Role.BLOCKED)
+            step = context.work(core, form, name, (name, box), found[core], target, origin)
             context.draft.add_work(step)
-            known[key] = made.buffer
+            known[key] = target.buffer
+            made = True
         result[core] = (context.whole(known[key]),)
+    if made:
+        context.draft.next_unit()
     return result

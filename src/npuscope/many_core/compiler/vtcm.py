@@ -30,7 +30,7 @@ class Placement:
 def place(draft: Draft, machine: CoreMachine) -> Placement:
     """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
     # Loads give way first; activations leave VTCM only if that is not enough.
-    for ahead in range(machine.memory.prefetch, -1, -1):
+    for ahead in _aheads(machine.memory.prefetch):
         attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
         if attempt.victim is None:
             return attempt.result()
@@ -41,6 +41,15 @@ def place(draft: Draft, machine: CoreMachine) -> Placement:
         if attempt.victim is None:
             return attempt.result()
         spilled.add(attempt.victim)
+
+
+def _aheads(most: int) -> list[int]:
+    """Half as far each time, then not at all."""
+    found = []
+    while most:
+        found.append(most)
+        most //= 2
+    return [*found, 0]
 
 
 def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:

@@ -35,6 +35,12 @@ class OpRuns:
     unknown: int  # records of ops that the program does not have
     saturated: int  # records whose counter had reached its end
 
+    @property
+    def joined(self) -> np.ndarray:
+        """Runs with a barrier: all but transfers that nobody waits for."""
+        found: np.ndarray = ~self.asynchronous | (self.barrier_uc > 0)
+        return found
+
 
 def op_records(stats: Stats) -> Records:
     """Records of ops, with those of semaphore ops that stand in a section of their own."""

@@ -189,7 +189,7 @@ def op_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> dict[int, tuple[OpRow
     if stats.has(SectionId.OP_REC):
         waited = runs.sync_uc > 0
         rows += _pseudo_rows("sync", index, runs.op[waited], runs.sync_uc[waited])
-        joined = ~runs.asynchronous
+        joined = runs.joined
         rows += _pseudo_rows("barrier", index, runs.op[joined], runs.barrier_uc[joined])
     by_core: dict[int, list[OpRow]] = {}
     for row in sorted(rows, key=lambda row: (-row.ucycles, row.details)):

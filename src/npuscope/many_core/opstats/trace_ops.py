@@ -40,7 +40,7 @@ def add_ops(scene: Scene, *, barriers: bool) -> OpSlices:
     slices = np.full(len(runs.op), -1, np.int64)
     slices[shown] = _add_runs(scene, runs, shown)
     if barriers and scene.stats.has(SectionId.OP_REC):
-        _add_barriers(scene, runs, shown[~runs.asynchronous[shown]])
+        _add_barriers(scene, runs, shown[runs.joined[shown]])
     _add_clock(scene, runs, shown)
     ending = _add_transfers(scene, runs, slices)
     return OpSlices(runs, slices, ending)

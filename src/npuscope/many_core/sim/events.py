@@ -14,7 +14,7 @@ from npuscope.text import safe_terminal
 
 # Ten minutes: a longer inference means a wrong figure, and simulating it would never end.
 _LATEST_TICKS = 600 * UTIMER_HZ
-_ISSUE, _DONE, _BEGIN_FLOW, _FLOWS = range(4)
+_ISSUE, _DONE, _HAND_OVER, _BEGIN_FLOW, _FLOWS = range(5)
 
 
 @dataclass(slots=True)
@@ -62,7 +62,6 @@ class _Run:
         self._fabric = Fabric(plan.costs.capacity(plan.devices))
         self._version = 0
         self._left = len(plan.tasks)
-        self._barrier_cycles = plan.costs.machine.sync.barrier_cycles
         for queue, skew in enumerate(skews):
             self._push(skew, _ISSUE, queue)
 
@@ -73,6 +72,8 @@ class _Run:
                 self._leave(self._tasks[item], now)
             elif what == _ISSUE:
                 self._issue(item, now)
+            elif what == _HAND_OVER:
+                self._hand_over(self._tasks[item], now)
             elif what == _BEGIN_FLOW:
                 self._begin_flow(self._tasks[item], now)
             elif item == self._version:
@@ -140,8 +141,11 @@ class _Run:
             line.sync[row], line.start[row], line.end[row] = free[nth], now, end
             line.cycles[row] = own
             last = max(last, end)
-        if task.rows > 1:
-            last = clock.after(last, self._barrier_cycles)
+        if task.asynchronous:
+            # The transfer begins at once; its thread stays until all that wait for it are told.
+            self._moving[task.channel] = True
+            self._push(last, _HAND_OVER, task.index)
+        last = clock.after(last, task.barrier_cycles)
         for nth in range(task.rows):
             line.barrier[task.row + nth] = last
             free[nth] = last
@@ -167,9 +171,7 @@ class _Run:
         """The op's threads are free for the next one."""
         self._busy[task.queue] = False
         self._position[task.queue] += 1
-        if task.asynchronous:
-            self._hand_over(task, now)
-        else:
+        if not task.asynchronous:
             self._complete(task, now)
         self._issue(task.queue, now)
 

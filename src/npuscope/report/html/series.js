@@ -6,21 +6,15 @@ const seriesBox = (name) => el("div", { class: "series", id: `series-${name}` })
 
 function drawSeries() {
   const memories = data.roofs ? data.roofs.kinds : {};
-  const box = seriesBox("bus");
-  document
-    .getElementById("timeline")
-    .append(
-      el("h3", {}, "Bus load"),
-      el(
-        "p",
-        { class: "caption" },
-        "Bytes per second while the NPU core works; 0 while the CPU works.",
-      ),
-      box,
-    );
   const load = busSeries(memories);
-  if (load.length) addPlot(box, load, "GB/s", true, (value) => `${value.toFixed(2)} GB/s`);
-  else box.append(el("p", { class: "empty" }, "not counted in this run"));
+  if (load.length) {
+    const box = seriesBox("bus");
+    const caption = "Bytes per second while the NPU core works; 0 while the CPU works.";
+    document
+      .getElementById("timeline")
+      .append(el("h3", {}, "Bus load"), el("p", { class: "caption" }, caption), box);
+    addPlot(box, load, "GB/s", true, (value) => `${value.toFixed(2)} GB/s`);
+  }
   if (data.memory) {
     const ram = document.getElementById("series-ram");
     const most = ramSeries().map(peakText).join("; ");
@@ -143,7 +137,8 @@ function addPlot(box, series, unit, coreOnly, text) {
           ...ink,
           size: GUTTER,
           values: (self, splits) =>
-            splits.map((value) => `${value.toLocaleString("en-US")} ${unit}`),
+            // The corner belongs to the first mark of the axis below.
+            splits.map((value) => (value ? `${value.toLocaleString("en-US")} ${unit}` : "")),
         },
       ],
       series: [
@@ -185,6 +180,11 @@ function addPlot(box, series, unit, coreOnly, text) {
     plot.setScale("x", { min: axis.from * span(), max: axis.to * span() });
   });
   plots.push(plot);
+}
+
+function forgetPlots() {
+  for (const plot of plots.splice(0)) plot.destroy();
+  peaks.clear();
 }
 
 // A canvas is not redrawn when the colours change.
