@@ -405,7 +405,8 @@ def _software(
 def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
     """MCU cycles that the products and the way of the weights take at least."""
     limits = machine.software_limits
-    rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
+    rate = limits.depthwise_macs_per_cycle if work.depthwise else limits.int8_macs_per_cycle
+    rate = min(rate, limits.float_macs_per_cycle) if work.float_macs else rate
     fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
     return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
 
