@@ -169,10 +169,13 @@ def estimate(
         found = explain(source, model=model, **options)
         write_explained(html, found)
         return found.profile
-    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    from npuscope.profiling.run import estimate as run_estimate
+    from npuscope.building import without_collector
 
-    return run_estimate(made.program, made.machine, made.graph)
+    with without_collector():
+        made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+        from npuscope.profiling.run import estimate as run_estimate
+
+        return run_estimate(made.program, made.machine, made.graph)
 
 
 @verb

@@ -180,12 +180,12 @@ def reference_of(path: Path, program: Program) -> Path | None:
 
 def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
-    with _without_collector():
+    with without_collector():
         return _build(source, options)
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Graphs and programs hold no cycles: looking for some would take a fifth of the time for a
     network of thousands of ops."""
     was_on = gc.isenabled()
