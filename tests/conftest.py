@@ -12,7 +12,8 @@ from hypothesis import settings
 settings.register_profile("suite", derandomize=True, deadline=None, database=None)
 settings.load_profile("suite")
 
-SHARED_MODELS = Path(__file__).parents[1] / ".." / "shared" / "data" / "models"
+SHARED = Path(__file__).parents[1] / ".." / "shared"
+SHARED_MODELS = SHARED / "data" / "models"
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +22,15 @@ def shared_models() -> Path:
     folder = SHARED_MODELS.resolve()
     if not folder.is_dir():
         pytest.skip("the shared models are not on this machine")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vendor_documents() -> Path:
+    """The vendors' pages that npuscope follows, as text; skipped where they are absent."""
+    folder = (SHARED / "seeds").resolve()
+    if not folder.is_dir():
+        pytest.skip("the vendors' pages are not on this machine")
     return folder
 
 

@@ -24,9 +24,11 @@ LAYERS = (
     "profiling",
     "building",
     "advice",
+    "quantizing",
     "many_core",
     "identify",
     "report",
+    "live",
     "cli",
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
@@ -37,6 +39,7 @@ SERVING_ALL = (
     "families",
     "options",
     "plain_data",
+    "progress",
     "protobuf",
     "protobuf_columns",
     "records",

@@ -74,7 +74,7 @@ def test_shared_options_are_typed_as_the_table_lists_them() -> None:
     looked_at = {o.name for g in (option_rows.LOOKED_AT, option_rows.READING) for o in g.options}
     assert set(typing.get_type_hints(ReadOptions)) == looked_at
     building = {o.name for g in (option_rows.TARGET, option_rows.READING) for o in g.options}
-    assert set(typing.get_type_hints(Options)) == building | {"relocatable"}
+    assert set(typing.get_type_hints(Options)) == building | {"relocatable", "no_secure"}
 
 
 def test_shared_options_say_what_they_change() -> None:
@@ -186,6 +186,7 @@ def test_the_pages_are_up_to_date(tool: ModuleType) -> None:
     page = tool.CLI.read_text(encoding="utf-8")
     assert tool.cli_page(page) == page
     assert tool.API.read_text(encoding="utf-8") == tool.api_page()
+    assert tool.CAPABILITIES.read_text(encoding="utf-8") == tool.capabilities_page()
 
 
 def test_every_verb_with_options_has_its_table(tool: ModuleType) -> None:

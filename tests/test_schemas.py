@@ -7,10 +7,30 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
 KNOWN = (
-    *("asm", "bisect", "board", "checklist", "compare", "compile", "disasm", "doctor", "estimate"),
+    *(
+        "asm",
+        "bisect",
+        "board",
+        "checklist",
+        "compare",
+        "compile",
+        "completion",
+        "disasm",
+        "doctor",
+        "estimate",
+    ),
     *("explain", "export", "findings", "fix", "folder", "gate", "inspect", "lint", "machine"),
-    *("machines", "opstats", "package", "profile", "profile/record", "program", "rules", "run"),
-    *("sweep", "validate"),
+    *(
+        "machines",
+        "opstats",
+        "package",
+        "profile",
+        "profile/record",
+        "program",
+        "quantize",
+        "rules",
+    ),
+    *("run", "serve", "sweep", "validate"),
 )
 
 

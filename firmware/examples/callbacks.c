@@ -4,8 +4,7 @@
 
 #define CLOCK 0u         /* this counter runs with the NPU's clock */
 #define FIRST_ENGINE 1u /* then one for each engine, ten at most */
-#define LENGTH 13u       /* two events and the count between them */
-#define LENGTH_RESULT (LENGTH + 2u)
+#define LENGTH 13u       /* the count, and the two events that it lies between */
 #define MCU_CYCLES (*(volatile uint32_t *)0xE0001004u) /* DWT */
 #define PHASES 3u
 
@@ -74,7 +73,7 @@ static void dump_engines(callbacks_row *row, const item_t *block) {
   /* Counters behind them hold what an earlier block left there. */
   for (uint32_t i = 0; i < NPU_ENGINES; i++)
     row->engines[i] = i < engines ? LL_Dbgtrc_Counter_Read(0, (int)(FIRST_ENGINE + i)) : 0;
-  row->length = inputs && outputs ? LL_Dbgtrc_Counter_Read(0, LENGTH_RESULT) : 0;
+  row->length = inputs && outputs ? LL_Dbgtrc_Counter_Read(0, LENGTH) : 0;
 }
 
 static void dump_phases(callbacks_row *row) {

@@ -20,7 +20,7 @@ typedef struct {
   uint32_t inputs, outputs;       /* stream engines that read and that write, a bit each */
   uint32_t mcu[3], npu[3];        /* cycles before, during and after the work, by both clocks */
   uint32_t length;                /* NPU cycles from the first input to the last output */
-  uint32_t engines[NPU_ENGINES];  /* cycles not stalled: those of `inputs`, then of `outputs` */
+  uint32_t engines[NPU_ENGINES];  /* cycles not stalled, in ascending order of the engines */
   uint32_t bursts[NPU_COUNTERS];  /* interface 0 written, read, 1 written, read; 1, 2, 4, 8 beats */
   uint32_t cache[NPU_CACHE_MONITORS];
 } callbacks_row;

@@ -64,6 +64,13 @@ typedef struct npuscope_item {
 #endif
 } NPUSCOPE_ITEM;
 
+/* The item's name in the other generation: applications use both. */
+#if NPUSCOPE_DIALECT == 2
+typedef NPUSCOPE_ITEM LL_ATON_RT_EpochBlockItem_t;
+#else
+typedef NPUSCOPE_ITEM EpochBlock_ItemTypeDef;
+#endif
+
 typedef enum {
   DataType_UNDEFINED,
   DataType_FLOAT,

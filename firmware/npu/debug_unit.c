@@ -4,7 +4,7 @@
 
 #define CONTROL NPU_OFFSET(NPU_DEBUG_TRACE_PAGE, NPU_DEBUG_TRACE_CTRL)
 #define CONFIG(counter) (NPU_OFFSET(NPU_DEBUG_TRACE_PAGE, 0) + 0x40u + 4u * (uint32_t)(counter))
-#define VALUE(counter) (NPU_OFFSET(NPU_DEBUG_TRACE_PAGE, 0) + 0x84u + 4u * (uint32_t)(counter))
+#define VALUE(counter) ((uint32_t)(ATON_DEBUG_TRACE_EVENT_CNT_ADDR(0, counter) - NPU_BASE))
 
 #define COUNTS (1u << 0)
 #define SIGNAL_LSB 1
@@ -19,6 +19,8 @@
 #define SOURCE_MASK 0xFu
 #define BEAT_BYTES 8u
 #define LENGTHS 4u
+
+_Static_assert(VALUE(0) == NPU_OFFSET(NPU_DEBUG_TRACE_PAGE, 0) + 0x84u, "the unit's page");
 
 static bool exists(int id, int counter)
 {
@@ -133,18 +135,18 @@ int LL_Dbgtrc_Counter_StopWatch(int id, const LL_Dbgtrc_StopWatch_InitTypdef *co
 
 int LL_Dbgtrc_Count_IRQs(unsigned int counter, unsigned int unitirq)
 {
-  return watch(counter, DBGTRC_INTERRUPT + unitirq, DBGTRC_EVT_POSEDGE);
+  return watch(counter, DBGTRC_INTCTRL_SIGNALS + unitirq, DBGTRC_EVT_POSEDGE);
 }
 
 int LL_Dbgtrc_Count_ExtTrigger(unsigned int counter, unsigned char trigger)
 {
-  return watch(counter, DBGTRC_TRIGGER + (uint32_t)trigger, DBGTRC_EVT_POSEDGE);
+  return watch(counter, EXT_TRIGGERS_SYNC + (uint32_t)trigger, DBGTRC_EVT_POSEDGE);
 }
 
 int LL_Dbgtrc_Count_Stalls(unsigned int counter, unsigned char iostall, unsigned int signal,
                            unsigned int hilow)
 {
-  uint32_t first = iostall ? DBGTRC_OUTPUT_STALL : DBGTRC_INPUT_STALL;
+  uint32_t first = iostall ? SWITCH_ISTRX_STALL : SWITCH_OSTRX_STALL;
 
   return watch(counter, first + signal, hilow ? DBGTRC_EVT_HI : DBGTRC_EVT_LOW);
 }
@@ -152,13 +154,13 @@ int LL_Dbgtrc_Count_Stalls(unsigned int counter, unsigned char iostall, unsigned
 int LL_Dbgtrc_Count_Epoch_Len(unsigned int counter, unsigned int istreng, unsigned int ostreng)
 {
   const LL_Dbgtrc_StopWatch_InitTypdef conf = {
-    .startCounter = (unsigned char)counter,
-    .startSignal = DBGTRC_OUTPUT_HENV + istreng,
+    .mainCounter = (unsigned char)counter,
+    .startCounter = (unsigned char)(counter + 1),
+    .startSignal = DBGTRC_SWITCH_OSTRX_HENV + istreng,
     .startEvent = DBGTRC_EVT_POSEDGE,
-    .stopCounter = (unsigned char)(counter + 1),
-    .stopSignal = DBGTRC_INTERRUPT + ostreng,
+    .stopCounter = (unsigned char)(counter + 2),
+    .stopSignal = DBGTRC_INTCTRL_SIGNALS + ostreng,
     .stopEvent = DBGTRC_EVT_POSEDGE,
-    .mainCounter = (unsigned char)(counter + 2),
   };
 
   return LL_Dbgtrc_Counter_StopWatch(0, &conf);
@@ -166,7 +168,7 @@ int LL_Dbgtrc_Count_Epoch_Len(unsigned int counter, unsigned int istreng, unsign
 
 int LL_Dbgtrc_Count_BurstsLen(unsigned int counter, unsigned char busif, unsigned char readwrite)
 {
-  uint32_t first = readwrite ? DBGTRC_BUS_WRITE : DBGTRC_BUS_READ;
+  uint32_t first = readwrite ? BUS_INTERFACE_READ1X8B : BUS_INTERFACE_WRITE1X8B;
   int code = NPU_OK;
 
   for (uint32_t i = 0; code == NPU_OK && i < LENGTHS; i++)
@@ -179,7 +181,7 @@ int LL_Dbgtrc_BurstLenBenchStart(unsigned int counter)
   int code = NPU_OK;
 
   for (uint32_t i = 0; code == NPU_OK && i < NPU_COUNTERS / LENGTHS; i++)
-    code = LL_Dbgtrc_Count_BurstsLen(counter + LENGTHS * i, (unsigned char)(i / 2), !(i % 2));
+    code = LL_Dbgtrc_Count_BurstsLen(counter + LENGTHS * i, (unsigned char)(i / 2), i % 2);
   return code;
 }
 

@@ -2,25 +2,33 @@
  * One counter for each stream engine of a mask. */
 #include "debug_unit.h"
 
+_Static_assert(ATON_STRENG_NUM == NPU_ENGINES, "as many engines as the driver has");
+
 /* What to do with the counter of each engine in a mask; the counters follow each other. */
 typedef int visit(uint32_t counter, uint32_t engine);
 
-static int for_each(uint32_t mask, uint32_t *counter, visit *act)
-{
-  int code = NPU_OK;
-
-  for (uint32_t engine = 0; code == NPU_OK && engine < NPU_ENGINES; engine++)
-    if (mask >> engine & 1u)
-      code = act((*counter)++, engine);
-  return code;
-}
-
-static int for_both(uint32_t inputs, uint32_t outputs, uint32_t counter, visit *on_input,
+/* How many counters were visited, or the first error. */
+static int for_each(uint32_t inputs, uint32_t outputs, uint32_t first, visit *on_input,
                     visit *on_output)
 {
-  int code = for_each(inputs, &counter, on_input);
+  uint32_t counter = first;
+  int code = NPU_OK;
 
-  return code == NPU_OK ? for_each(outputs, &counter, on_output) : code;
+  for (uint32_t engine = 0; code == NPU_OK && engine < NPU_ENGINES; engine++) {
+    if (inputs >> engine & 1u)
+      code = on_input(counter++, engine);
+    if (code == NPU_OK && outputs >> engine & 1u)
+      code = on_output(counter++, engine);
+  }
+  return code == NPU_OK ? (int)(counter - first) : code;
+}
+
+/* As for_each, for services that only tell whether all went well. */
+static int on_all(uint32_t inputs, uint32_t outputs, uint32_t counter, visit *act)
+{
+  int count = for_each(inputs, outputs, counter, act, act);
+
+  return count < 0 ? count : NPU_OK;
 }
 
 static int prepare(uint32_t counter, uint32_t signal, uint32_t event)
@@ -33,17 +41,17 @@ static int prepare(uint32_t counter, uint32_t signal, uint32_t event)
 
 static int prepare_input(uint32_t counter, uint32_t engine)
 {
-  return prepare(counter, DBGTRC_OUTPUT_STALL + engine, DBGTRC_EVT_LOW);
+  return prepare(counter, SWITCH_OSTRX_STALL + engine, DBGTRC_EVT_LOW);
 }
 
 static int prepare_output(uint32_t counter, uint32_t engine)
 {
-  return prepare(counter, DBGTRC_INPUT_STALL + engine, DBGTRC_EVT_LOW);
+  return prepare(counter, SWITCH_ISTRX_STALL + engine, DBGTRC_EVT_LOW);
 }
 
 static int prepare_envelope(uint32_t counter, uint32_t engine)
 {
-  return prepare(counter, DBGTRC_OUTPUT_HENV + engine, DBGTRC_EVT_HI);
+  return prepare(counter, DBGTRC_SWITCH_OSTRX_HENV + engine, DBGTRC_EVT_HI);
 }
 
 static int start(uint32_t counter, uint32_t engine)
@@ -60,26 +68,17 @@ static int stop(uint32_t counter, uint32_t engine)
 
 int LL_Dbgtrc_Count_StrengActive_Config(uint32_t istreng, uint32_t ostreng, unsigned int counter)
 {
-  return for_both(istreng, ostreng, counter, prepare_input, prepare_output);
+  return for_each(istreng, ostreng, counter, prepare_input, prepare_output);
 }
 
 int LL_Dbgtrc_Count_StrengActive_Start(uint32_t istreng, uint32_t ostreng, unsigned int counter)
 {
-  return for_both(istreng, ostreng, counter, start, start);
+  return on_all(istreng, ostreng, counter, start);
 }
 
 int LL_Dbgtrc_Count_StrengActive_Stop(uint32_t istreng, uint32_t ostreng, unsigned int counter)
 {
-  return for_both(istreng, ostreng, counter, stop, stop);
-}
-
-static uint32_t engines_in(uint32_t mask)
-{
-  uint32_t count = 0;
-
-  for (uint32_t engine = 0; engine < NPU_ENGINES; engine++)
-    count += mask >> engine & 1u;
-  return count;
+  return on_all(istreng, ostreng, counter, stop);
 }
 
 unsigned int LL_Dbgtrc_Count_StrengActive_GetMAX(uint32_t istreng, uint32_t ostreng,
@@ -88,28 +87,29 @@ unsigned int LL_Dbgtrc_Count_StrengActive_GetMAX(uint32_t istreng, uint32_t ostr
   uint32_t most = 0;
 
   *argmax = 0;
-  for (uint32_t i = 0; i < engines_in(istreng) + engines_in(ostreng); i++) {
-    uint32_t value = LL_Dbgtrc_Counter_Read(0, (int)(counter + i));
+  for (uint32_t engine = 0; engine < NPU_ENGINES; engine++)
+    for (uint32_t ways = (istreng >> engine & 1u) + (ostreng >> engine & 1u); ways; ways--) {
+      uint32_t value = LL_Dbgtrc_Counter_Read(0, (int)counter++);
 
-    if (value > most) {
-      most = value;
-      *argmax = i;
+      if (value > most) {
+        most = value;
+        *argmax = engine;
+      }
     }
-  }
   return most;
 }
 
 int LL_Dbgtrc_Count_StrengHENV_Config(uint32_t istreng, unsigned int counter)
 {
-  return for_both(istreng, 0, counter, prepare_envelope, prepare_envelope);
+  return for_each(istreng, 0, counter, prepare_envelope, prepare_envelope);
 }
 
 int LL_Dbgtrc_Count_StrengHENV_Start(uint32_t istreng, unsigned int counter)
 {
-  return for_both(istreng, 0, counter, start, start);
+  return on_all(istreng, 0, counter, start);
 }
 
 int LL_Dbgtrc_Count_StrengHENV_Stop(uint32_t istreng, unsigned int counter)
 {
-  return for_both(istreng, 0, counter, stop, stop);
+  return on_all(istreng, 0, counter, stop);
 }

@@ -7,12 +7,8 @@
 #include <stdint.h>
 
 #include "ll_aton.h"
+#include "ll_aton_platform.h"
 #include "npu_registers.h"
-
-/* The secure alias of the STM32N6's NPU. */
-#ifndef NPU_BASE
-#define NPU_BASE 0x580E0000u
-#endif
 
 /* Reads of a bit that falls by itself before a unit counts as stuck. */
 #ifndef NPU_POLL_LIMIT

@@ -102,7 +102,8 @@ static void choose_engines(const item_t *block) {
     state.inputs = 0;
     state.outputs = ALL_ENGINES;
   } else {
-    state.outputs = lowest(state.outputs, ENGINE_ROOM - number_of(state.inputs));
+    const uint32_t room = counts(COUNT_STRG_HENV) ? 0 : ENGINE_ROOM - number_of(state.inputs);
+    state.outputs = lowest(state.outputs, room);
   }
 }
 
@@ -139,12 +140,16 @@ static void take_counters_down(void) {
   if (counts(COUNT_NPU_CACHE)) npu_cache_monitors_stop();
 }
 
-static uint32_t read_engines(uint32_t mask, char way, uint32_t counter, validation_engine *found,
-                             bool also_idle) {
-  uint32_t count = 0;
+/* Counters are in ascending order of the engines; one that goes both ways has two, reading first. */
+static uint32_t read_engines(char way, validation_engine *found, bool also_idle) {
+  const uint32_t mask = way == 'i' ? state.inputs : state.outputs;
+  uint32_t count = 0, counter = FIRST_ENGINE;
   for (uint32_t engine = 0; mask >> engine; engine++) {
+    const bool reads = state.inputs >> engine & 1u, writes = state.outputs >> engine & 1u;
+    const uint32_t at = counter + (way == 'o' && reads);
+    counter += (uint32_t)reads + (uint32_t)writes;
     if (!(mask >> engine & 1u)) continue;
-    const uint32_t cycles = LL_Dbgtrc_Counter_Read(0, (int)counter++);
+    const uint32_t cycles = LL_Dbgtrc_Counter_Read(0, (int)at);
     if (cycles || also_idle) found[count++] = (validation_engine){(uint8_t)engine, way, cycles};
   }
   return count;
@@ -152,11 +157,9 @@ static uint32_t read_engines(uint32_t mask, char way, uint32_t counter, validati
 
 /* An idle engine is stalled all the time: it is not told of. */
 static void read_active(validation_node *node) {
-  const uint32_t behind = FIRST_ENGINE + number_of(state.inputs);
-  const uint32_t inputs = read_engines(state.inputs, 'i', FIRST_ENGINE, node->active, false);
+  const uint32_t inputs = read_engines('i', node->active, false);
   node->engine_way = counts(COUNT_STRG_O_ACTIVE) ? 'o' : 'i';
-  node->active_engines =
-      inputs + read_engines(state.outputs, 'o', behind, node->active + inputs, false);
+  node->active_engines = inputs + read_engines('o', node->active + inputs, false);
 }
 
 static void read_counters(validation_node *node) {
@@ -165,7 +168,7 @@ static void read_counters(validation_node *node) {
   node->has_cache = counts(COUNT_NPU_CACHE);
   if (counts(ACTIVE)) read_active(node);
   if (counts(COUNT_STRG_HENV))
-    node->henv_engines = read_engines(state.inputs, 'i', FIRST_ENGINE, node->henv, true);
+    node->henv_engines = read_engines('i', node->henv, true);
   if (node->has_bursts) {
     _Static_assert(sizeof node->bursts == NPU_COUNTERS * sizeof(unsigned int), "16 counters");
     LL_Dbgtrc_BurstLenGet(0, (unsigned int *)node->bursts);

@@ -1,8 +1,9 @@
-"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right."""
+"""Verbs that judge: why it is slow, what is risky, what to edit, whether results are right; and
+the live view, where one tries it out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from npuscope.building import Options, ReadOptions, Source
     from npuscope.machine.model import Machine
     from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.quantizing.run import Quantized
     from npuscope.rulebook.finding import Finding, Findings
 
-__all__ = ["bisect", "explain", "fix", "lint", "validate"]
+__all__ = ["bisect", "explain", "fix", "lint", "quantize", "serve", "validate"]
 
 
 @verb
@@ -112,6 +114,7 @@ def fix(
     integer_io: bool = False,
     everything: bool = False,
     seeds: int = 2,
+    html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
@@ -136,18 +139,64 @@ def fix(
     fixed = run_fix(model, choice, options, seeds)
     if output is not None:
         write_whole(output, fixed.data)
+    if html:
+        from npuscope.report.html.changes import fix_page
+        from npuscope.report.result_files import write_html
+
+        write_html(html, lambda: fix_page(fixed, None if output is None else str(output)))
     return fixed
 
 
-def _check_output(source: Path, target: Path) -> None:
+def _check_output(source: Path, target: Path, made: str = "fixed") -> None:
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError("this is the file to read", where=f"-o {target}")
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
-            f"the model is a {source.suffix} file, so the fixed one is",
+            f"the model is a {source.suffix} file, so the {made} one is",
             where=f"-o {target}",
             hint=f"name it {target.with_suffix(source.suffix)}",
         )
+
+
+@verb
+def quantize(
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    data: str | Path,
+    calibration: str = "auto",
+    samples: int = 128,
+    seed: int = 0,
+    loss_db: float = 1.0,
+    mean: str | Sequence[float] | None = None,
+    std: str | Sequence[float] | None = None,
+    pixel_max: float = 1.0,
+    layout: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Unpack[Options],
+) -> Quantized:
+    """A float model to int8: calibrated, tried in the forms that the machine likes, measured.
+
+    In: a float model and data for calibration. Types at the border are int8 unless the options
+    ask for others. Out: times, signal to noise of outputs and layers, and what was chosen; `data`
+    of the result is the content of the quantized file, which `output` names.
+
+    >>> npuscope.quantize("model.onnx", "int8.onnx", data="images").sqnr_db
+    """
+    from npuscope.building import refuse_stand_ins
+    from npuscope.quantizing.run import Wish
+    from npuscope.quantizing.run import quantize as run_quantize
+    from npuscope.quantizing.samples import image_form
+
+    refuse_stand_ins(options, "quantize")
+    if output is not None:
+        _check_output(Path(model), Path(output), "quantized")
+    form = image_form(mean, std, pixel_max, layout)
+    wish = Wish(data, calibration, samples, seed, loss_db, form)
+    made = run_quantize(Path(model), wish, options, progress or (lambda text: None))
+    if output is not None:
+        write_whole(output, made.data)
+    return made
 
 
 @verb
@@ -215,3 +264,43 @@ def bisect(
     from npuscope.profiling.validate import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))
+
+
+@verb
+def serve(
+    *models: str | Path,
+    port: int = 0,
+    pools: Iterable[str | Path] = (),
+    ready: Callable[[str], None] | None = None,
+    **options: Unpack[Options],
+) -> None:
+    """The report as an application in the browser: change the machine, toggle fixes, compare.
+
+    In: models, and `pools` (.mpool files) to choose from; other options are where it starts.
+    `ready` is called with the address, which only this computer can reach. Out: nothing; Ctrl-C
+    ends it.
+
+    >>> npuscope.serve("model.tflite", ready=print)
+    """
+    from npuscope.live.library import Library, check_models
+    from npuscope.live.server import LiveServer
+    from npuscope.live.setting import first_setting
+
+    if not 0 <= port < 0x10000:
+        raise UsageError(f"expected a port from 0 to 65535, found {port}", where="--port")
+    paths = [Path(model) for model in models]
+    check_models(paths)
+    own = options.get("mpool")
+    files = [Path(file) for file in ([own] if own else [])] + [Path(file) for file in pools]
+    library = Library(paths, files, options)
+    first = first_setting(options, 1 if own else 0)
+    library.shown(first)  # a mistake in what was given is told here, not in the browser
+    server = LiveServer(library, first, port)
+    try:
+        if ready is not None:
+            ready(server.address)
+        server.serve_forever()
+    except KeyboardInterrupt:  # a signal is the usual way to end it
+        pass
+    finally:
+        server.server_close()

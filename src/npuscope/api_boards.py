@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -39,7 +40,7 @@ def package(
     options: PackageOptions | None = None,
     *,
     name: str = "",
-    cpu: str = "cortex-m55",
+    cpu: str = "cortex-m33",
     toolchain: str = "zig",
     split: bool = False,
     no_secure: bool = False,
@@ -107,14 +108,20 @@ def run(
         raise UsageError(
             "the emulated board's flash is empty whenever it starts", where="--mode no-flash"
         )
-    times = 0 if "no-run" in modes else batch
+    clocks = load_machine(overrides=overrides).clocks
+    start = partial(
+        load_and_run,
+        clocks=clocks,
+        generation=generation,
+        batch=0 if "no-run" in modes else batch,
+        inputs=inputs,
+        fast_line="max-speed" in modes,
+    )
     if not isinstance(source, (str, Path)):
-        clocks = load_machine(overrides=overrides).clocks
-        return load_and_run(source, clocks, generation=generation, batch=times, inputs=inputs)
+        return start(source)
     placed = place(Path(source), modes, addresses)
     with named(Path(source)):
-        clocks = load_machine(overrides=overrides).clocks
-        return load_and_run(placed, clocks, generation=generation, batch=times, inputs=inputs)
+        return start(placed)
 
 
 @dataclass(frozen=True, slots=True)

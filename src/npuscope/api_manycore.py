@@ -172,15 +172,15 @@ def manycore_compile(
 
 
 def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
-    """Sizes by the names that the file has for them; as words, NAME,SIZE each."""
+    """Sizes by the names that the file has for them; as words, NAME=SIZE or NAME,SIZE each."""
     if isinstance(given, Mapping):
         return dict(given)
     found = {}
     for word in given or ():
-        name, _, size = word.rpartition(",")
+        name, _, size = word.replace("=", ",").rpartition(",")
         if not name or not (size.isascii() and size.isdecimal()) or not 0 < int(size) < 1 << 31:
             raise UsageError(
-                f"expected a name and a size such as batch_size,8, found '{safe_terminal(word)}'",
+                f"expected a name and a size such as batch_size=8, found '{safe_terminal(word)}'",
                 where="-onnx-define-symbol",
             )
         found[name] = int(size)

@@ -32,6 +32,7 @@ def compare(
     b_options: Options | None = None,
     as_built: bool = False,
     noise: float | str = 0.0,
+    html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Comparison:
     """What changed from A to B by source op; without `b`, the same source with other options.
@@ -53,8 +54,15 @@ def compare(
     if as_built:
         from npuscope.advice.compare.as_built import compare_as_built
 
-        return compare_as_built(a, b, first, second, share)
-    return run_compare(*open_sides(a, a if b is None else b, first, second), share)
+        found = compare_as_built(a, b, first, second, share)
+    else:
+        found = run_compare(*open_sides(a, a if b is None else b, first, second), share)
+    if html:
+        from npuscope.report.html.compare import compare_page
+        from npuscope.report.result_files import write_html
+
+        write_html(html, lambda: compare_page(found))
+    return found
 
 
 @verb
@@ -69,6 +77,7 @@ def gate(
     summary: str | Path | None = None,
     sarif: str | Path | None = None,
     junit: str | Path | None = None,
+    html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Gate:
     """Whether a run keeps its limits, e.g. most={"total_ms": 20, "internal_ram_bytes": "2MiB"}.
@@ -96,8 +105,12 @@ def gate(
     limits = parse_limits(most, least, figures(side.profile, findings))
     before = None if baseline is None else read_baseline(baseline, options)
     found = run_gate(side, limits, before, share, findings)
-    from npuscope.report.result_files import write_findings
+    from npuscope.report.result_files import write_findings, write_html
 
+    if html:
+        from npuscope.report.html.changes import gate_page
+
+        write_html(html, lambda: gate_page(found))
     write_findings(
         "gate", source, found.findings, side.profile.machine.generation, sarif=sarif, junit=junit
     )

@@ -44,6 +44,10 @@ class ModelError(NpuscopeError):
     kind = "model"
 
 
+class NotComputed(ModelError):
+    """A valid op in a form that nothing here computes: readers keep it as work of unknown cost."""
+
+
 class FileError(NpuscopeError):
     """A file is missing, truncated, corrupt or not what it claims to be."""
 

@@ -60,6 +60,11 @@ EXTRAS = (
         "`to_dataframe()` of profiles, findings, comparisons and sweeps, in Python",
         {"pandas": "2"},
     ),
+    Extra(
+        "quantize",
+        "`quantize` makes int8 models of float ones; images as calibration data",
+        {"onnxruntime": "1.24.1", "ai-edge-quantizer": "0.10", "pillow": "11"},
+    ),
 )
 
 

@@ -95,6 +95,17 @@ def softmax() -> Graph:
     return net.graph()
 
 
+def decoded(steps: int, *, layer_behind: bool = False) -> Graph:
+    """A layer, and kernels of the CPU behind it."""
+    net = Net()
+    x = net.conv(net.input((1, 8, 8, 8)), 8)
+    for _ in range(steps):
+        x = net.softmax(x)
+    if layer_behind:
+        x = net.conv(x, 8)
+    return net.graph()
+
+
 def by_cpu() -> Subject:
     return run(clean_network(), replace(LATEST, epoch_controller=False))
 
@@ -113,6 +124,14 @@ def clean() -> Subject:
 
 CASES = [
     Case("ADV-SOFTWARE", "Softmax", lambda: without_trail(run(softmax())), lambda: run(softmax())),
+    Case(
+        "ADV-TAIL",
+        "4 ops of the CPU behind the last layer",
+        lambda: run(decoded(4)),
+        lambda: run(decoded(4, layer_behind=True)),
+        True,
+    ),
+    Case("ADV-TAIL", "5 ops .*", lambda: run(decoded(5)), lambda: run(decoded(3)), True),
     Case("ADV-SW-OUTPUT", "131072", lambda: run(float_output(64)), lambda: run(float_output(8))),
     Case(
         "ADV-WEIGHTS",
@@ -157,7 +176,7 @@ CASES = [
         lambda: run(conv(512, 64, 32, 3)),
         lambda: run(conv(32, 64, 32, 3)),
     ),
-    Case("ADV-COPIES", "16384 bytes copied", lambda: run(concat()), clean, True),
+    Case("ADV-COPIES", "32768 bytes copied", lambda: run(concat()), clean, True),
     Case(
         "ADV-BROADCAST",
         r"19(\.\d)? cycles per element",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from boards.pump import FakeDevice, FakeNetwork, Pump, network, virtual_board
+from npuscope.boards.client import network_of
 from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import Clocks, Option, Request, parse_descriptor
 from npuscope.boards.listeners import PtyListener, TcpListener
@@ -59,8 +60,31 @@ def test_the_board_is_described_as_it_is() -> None:
     assert info.protocol == "msg 3.1, pump"
     assert (info.device_id, info.clocks, info.npu_cache) == (0x486, CLOCKS, True)
     assert info.capabilities == ("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA")
+    assert info.attributes == (
+        *("fpu", "core_icache", "core_dcache", "npu_cache=1"),
+        *("mcu_freq=800MHz", "noc_freq=400MHz", "npu_freq=1000MHz", "nic_freq=900MHz"),
+    )
+    assert [tensor.memory for tensor in info.networks[0].inputs] == ["user", "user"]
+    assert [tensor.memory for tensor in info.networks[0].outputs] == ["activations"] * 2
     assert not info.link_checked
     board.close()
+
+
+def test_versions_are_told_as_the_vendors_client_does() -> None:
+    model = ModelInfo(
+        "net",
+        rtid=0x00010104,
+        runtime_version=0x0A000000,
+        tool_version=0x01000000,
+        runtime_desc="atonn-v1.0.0-rc0-16-g0307e413 fd22b7f9",
+    )
+    found = network_of(model)
+    assert found.tools == "ST Neural ART (LL_ATON api) v1.0.0"
+    assert found.runtime == (
+        "atonn-v1.0.0-rc0-16-g0307e413 (optimized SW lib v10.0.0-fd22b7f9 GCC)"
+    )
+    ours = network_of(replace(model, runtime_desc="npuscope 0.9 simulated"))
+    assert (ours.tools, ours.runtime) == ("1.0.0", "npuscope 0.9 simulated")
 
 
 def test_a_simulated_board_is_called_so() -> None:

@@ -25,7 +25,7 @@ for module in ("ziglang", "unicorn", "elftools"):
 
 Capture = pytest.CaptureFixture[str]
 ANSWER = re.compile(
-    r"network: \d+\.\d{3} ms, [\d,]+\.\d\d inf/s on the emulated board, "
+    r"network: \d+\.\d{3} ms, [\d,]+\.\d\d inf/s on the emulated board \(Cortex-M33\), "
     r"(copied to RAM|executed in place) from (0x[0-9a-f]+)"
 )
 DEFAULT = Path("build") / "network_rel.bin"
@@ -83,14 +83,16 @@ def test_an_image_wherever_it_is_named(image: Path, folder: Path, capsys: Captur
 
 def test_the_report_has_steps_and_every_epoch(net: Net33, image: Path, capsys: Capture) -> None:
     lines = run(capsys, image).splitlines()
-    assert lines[2:9] == [
+    assert lines[2:11] == [
         f"Entry point    : '{image}'",
         "Board          : 'emulated', Cortex-M33, memories of the STM32N6570-DK",
         "no split model",
         "",
         "Resetting the board.",
         f"Flashing the image at address 0x71000000 (size={len(net.file)})..",
-        "Loading and starting the validation application..",
+        "Loading & start the validation application 'emulated-validation-reloc-copy'..",
+        "Deployed model is started and ready to be used.",
+        "Executing the deployed model (desc=emulated)..",
     ]
     rows = [line for line in lines if line.startswith("  EpochBlock_")]
     assert [row.split()[:2] for row in rows] == [[e.name, "HW"] for e in net.program.executed]
@@ -151,7 +153,10 @@ def test_addresses_and_modes(image: Path, capsys: Capture) -> None:
     assert answer(text) == ("executed in place", "0x72000000")
     assert "at address 0x72000000 " in text
     text = run(capsys, image, "--mode", "copy,max-speed", "--cube-ide-dir", "/opt/ide")
-    assert "note     max-speed changes nothing: the emulated line has no baud rate" in text
+    assert "ms at 5,529,600 baud" in text
+    usual, fast = (as_json(capsys, image, "--mode", mode) for mode in ("copy", "copy,max-speed"))
+    assert usual["line"]["ms"] == pytest.approx(6 * fast["line"]["ms"])
+    assert usual["total_ms"] == fast["total_ms"]
     assert "note     --cube-ide-dir is not needed: the emulated board needs no debugger" in text
 
 
@@ -194,6 +199,61 @@ def test_clocks_and_generation(image: Path, capsys: Capture) -> None:
     assert (slow["phases"][0], slow["phases"][2]) == (usual["phases"][0], usual["phases"][2])
     assert 1.5 * usual["total_ms"] < slow["total_ms"] < 2 * usual["total_ms"]
     assert "400" in slow["board"]
+
+
+def test_more_words_on_request(image: Path, capsys: Capture) -> None:
+    text = run(capsys, image, "-v", 2)
+    for part in ("COPY size     =", "RESET.ACTIV.WRITE", "n_nodes             : "):
+        assert part in text
+        assert part not in run(capsys, image)
+    assert main(["run", str(image), "--debug"]) == 0
+    said = capsys.readouterr().err
+    for part in ("image: Cortex-M33, secure", "mode COPY|CLEAR", "inference 1: ", "CRC-32 0x"):
+        assert part in said
+    assert main(["run", str(image)]) == 0
+    assert "inference 1: " not in capsys.readouterr().err
+
+
+def test_package_then_run_with_defaults(folder: Path, capsys: Capture) -> None:
+    api.compile(GRAPHS["hardware"](), folder / "st_ai_output", relocatable=True)
+    assert main(["package"]) == 0
+    assert "package with --cpu cortex-m55" in capsys.readouterr().out
+    assert answer(run(capsys)) == ("copied to RAM", "0x71000000")
+    assert as_json(capsys)["cpu"] == "Cortex-M33"
+
+
+@pytest.mark.parametrize("mode", ["copy", "xip"])
+def test_the_non_secure_world(mode: str, folder: Path, capsys: Capture) -> None:
+    """Other addresses, the same network: values and times do not change."""
+    for world, name in ((False, "usual"), (True, "other")):
+        graph = GRAPHS["hardware"]()
+        made = api.compile(graph, folder / name, relocatable=True, no_secure=world)
+        inside = [p for p in made.pools if not p.relative and p.size_bytes]
+        assert {p.address >> 28 for p in inside} == {2 if world else 3}
+    usual, other = (as_json(capsys, folder / name, "--mode", mode) for name in ("usual", "other"))
+    assert other["outputs"] == usual["outputs"]
+    assert other["phases"][1] == usual["phases"][1]
+    assert main(["package", str(folder / "other"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert not told["secure"]
+    assert "packaged for the non-secure world" in " ".join(told["notes"])
+
+
+def test_code_in_flash_costs_time(folder: Path, capsys: Capture) -> None:
+    """Executed in place, the first inference waits for lines of code; later ones find them in the
+    processor's cache. Copied to RAM, there is nothing to wait for."""
+    net = packaged("mixed", controller=False)
+    path = written(folder / "mixed_rel.bin", net)
+
+    def phases(*words: object) -> list[int]:
+        return as_json(capsys, path, *words)["phases"]
+
+    copied, placed = phases(), phases("--mode", "xip")
+    assert sum(placed) > sum(copied)
+    assert sum(phases("--mode", "xip", "--batch", 3)) < sum(placed)
+    assert phases("--batch", 3) == copied
+    outputs = [as_json(capsys, path, "--mode", mode)["outputs"] for mode in ("copy", "xip")]
+    assert outputs[0] == outputs[1]
 
 
 def test_an_image_for_another_core(folder: Path, capsys: Capture) -> None:
@@ -268,7 +328,7 @@ def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
     assert len(only) == 2
     assert only[0].endswith("--mode xip,no-flash")
     first, *_ = as_json(capsys, folder / "my nets", "--board", "stm32n6570-dk")["commands"]
-    assert first == f"npuscope package '{folder / 'my nets'}' -n network"
+    assert first == f"npuscope package '{folder / 'my nets'}' -n network --cpu cortex-m55"
 
 
 def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:
@@ -277,7 +337,8 @@ def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:
     usual = run(capsys, image, "--log")
     assert usual.count("\n") > 10
     log = (folder / "run.log").read_text()
-    assert log.startswith("Entry point    : '")
+    assert log.startswith("image: Cortex-M33, secure")
+    assert "\nCreating date : " in log and "\nEntry point    : '" in log
     assert usual.splitlines()[0] in log
     run(capsys, "nothing.bin", "--log", "failed.log", code=3)
     assert (folder / "failed.log").exists()

@@ -19,6 +19,7 @@ from npuscope.cli.main import main
 from processes import LIMIT_S
 
 Capture = pytest.CaptureFixture[str]
+FAILED = 1  # runs that failed make it the exit code
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("swept")
     (folder / "bad.tflite").write_bytes(b"no model")
     spec = small_sweep(folder, NO_EXTERNAL)
-    assert main(["sweep", str(spec), "--jobs", "2", "--json", str(folder / "answer.json")]) == 0
+    assert (
+        main(["sweep", str(spec), "--jobs", "2", "--json", str(folder / "answer.json")]) == FAILED
+    )
     return folder
 
 
@@ -50,7 +53,7 @@ def test_the_answer_has_the_keys_of_the_contract(swept: Path) -> None:
 
 def test_again_it_does_nothing(swept: Path, capsys: Capture) -> None:
     before = (swept / "sweep.jsonl").read_bytes()
-    assert main(["sweep", str(swept / "sweep.toml")]) == 0
+    assert main(["sweep", str(swept / "sweep.toml")]) == FAILED
     first, *rest = said(capsys)
     assert re.fullmatch(r"12 runs: 8 done, 4 failed; 0 new, in \d+\.\d s", first)
     assert "before   12 runs found in the store and not repeated" in rest
@@ -63,7 +66,7 @@ def test_failed_runs_are_done_again_on_request(
     store = tmp_path / "copy.jsonl"
     store.write_bytes((swept / "sweep.jsonl").read_bytes())
     words = ["sweep", str(swept / "sweep.toml"), "-o", str(store), "--retry-failed", "--json"]
-    assert main(words) == 0
+    assert main(words) == FAILED
     assert json.loads(capsys.readouterr().out)["new"] == 4
     assert len(lines_of(store)) == 16
 
@@ -154,7 +157,7 @@ def test_on_a_terminal_there_is_a_bar(
 ) -> None:
     monkeypatch.setattr(sweep_run.sys.stderr, "isatty", lambda: True)
     (tmp_path / "[red]bad.tflite").write_bytes(b"no model")
-    assert main(["sweep", str(small_sweep(tmp_path)), "--jobs", "1"]) == 0
+    assert main(["sweep", str(small_sweep(tmp_path)), "--jobs", "1"]) == FAILED
     assert said(capsys)[0].startswith("6 runs: 4 done, 2 failed")
 
 

@@ -301,6 +301,29 @@ def small_groups() -> Graph:
     return net.graph()
 
 
+def dilated() -> Graph:
+    """Depthwise kernels with gaps: on whole blocks and not, with bytes above 127, in 16x8 mode, in
+    one row, padded on one side and not at all."""
+    net = Net(31)
+    x = net.conv(net.input((1, 9, 12, 6)), 16, zero=-128, activation=Activation.RELU)
+    x = net.conv(x, dilations=(3, 3), zero=-128, activation=Activation.RELU)
+    x = net.conv(x, dilations=(4, 5), pads=(4, 5, 4, 5), zero=7)
+    x = net.conv(x, dilations=(2, 2), pads=(4, 0, 0, 4))
+    x = net.conv(x, window=(1, 3), dilations=(1, 4))
+    net.conv(x, window=(3, 3), dilations=(2, 2), pads=(0, 0, 0, 0))
+    return net.graph()
+
+
+def padded_channels() -> Graph:
+    """Zeros behind the channels of a shortcut, as in face detectors."""
+    net = Net(41)
+    x = net.conv(net.input((1, 8, 6, 3)), 10, zero=-128)
+    pads = PadAttrs(((0, 0), (0, 0), (0, 0), (0, 6)))
+    wide = net.op("Pad", (x,), pads, (1, 8, 6, 16), net.quant(x))
+    net.conv(net.add(net.conv(x, 16, (1, 1)), wide), 4)
+    return net.graph()
+
+
 def uint8_network() -> Graph:
     """QDQ with uint8 activations throughout, as onnxruntime's quantizer writes it by default."""
     net = Net(11, Numerics.QDQ)

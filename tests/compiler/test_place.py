@@ -279,6 +279,15 @@ def test_constants_go_to_the_flash() -> None:
     }
 
 
+def test_flash_comes_before_external_ram_that_prefers_constants_too() -> None:
+    """The vendor's own .mpool files say so of both, external RAM first."""
+    ram = next(p for p in MACHINE.pools if p.name == "hyperRAM")
+    others = [p for p in MACHINE.pools if p.name != "hyperRAM"]
+    machine = MACHINE.with_pools((replace(ram, constants_preferred=True), *others))
+    weights = buffer("w", 64 * KIB, 0, 9, is_param=True)
+    assert placed(weights, machine=machine) == {"w": ("octoFlash", 0)}
+
+
 def test_without_a_pool_for_constants_they_share_the_ram() -> None:
     constant = buffer("w", 5000, 0, 9, is_param=True)
     found = placed(buffer("x", 6000, 1, 2), constant, machine=without("octoFlash"))

@@ -36,7 +36,7 @@ def test_edits_are_written_once_for_both_formats() -> None:
     single = {fix for fix, (_, formats) in edits().items() if len(formats) < 2}
     in_file = {fix for fix in single if edits()[fix][0].__module__.endswith("onnx_file")}
     assert single - in_file == ONLY_ONNX
-    assert len(edits()) == 41
+    assert len(edits()) == 43
 
 
 def test_themes_do_not_look_inside_a_file() -> None:

@@ -134,18 +134,42 @@ def test_an_onnx_op_has_the_shape_that_the_file_states(tmp_path: Path) -> None:
 def test_shapes_that_the_file_leaves_out_are_inferred(tmp_path: Path) -> None:
     w = OnnxWriter()
     parts = [w.constant(np.ones((1, 20, size), np.float32)) for size in (3, 5)]
-    hidden = w.node("LSTM", w.input("x", (4, 1, 3)), *parts, name="cell", hidden_size=5)
+    x = w.input("x", (4, 1, 3))
+    hidden = w.node("LSTM", x, *parts, name="cell", hidden_size=5, clip=1.0)
     w.node("Relu", hidden, output="y")
     graph = onnx_graph(tmp_path, w, None)
     assert graph.ops[0].attrs == UnknownAttrs("LSTM", (4, 1, 1, 5))
 
 
-def test_a_shape_that_nobody_states_is_asked_for(tmp_path: Path) -> None:
+def test_a_shape_that_nobody_states_is_taken_and_told(tmp_path: Path) -> None:
     w = OnnxWriter()
-    hidden = w.node("acme.Frobnicate", w.input("x", (1, 4)), name="n")
-    w.node("Relu", hidden, output="y")
-    with pytest.raises(ModelError, match="does not state the shape"):
-        onnx_graph(tmp_path, w, None)
+    w.node("acme.Frobnicate", w.input("x", (1, 4)), name="n", output="hidden")
+    w.node("Relu", "hidden", output="y")
+    model = save(tmp_path, "m.onnx", w.finish({"y": None}))
+    graph = load_model(model)
+    assert graph.tensor("y").shape == (1, 4)
+    assert graph.notes == [
+        "acme.Frobnicate is not known here, and no shape of 'hidden' is stated: taken as that of "
+        "its first input, (1, 4); --shape hidden=... states another"
+    ]
+    pinned = load_model(model, {"hidden": (2, 5)})
+    assert (pinned.tensor("y").shape, pinned.notes) == ((2, 5), [])
+
+
+def test_the_branch_of_a_known_condition_is_part_of_the_network(tmp_path: Path) -> None:
+    def body(kind: str) -> Any:
+        value = helper.make_tensor_value_info(f"of_{kind}", TensorProto.FLOAT, None)
+        node = helper.make_node(kind, ["x"], [f"of_{kind}"])
+        return helper.make_graph([node], kind, [], [value])
+
+    w = OnnxWriter()
+    x = w.input("x", (1, 4))
+    size = w.node("Gather", w.node("Shape", x), w.constant(np.array(0)))
+    known = w.node("Equal", size, w.constant(np.array(1)))
+    w.node("If", known, name="n", output="y", then_branch=body("Neg"), else_branch=body("Relu"))
+    graph = onnx_graph(tmp_path, w, None)
+    assert [op.kind for op in graph.ops] == ["Neg"]
+    assert graph.outputs == ("y",)
 
 
 def test_bodies_of_control_flow_read_tensors_of_the_network(tmp_path: Path) -> None:
@@ -206,14 +230,6 @@ def test_a_saved_profile_keeps_the_bound(model: str, tmp_path: Path) -> None:
     assert again.is_lower_bound  # type: ignore[union-attr]
     notes = api.compare(tmp_path / "run.json", model).notes
     assert any("lower bound: Detect of unknown cost" in note for note in notes)
-
-
-def test_sparse_weights_are_told(tmp_path: Path) -> None:
-    w = TfliteWriter()
-    x, y = w.tensor("x", (1, 4), "float32"), w.tensor("y", (1, 4), "float32")
-    w.op("DENSIFY", [x], [y])
-    with pytest.raises(ModelError, match="weights are stored sparse"):
-        graph_of(tmp_path, w.finish([x], [y]))
 
 
 def test_an_unknown_op_of_constants_is_not_folded(tmp_path: Path) -> None:
@@ -280,10 +296,24 @@ def test_a_computed_shape_of_a_transposed_convolution_is_the_stated_one(tmp_path
     assert graph.tensor("y").shape == (1, 8, 8, 3)
 
 
-def test_quantizers_of_training_frameworks_keep_the_shape(tmp_path: Path) -> None:
+def test_quantizers_of_training_frameworks(tmp_path: Path) -> None:
+    """Of a constant its rounded values; of an activation a clamp, if needed, and a pair."""
     w = OnnxWriter()
-    parts = [w.constant(np.array(value, np.float32)) for value in (0.1, 0.0, 8.0)]
-    hidden = w.node("onnx.brevitas.Quant", w.input("x", (1, 4)), *parts, name="n")
+    bits = [w.constant(np.array(value, np.float32)) for value in (0.5, 0.0, 3.0)]
+    weights = w.constant(np.array([[9.0, 0.6], [-9.0, 0.2]], np.float32))
+    quantized = w.node("onnx.brevitas.Quant", weights, *bits, name="w", signed=1)
+    hidden = w.node("onnx.brevitas.Quant", w.input("x", (1, 2)), *bits, name="a", signed=1)
+    w.node("MatMul", hidden, quantized, output="y")
+    graph = onnx_graph(tmp_path, w, None)
+    found = run(graph, {"x": np.array([[0.6, -7.0]], np.float32)})["y"]
+    assert found.tolist() == (np.array([[0.5, -2.0]]) @ [[1.5, 0.5], [-2.0, 0.0]]).tolist()
+
+
+def test_a_quantizer_whose_bits_are_computed_keeps_the_shape(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    parts = [w.constant(np.array(value, np.float32)) for value in (0.1, 0.0)]
+    bits = w.input("bits", ())
+    hidden = w.node("onnx.brevitas.Quant", w.input("x", (1, 4)), *parts, bits, name="n")
     w.node("Relu", hidden, output="y")
     graph = onnx_graph(tmp_path, w, None)
     assert graph.ops[0].attrs == UnknownAttrs("onnx.brevitas.Quant", (1, 4))

@@ -125,7 +125,7 @@ def test_the_length_of_an_epoch(library: ctypes.CDLL) -> None:
                 else:
                     watch_epoch_length(unit, *engines, first=3)
             if event is EpochEvent.POST_END:
-                read.append(unit.read(5))
+                read.append(unit.read(3))
 
         runtime.on_epoch = on_epoch
         with runtime:
@@ -134,6 +134,36 @@ def test_the_length_of_an_epoch(library: ctypes.CDLL) -> None:
 
     assert lengths(True) == lengths(False)
     assert any(lengths(True))
+
+
+def test_what_the_services_watch(library: ctypes.CDLL) -> None:
+    """Numbers and order as applications for the vendor's runtime know them."""
+    bench = Bench(library, DebugUnit())
+    bench.gates = 1 << clock_gate(DEBUG)
+
+    def watched(first: int, count: int) -> list[int]:
+        return [bench._read(DEBUG * 4096 + 0x40 + 4 * at) >> 1 & 0x1FFF for at in range(16)][
+            first : first + count
+        ]
+
+    assert library.LL_Dbgtrc_Count_BurstsLen(0, 1, 0) == 0  # writes
+    assert library.LL_Dbgtrc_Count_BurstsLen(4, 0, 1) == 0  # reads
+    assert watched(0, 8) == [285, 287, 289, 291, 276, 278, 280, 282]
+    library.LL_Dbgtrc_Count_Stalls(0, 0, 4, 1)  # a source of the switch
+    library.LL_Dbgtrc_Count_Stalls(1, 1, 4, 1)
+    assert watched(0, 2) == [2 + 4, 83 + 4]
+    assert library.LL_Dbgtrc_Count_StrengActive_Config(0b1010, 0b0011, 5) == 4
+    assert watched(5, 4) == [83 + 0, 2 + 1, 83 + 1, 2 + 3]
+    assert library.LL_Dbgtrc_Count_StrengHENV_Config(0b1011, 2) == 3
+    assert library.LL_Dbgtrc_Count_StrengActive_Config(0x3FF, 0x3FF, 0) == -1
+
+
+def test_the_busiest_engine_is_told_by_its_number(library: ctypes.CDLL) -> None:
+    bench, engine = Bench(library, DebugUnit()), ctypes.c_uint(0)
+    for counter, cycles in enumerate((30, 20, 90, 40), 5):
+        bench.unit.write(counter, cycles)
+    most = library.LL_Dbgtrc_Count_StrengActive_GetMAX(0b1010, 0b0011, 5, ctypes.byref(engine))
+    assert (most, engine.value) == (90, 1)
 
 
 def test_counters_that_do_not_exist(library: ctypes.CDLL) -> None:

@@ -7,7 +7,7 @@ from shutil import which
 
 import pytest
 
-from compiler.nets import random_network, small_groups, uint8_network
+from compiler.nets import dilated, random_network, small_groups, uint8_network
 from compiler.test_pipeline import squeeze_excite
 from firmware.bare import (
     CLEAR,
@@ -84,7 +84,7 @@ def test_an_image_runs_at_any_place(hand, mode, exec_ram):
 def test_a_cortex_m55_runs_its_image(tmp_path, mode):
     """The machine of QEMU has no RAM at the usual place; the loader would clear the input."""
     place = 0x21200000
-    made = package(write_net(tmp_path, PLACE=f"{place:#x}"), PackageOptions())
+    made = package(write_net(tmp_path, PLACE=f"{place:#x}"), PackageOptions(cpu="cortex-m55"))
     image = made.files["network_rel.bin"]
     script = BareM55(build_firmware(M55))
     script.load(FILE, image)
@@ -246,6 +246,7 @@ NETS = {
     "random": lambda: random_network(2),
     "uint8": uint8_network,
     "groups": small_groups,
+    "dilated": dilated,
 }
 
 

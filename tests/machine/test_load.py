@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.load import generations, load_machine, packaged
+from npuscope.machine.load import generations, load_machine, packaged, set_ups
 from npuscope.machine.model import Machine
 
 TOML = packaged("stm32n6").read_text(encoding="utf-8")
@@ -68,6 +68,30 @@ def test_clock_mode_then_single_clock() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "road", "cycles_per_byte", "wait"),
+    [
+        ({"flash": "octo-dtr-200"}, "xspi2", 2.5, 1.0),
+        ({"flash": "octo-dtr-50"}, "xspi2", 10.0, 4.0),
+        ({"flash": "octo-dtr-50", "clock_mode": "nominal"}, "xspi2", 8.0, 4.0),
+        ({"flash": "octo-dtr-50", "clocks.xspi_mhz": 100}, "xspi2", 10.0, 4.0),
+        ({"flash": "octo-dtr-50", "paths.xspi2.wait": 2}, "xspi2", 10.0, 2.0),
+        ({"psram": "octo-dtr-200"}, "xspi1", 2.5, 1.0),
+        ({"psram": "hexa-dtr-50"}, "xspi1", 5.0, 4.0),
+    ],
+)
+def test_a_set_up_is_the_rate_of_its_road(overrides, road, cycles_per_byte, wait) -> None:
+    machine = load_machine(overrides=overrides)
+    assert machine.cycles_per_byte(road) == pytest.approx(cycles_per_byte)
+    assert machine.paths[road].wait == wait
+
+
+@pytest.mark.parametrize("memory", ["flash", "psram"])
+def test_the_first_set_up_is_the_machine_as_it_is(memory: str) -> None:
+    usual = set_ups("stm32n6", memory)[0]
+    assert load_machine(overrides={memory: usual}) == load_machine()
+
+
+@pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (
@@ -99,7 +123,12 @@ def test_clock_mode_then_single_clock() -> None:
         ),
         (
             {"clock_mode": "turbo"},
-            "--set clock_mode: unknown clock mode 'turbo'\n  hint: known: nominal, slow_flash",
+            "--set clock_mode: unknown clock mode 'turbo'\n  hint: known: nominal",
+        ),
+        (
+            {"psram": "quad"},
+            "--psram: unknown set-up of the psram 'quad'\n"
+            "  hint: known: hexa-dtr-200, octo-dtr-200, hexa-dtr-50",
         ),
     ],
 )

@@ -10,8 +10,14 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import MemoryPool
-from npuscope.machine.mpool import apply_mpool, mpool_text, read_mpool, read_mpool_file
+from npuscope.machine.model import MemoryPool, secure_alias
+from npuscope.machine.mpool import (
+    apply_mpool,
+    mpool_text,
+    read_mpool,
+    read_mpool_file,
+    with_non_secure_pools,
+)
 
 MACHINE = load_machine()
 
@@ -197,3 +203,24 @@ def test_pools_are_written_as_they_are_read(generation: str, tmp_path: Path) -> 
     changed = machine.with_pools((odd, *machine.pools[3:]))
     path.write_text(mpool_text(changed), encoding="utf-8")
     assert read_mpool(path, machine) == changed.pools
+
+
+def test_non_secure_addresses_are_the_same_memories(tmp_path: Path) -> None:
+    """0x24... is 0x34... for code that is not secure: banks, roads and scores are the same."""
+    machine = load_machine()
+    moved = with_non_secure_pools(machine)
+    path = tmp_path / "ns.mpool"
+    path.write_text(mpool_text(moved), encoding="utf-8")
+    read = apply_mpool(machine, path)
+    assert [p.address >> 28 for p in read.pools if not p.cacheable] == [2] * sum(
+        not p.cacheable for p in machine.pools
+    )
+    assert [(p.name, p.path, p.score) for p in read.pools] == [
+        (p.name, p.path, p.score) for p in machine.pools
+    ]
+    # Under names of one's own the address alone tells the bank.
+    renamed = mpool_text(moved).replace('"name": "npuRAM', '"name": "mine')
+    path.write_text(renamed, encoding="utf-8")
+    own = {p.address: p.path for p in machine.pools}
+    for pool in apply_mpool(machine, path).pools:
+        assert pool.path == own[secure_alias(pool.address)]

@@ -13,8 +13,8 @@ import numpy as np
 
 from models import mobilenet_like, to_onnx
 from models_onnx import OnnxWriter
-from npuscope.files.load import Pins
 from npuscope.files.onnx.reader import read_onnx
+from npuscope.files.sizes import Pins
 from npuscope.graph.model import Graph
 
 

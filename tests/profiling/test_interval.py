@@ -70,7 +70,9 @@ def test_epochs_without_registers_widen_the_interval_and_are_told(demo):
 def test_waiting_for_external_ram_counts_by_time(demo):
     facts, found = demo
     outside = changed(found, 0, bound=Bound.EXTERNAL_RAM)
-    assert contents(facts, outside, MACHINE, 2 * found.total_ms).external == 0.5
+    of = contents(facts, outside, MACHINE, 2 * found.total_ms)
+    assert of.external == 0.5
+    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM, ")
 
 
 def test_a_usual_prediction_has_no_doubts_and_no_remarks(demo):
@@ -112,7 +114,9 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     [
         ("clocks.npu_mhz", 800, "npu_mhz"),
         ("paths.xspi2.bytes_per_cycle", 0.5, "road xspi2"),
-        ("clock_mode", "slow_flash", "mcu_mhz, npu_mhz, nic_mhz, xspi_mhz"),
+        ("flash", "octo-dtr-50", "road xspi2"),
+        ("psram", "hexa-dtr-50", "road xspi1"),
+        ("clock_mode", "nominal", "mcu_mhz, npu_mhz, nic_mhz"),
     ],
 )
 def test_another_set_up_is_remarked(key, value, told):

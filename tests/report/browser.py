@@ -88,13 +88,20 @@ class Page:
         return self.pipe.call(method, self.session, **params)
 
     def open(self, path: Path) -> None:
-        """Load a file and wait until its script has said that it is done."""
+        """Load a file and wait until it is there."""
+        self.visit(path.resolve().as_uri())
+
+    def visit(self, address: str) -> None:
         self.pipe.events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=address)
+        self.wait_for("document.readyState === 'complete'")
+
+    def wait_for(self, expression: str) -> None:
+        """Until it is true in the page."""
         deadline = time.monotonic() + _PATIENCE_S
-        while self.evaluate("document.readyState") != "complete":
+        while not self.evaluate(expression):
             if time.monotonic() > deadline:
-                raise RuntimeError("the page does not load")
+                raise RuntimeError(f"this never became true: {expression}")
             time.sleep(0.02)
 
     def evaluate(self, expression: str) -> Any:
@@ -121,6 +128,10 @@ class Page:
 
     def dialogs(self) -> int:
         return sum(e["method"] == "Page.javascriptDialogOpening" for e in self.pipe.events)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def click(self, x: float, y: float) -> None:
         for kind in ("mousePressed", "mouseReleased"):

@@ -42,7 +42,7 @@ def findings() -> tuple[Finding, ...]:
         finding("LINT-RANK", Hit(("Reshape:4",), "1x8x2x4x4", 4, {"tensors": 2})),
         finding("ADV-LAUNCH", Hit((), "60% of the time", "below 40%")),
     )
-    return tuple(sorted(found, key=worst_first))
+    return worst_first(found)
 
 
 def explanation() -> Explanation:
@@ -94,5 +94,6 @@ def test_json_keeps_names_and_rounds_times() -> None:
         "parameters": {"channels": 256},
         "automatic": False,
         "gain_ms": 0.2,
+        "training": {"keras": "Conv2D(filters=256, ...)", "torch": "nn.Conv2d(c, 256, ...)"},
     }
     assert explain_json(explanation())["changes"][0]["findings"] == 4

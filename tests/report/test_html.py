@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import layout, program, stats
-from models import mobilenet_like, save, to_tflite
+from models import conv_net, mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.many_core.buffer import write_buffer
 from npuscope.many_core.container import write_program
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY
-from npuscope.report.html.data import epoch_edges, profile_data, profile_page
+from npuscope.report.html.data import epoch_edges, epoch_modules, profile_data, profile_page
 from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
 from npuscope.report.html.opstats import opstats_page
 from npuscope.report.html.page import as_json
@@ -101,7 +101,9 @@ def test_hostile_names_stay_in_the_data() -> None:
 
 
 def test_long_names_are_cut() -> None:
-    assert len(json.loads(as_json({"name": "n" * 100_000}))["name"]) == 240
+    name = json.loads(as_json({"name": f"begin{'n' * 100_000}end"}))["name"]
+    assert len(name) == 239
+    assert name.startswith("begin") and name.endswith("end")
 
 
 def test_every_figure_says_where_it_comes_from(demo: tuple) -> None:
@@ -247,3 +249,63 @@ def test_opstats_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture
     before = qpc.read_bytes()
     assert main([*words, str(qpc)]) == 2
     assert qpc.read_bytes() == before
+
+
+# Pages of other verbs.
+
+
+def written(words: list[str], target: Path) -> dict:
+    main([*words, "--html", str(target)])
+    return data_of(target.read_text(encoding="utf-8"))
+
+
+def test_compare_writes_a_page(tiny_model: Path, tmp_path: Path) -> None:
+    data = written(["compare", str(tiny_model), "--b", "generation=2.2"], tmp_path / "c.html")
+    assert data["view"] == "compare"
+    a, b = data["sides"]
+    assert b["total_ms"] - a["total_ms"] == pytest.approx(data["delta_ms"], abs=1e-5)
+    assert sum(spent for _, spent, _ in data["causes"]) == pytest.approx(data["delta_ms"], abs=1e-5)
+    assert sum(epoch[2] for epoch in a["starts"]) == pytest.approx(a["total_ms"], abs=1e-5)
+
+
+def test_fix_writes_a_page(tiny_model: Path, tmp_path: Path) -> None:
+    fixed = tmp_path / "fixed.tflite"
+    words = ["fix", str(tiny_model), "--drop-softmax", "-o", str(fixed), "--seeds", "1"]
+    data = written(words, tmp_path / "f.html")
+    assert data["view"] == "fix" and fixed.is_file()
+    assert [side["letter"] for side in data["sides"]] == ["before", "after"]
+    (step,) = [step for step in data["applied"] if step["fix"] == "drop-softmax"]
+    assert step["after_ms"] < step["before_ms"]
+    assert data["said"] == f"written to {fixed}"
+
+
+def test_fix_has_one_side_where_nothing_helps(tmp_path: Path) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(conv_net()))
+    data = written(["fix", str(model), "--only", "NA-SOFTMAX"], tmp_path / "f.html")
+    assert len(data["sides"]) == 1 and data["applied"] == data["outputs"] == []
+
+
+def test_gate_writes_a_page(tiny_model: Path, tmp_path: Path) -> None:
+    words = ["gate", str(tiny_model), "--max", "total_ms=0.001", "--min", "HW=1"]
+    data = written(words, tmp_path / "g.html")
+    assert data["view"] == "gate" and data["passed"] is False
+    assert [check["passed"] for check in data["checks"]] == [False, True]
+    assert data["comparison"] is None
+    words = ["gate", str(tiny_model), "--baseline", str(tiny_model)]
+    assert written(words, tmp_path / "b.html")["comparison"]["delta_ms"] == 0
+
+
+def test_modules_come_from_names() -> None:
+    names = {
+        "Conv:model/block5a_expand_1/conv": ["model", "block5a", "expand_1"],
+        "/model.2/m.0/cv1/conv/Conv": ["model.2", "m.0", "cv1", "conv"],
+        "CONV_2D:#12": [],
+        "model/dense/MatMul;model/dense/bias": ["model", "dense"],
+    }
+    made, found = explained(deep_graph(len(names)))
+    epochs = [
+        replace(epoch, origin=(name,))
+        for epoch, name in zip(made.program.executed, names, strict=True)
+    ]
+    program = replace(made.program, epochs=tuple(epochs))
+    assert epoch_modules(found.profile, program) == list(names.values())

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import layout, program, stats
+from models import mobilenet_like, save, to_tflite
+from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.profiling.model import Profile, Provenance
+from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile, Provenance
 from npuscope.report.html.data import profile_page
 from npuscope.report.html.opstats import opstats_page
 from report.browser import Page, browser, find_browser
@@ -56,7 +58,7 @@ def test_it_draws_everything_without_a_complaint(demo: Page) -> None:
     assert demo.evaluate("document.title") == "demo · npuscope"
     shown = demo.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
     assert shown == [
-        "timeline", "memory", "roofline", "compared", "findings", "graph", "epochs", "facts"
+        "findings", "timeline", "memory", "roofline", "compared", "graph", "epochs", "facts"
     ]  # fmt: skip
     assert demo.evaluate("document.querySelectorAll('#timeline-plot path').length") > 5
     assert demo.evaluate("document.querySelectorAll('#memory-plot .block').length") > 20
@@ -71,13 +73,18 @@ def test_it_asks_for_nothing_but_itself(demo: Page, demo_file: Path) -> None:
 
 def test_the_table_sorts_by_any_column(demo: Page) -> None:
     times = f"{ROWS}.map((row) => Number(row.cells[2].textContent))"
-    press = f"{HEADS}.find((head) => head.textContent === 'ms').click()"
-    before = demo.evaluate(times)
-    demo.evaluate(press)
-    assert demo.evaluate(times) == sorted(before, reverse=True) != before
+    press = "{}.find((head) => head.textContent === '{}').click()"
+    longest_first = demo.evaluate(times)
+    assert longest_first == sorted(longest_first, reverse=True)
     assert demo.evaluate("document.querySelector('th[aria-sort=descending]').textContent") == "ms"
-    demo.evaluate(press)
-    assert demo.evaluate(times) == sorted(before)
+    demo.evaluate(press.format(HEADS, "epoch"))
+    numbers = demo.evaluate(f"{ROWS}.map((row) => Number(row.dataset.index))")
+    assert numbers == sorted(numbers)
+    assert demo.evaluate(times) != longest_first
+    demo.evaluate(press.format(HEADS, "ms"))
+    assert demo.evaluate(times) == longest_first
+    demo.evaluate(press.format(HEADS, "ms"))
+    assert demo.evaluate(times) == longest_first[::-1]
     demo.evaluate(f"{HEADS}.find((head) => head.textContent === 'kind').click()")
     kinds = demo.evaluate(f"{ROWS}.map((row) => row.cells[1].textContent)")
     assert kinds == sorted(kinds)
@@ -196,7 +203,80 @@ def test_seven_hundred_epochs_are_drawn(tab: Page, tmp_path: Path) -> None:
     page = opened(tab, tmp_path, page_of(*explained(deep_graph(700))))
     assert page.problems() == []
     assert page.evaluate(f"{ROWS}.length") >= 700
+    modules = "document.querySelectorAll('.module').length"
+    assert 4 <= page.evaluate(modules) <= 60  # read at one glance
+    page.evaluate("document.querySelector('button[title=\"every epoch\"]').click()")
     assert page.evaluate("document.querySelectorAll('.node').length") >= 700
+    page.evaluate("document.querySelector('button[title=\"as much as fits\"]').click()")
+    assert page.evaluate("document.getElementById('graph-plot').clientHeight") <= 4000
+    page.evaluate("document.querySelector('button[title=\"modules only\"]').click()")
+    assert page.evaluate("document.querySelectorAll('.node').length") == 0
+
+
+def test_a_search_in_the_graph_leads_from_hit_to_hit(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(120))))
+    find = (
+        "(() => {{ const box = document.getElementById('graph-search'); box.value = {!r};"
+        "box.dispatchEvent(new Event('input')); }})()"
+    )
+    told = "document.getElementById('graph-hits').textContent"
+    page.evaluate(find.format("conv:77"))
+    assert page.evaluate(told) == "1 of 1"
+    hit = page.evaluate("document.querySelector('.node.node-hit').dataset.index")
+    assert hit == "77"
+    box = "document.querySelector('#graph .scroller').getBoundingClientRect()"
+    row = "document.querySelector('.node.node-hit .node-box').getBoundingClientRect()"
+    assert page.evaluate(f"{row}.top >= {box}.top && {row}.bottom <= {box}.bottom")
+    page.evaluate(find.format("conv:1"))  # 1, 10 to 19, 100 to 119
+    assert page.evaluate(told) == "1 of 31"
+    page.evaluate("document.querySelector('button[title=\"next hit\"]').click()")
+    assert page.evaluate(told) == "2 of 31"
+    page.evaluate(find.format("nowhere"))
+    assert page.evaluate(told) == "nothing found"
+
+
+def test_an_epoch_chosen_elsewhere_opens_its_module(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(120))))
+    assert page.evaluate("document.querySelectorAll('.node').length") == 0
+    page.evaluate("document.querySelector('#epoch-table tr[data-index=\"60\"] td').click()")
+    assert page.evaluate("document.querySelector('.node-chosen').dataset.index") == "60"
+
+
+def test_nothing_is_shown_of_what_is_not_known(tab: Page, tmp_path: Path) -> None:
+    bare = replace(sample_profile(), fit=UNKNOWN_FIT, memory=UNKNOWN_MEMORY)
+    page = opened(tab, tmp_path, profile_page(bare))
+    assert page.problems() == []
+    shown = page.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
+    assert {"timeline", "epochs", "facts"} <= set(shown)
+    assert not {"findings", "memory", "roofline", "graph"} & set(shown)
+    assert page.evaluate(
+        "[...document.querySelectorAll('section')].every((s) => s.children.length > 1)"
+    )
+
+
+OVERLAPS = """(() => {
+  const found = [];
+  for (const plot of document.querySelectorAll('svg.plot')) {
+    const texts = [...plot.querySelectorAll('text')].filter((text) => text.textContent);
+    const boxes = texts.map((text) => text.getBoundingClientRect());
+    boxes.forEach((a, n) => boxes.slice(n + 1).forEach((b, k) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 1 && high > 4)
+        found.push([plot.id, texts[n].textContent, texts[n + 1 + k].textContent]);
+    }));
+  }
+  return found;
+})()"""
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+def test_labels_do_not_collide(tab: Page, demo_file: Path, width: int) -> None:
+    tab.resize(width)
+    tab.open(demo_file)
+    assert tab.evaluate(OVERLAPS) == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.resize(1360)
 
 
 def measured() -> Profile:
@@ -224,3 +304,38 @@ def test_stats_buffers_are_drawn(tab: Page, tmp_path: Path) -> None:
     assert page.problems() == []
     assert page.evaluate("document.querySelectorAll('.plot rect').length") > 10
     assert page.evaluate("document.querySelectorAll('#ops tbody tr').length") > 3
+
+
+# Pages of other verbs.
+
+
+@pytest.mark.parametrize(
+    ("words", "sections"),
+    [
+        (["compare", "--b", "generation=2.2"], {"sides", "causes", "rows", "facts"}),
+        (["fix", "--drop-softmax", "--seeds", "1"], {"sides", "applied", "outputs", "facts"}),
+        (["gate", "--max", "total_ms=0.001"], {"checks", "facts"}),
+        (["gate", "--max", "SW=0", "--baseline", "MODEL", "--generation", "2.2"],
+            {"checks", "sides", "facts"}),
+    ],
+    ids=["compare", "fix", "gate", "gate with a baseline"],
+)  # fmt: skip
+@pytest.mark.parametrize("width", [1400, 800])
+def test_pages_of_other_verbs_are_drawn(
+    tab: Page, tmp_path: Path, words: list[str], sections: set[str], width: int
+) -> None:
+    model = save(tmp_path, "<b>net.tflite", to_tflite(mobilenet_like()))
+    target = tmp_path / "page.html"
+    verb, *options = (str(model) if word == "MODEL" else word for word in words)
+    main([verb, str(model), *options, "--html", str(target)])
+    tab.resize(width)
+    tab.open(target)
+    assert tab.problems() == []
+    shown = tab.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
+    assert sections <= set(shown)
+    assert tab.evaluate(
+        "[...document.querySelectorAll('section')].every((s) => s.children.length > 1)"
+    )
+    assert tab.evaluate("document.querySelectorAll('main b').length") == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.resize(1360)

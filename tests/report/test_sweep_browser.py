@@ -51,9 +51,9 @@ def test_it_draws_runs_and_their_front(tab: Page, tmp_path: Path) -> None:
     opened(tab, tmp_path, ROWS)
     assert tab.evaluate("document.title") == "s.jsonl · npuscope"
     shown = tab.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
-    assert shown == ["trade-off", "best", "configurations", "failures", "facts"]
+    assert shown == ["trade-off", "best", "fronts", "configurations", "failures", "facts"]
     assert tab.evaluate(DOTS) == 4
-    assert tab.evaluate("document.querySelectorAll('.front').length") == 1
+    assert tab.evaluate("document.querySelectorAll('.front').length") == 3  # one for every model
     assert tab.evaluate("document.querySelectorAll('.dot-external').length") == 1
     assert "NaN" not in tab.evaluate("document.getElementById('trade-off-plot').outerHTML")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1360
@@ -80,7 +80,7 @@ def test_a_model_without_a_run_and_other_colours(tab: Page, tmp_path: Path) -> N
     opened(tab, tmp_path, ROWS)
     choose(tab, "choose-axis", 1)
     keys = "[...document.querySelectorAll('#trade-off .legend li')].map((i) => i.textContent)"
-    assert tab.evaluate(keys) == ["2.2", "4.0", "4 runs, 1 on the front"]
+    assert tab.evaluate(keys) == ["2.2", "4.0", "4 runs, 4 on the fronts of 3 models"]
     last = tab.evaluate("document.querySelectorAll('#choose-model option').length") - 2
     choose(tab, "choose-model", last)  # c.tflite, which failed
     assert tab.evaluate(DOTS) == 0

@@ -125,6 +125,18 @@ def concat(axis: int) -> Graph:
     return net.graph()
 
 
+def concat_of_unequal_parts() -> Graph:
+    net = Net()
+    net.concat((net.input((1, 8, 8, 6)), net.input((1, 8, 8, 2))))
+    return net.graph()
+
+
+def one_value() -> Graph:
+    net = Net()
+    net.dense(net.input((1, 1)), 5)
+    return net.graph()
+
+
 def concat_of_floats() -> Graph:
     net = Net()
     parts = net.input(IMAGE, None), net.input(IMAGE, None)
@@ -281,6 +293,7 @@ SOFTWARE = {
     "NA-QUANTIZE-FLOAT",
     "NA-DEQUANTIZE-FLOAT",
     "NA-PRELU-SLOPE",
+    "NA-MAX-LEAKY",
     "NA-MATMUL-DYNAMIC",
     "NA-REDUCE-KIND",
     "NA-DIV",
@@ -299,7 +312,9 @@ MOVES = {
     "NA-RESIZE-HYBRID",
 }
 # files/test_unknown.py has networks with ops that are not known here.
-APART = {"NA-CONV-PRIME", "NA-CONV-COLUMNS", "NA-CONV-STRIDE", "NA-OP-UNKNOWN", *MOVES, *SOFTWARE}
+APART = {"NA-CONV-PRIME", "NA-CONV-COLUMNS", "NA-CONV-DILATED", "NA-CONCAT-PARTS"}
+APART |= {"NA-CONV-ONE-INPUT"}
+APART |= {"NA-CONV-STRIDE", "NA-OP-UNKNOWN", *MOVES, *SOFTWARE}
 
 
 def test_every_rule_has_its_networks() -> None:
@@ -335,15 +350,13 @@ def test_prime_output_counts(outputs: int, positions: int, generation: str, refu
         ((7, 6), 0, "2.2", 0),
         ((7, 7), 0, "4.0", 0),
         ((7, 7), 8, "2.2", 0),  # dense kernels are cut, all pieces on the NPU
-        ((3, 3), -4, "2.2", 0),  # so are kernels that only dilation makes wide
     ],
 )
 def test_wide_depthwise_kernels(
     window: tuple[int, int], channels: int, generation: str, kernels: int
 ) -> None:
     net = Net()
-    dilation = max(1, -channels)
-    net.conv(net.input((1, 9, 9, 8)), max(0, channels), window, dilations=(dilation, dilation))
+    net.conv(net.input((1, 9, 9, 8)), channels, window)
     graph = net.graph()
     found = refusals(graph, graph.ops[-1], MACHINES[generation])
     assert [r.rule for r in found] == (["NA-CONV-COLUMNS"] if kernels else [])
@@ -353,6 +366,52 @@ def test_wide_depthwise_kernels(
     values = sample(graph, 5)
     apart = execute(program, values).outputs[graph.outputs[0]].astype(int)
     assert np.abs(apart - run(graph, values)[graph.outputs[0]]).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("channels", "dilations", "strides", "moves"),
+    [
+        (0, (3, 3), (1, 1), 2),  # pixels into channels, and back
+        (0, (4, 2), (1, 1), 2),  # 9 rows are no whole blocks of 4
+        (0, (20, 20), (1, 1), 0),  # no block is larger than the map
+        (0, (3, 3), (2, 2), 0),
+        (8, (3, 3), (1, 1), 0),  # dense kernels are cut into pieces
+    ],
+)
+def test_dilated_kernels(
+    channels: int, dilations: tuple[int, int], strides: tuple[int, int], moves: int
+) -> None:
+    net = Net()
+    pads = (dilations[0], dilations[1], dilations[0], dilations[1])
+    net.conv(net.input((1, 9, 9, 8)), channels, (3, 3), strides, pads, dilations=dilations)
+    graph = net.graph()
+    found = refusals(graph, graph.ops[-1], MACHINES["4.0"])
+    assert [r.rule for r in found] == (["NA-CONV-DILATED"] if moves else [])
+    program = compiled(graph, "4.0")
+    assert program.count(EpochKind.HYBRID) == moves
+    calls = [epoch for epoch in program.epochs if epoch.call]
+    assert all(epoch.trail[0].rule == "NA-CONV-DILATED" for epoch in calls)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "3.0", "4.0"])
+def test_parts_with_different_channels(generation: str) -> None:
+    """Compilers of 2.x join equal parts in one copy, others by a library call."""
+    for graph, unequal in ((concat_of_unequal_parts(), True), (concat(3), False)):
+        refused = unequal and generation == "2.2"
+        found = refusals(graph, graph.ops[-1], MACHINES[generation])
+        assert [r.rule for r in found] == (["NA-CONCAT-PARTS"] if refused else [])
+        kinds = {epoch.kind for epoch in compiled(graph, generation).executed}
+        assert kinds == {EpochKind.SW if refused else EpochKind.HW}
+
+
+@pytest.mark.parametrize("generation", ["2.2", "3.0", "4.0", "open"])
+def test_a_layer_that_reads_one_value(generation: str) -> None:
+    for graph, one in ((one_value(), True), (dense(), False)):
+        refused = one and generation != "open"
+        found = refusals(graph, graph.ops[-1], MACHINES[generation])
+        assert [r.rule for r in found] == (["NA-CONV-ONE-INPUT"] if refused else [])
+        kinds = {epoch.kind for epoch in compiled(graph, generation).executed}
+        assert kinds == {EpochKind.SW if refused else EpochKind.HW}
 
 
 def test_ids_are_unique_and_well_formed() -> None:

@@ -55,6 +55,15 @@ def matmul() -> Graph:
     return net.graph()
 
 
+def leaky() -> Graph:
+    net = Net()
+    x = net.input(IMAGE, (0.02, 3))
+    slopes = net.constant(np.arange(8, dtype=np.int8), per_tensor(0.05, 0))
+    product = net.op("Mul", (x, slopes), BinaryAttrs(), IMAGE, QUANT)
+    net.op("Max", (product, x), BinaryAttrs(), IMAGE, QUANT)
+    return net.graph()
+
+
 SLOPES = constant("slopes", np.linspace(0.1, 0.4, 8, dtype=np.float32))
 INDICES = constant("indices", np.array([2, 0, 1], np.int32))
 DIVISOR = constant("divisor", np.arange(33, 41, dtype=np.int8), per_tensor(0.05, 0))
@@ -64,6 +73,7 @@ CASES: list[tuple[str, Callable[[], Graph]]] = [
     ("NA-QUANTIZE-FLOAT", island),
     ("NA-DEQUANTIZE-FLOAT", island),
     ("NA-PRELU-SLOPE", lambda: one("PRelu", Attrs(), IMAGE, SLOPES)),
+    ("NA-MAX-LEAKY", leaky),
     ("NA-MATMUL-DYNAMIC", matmul),
     ("NA-REDUCE-KIND", lambda: one("ReduceMax", ReduceAttrs((1, 2), True), (1, 1, 1, 8))),
     ("NA-DIV", lambda: one("Div", BinaryAttrs(), IMAGE, DIVISOR)),

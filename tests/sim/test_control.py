@@ -172,6 +172,31 @@ def kernel_cycles(program, machine=MACHINE):
     return count_epochs(program, machine)[0].post_cycles
 
 
+def moved(kernel: str, pool: str):
+    """A call whose input lies in a pool of the machine."""
+    bench = Bench()
+    source = replace(bench.buffer("x", (1, 8, 8, 64)), pool=pool, offset=0)
+    bench.buffer("y", (1, 8, 8, 64))
+    made = bench.program((), (), ("x",), ("y",))
+    pools = (*made.pools, *(p for p in program_pools(MACHINE) if p.name == pool))
+    epoch = Epoch(1, 1, EpochKind.HYBRID, call=Call(kernel, ("x",), ("y",)))
+    return replace(made, pools=pools, buffers=(source, made.buffers[1]), epochs=(epoch,))
+
+
+def test_a_call_that_moves_external_ram_waits_for_it():
+    (counted,) = count_epochs(moved("DepthToSpace", "hyperRAM"), MACHINE)
+    npu_cycles = 8 * 8 * 64 * MACHINE.timing.external_call_cycles
+    assert counted.post_cycles == pytest.approx(npu_cycles * 800 / 1000)
+    assert counted.bound is Bound.EXTERNAL_RAM
+    inside = kernel_cycles(moved("DepthToSpace", "npuRAM5"))
+    assert inside == MACHINE.software["DepthToSpace"].cycles(8 * 8 * 64)
+
+
+def test_a_call_that_computes_does_not_wait_for_external_ram_byte_by_byte():
+    (counted,) = count_epochs(moved("Sigmoid", "hyperRAM"), MACHINE)
+    assert counted.bound is Bound.CPU
+
+
 def test_a_layer_on_the_cpu_takes_at_least_its_products():
     """16 positions of 256 x 512 weights."""
     deep = {"x": (1, 4, 4, 256), "w": (512, 1, 1, 256), "y": (1, 4, 4, 512)}
@@ -189,6 +214,13 @@ def test_products_of_floats_are_slower():
     more = {"nbits": 32, "is_float": True, "w": (512, 1, 1, 64), "y": (1, 4, 4, 512)}
     floats = layer("Conv2D", "npuRAM5", **more)
     assert kernel_cycles(floats) == 16 * 512 * 64 / MACHINE.software_limits.float_macs_per_cycle
+
+
+def test_products_of_a_depthwise_layer_are_slower_still():
+    deep = {"x": (1, 4, 4, 512), "w": (512, 3, 3, 1), "y": (1, 4, 4, 512)}
+    rates = MACHINE.software_limits
+    found = kernel_cycles(layer("Conv2D", "npuRAM5", **deep))
+    assert found == pytest.approx(16 * 512 * 9 / rates.depthwise_macs_per_cycle)
 
 
 def test_weights_of_a_layer_on_the_cpu_come_no_faster_than_the_flash():

@@ -137,7 +137,7 @@ def test_a_counter_counts_between_start_and_stop():
 def test_bound_counters_wait_for_their_event():
     unit = DebugUnit()
     length = watch_epoch_length(unit, input_engine=3, output_engine=7, first=4)
-    assert length == 6
+    assert length == 4
     unit.advance(Activity(500))
     assert unit.read(length) == 0
     unit.advance(CORE)
@@ -192,6 +192,12 @@ def test_engines_and_envelopes():
         (7, "o"): 1000,
     }
     assert {key: unit.read(c) for key, c in envelopes.items()} == {3: 600}
+
+
+def test_counters_ascend_with_the_engines():
+    engines = watch_engines(DebugUnit(), in_mask=0b1010, out_mask=0b0011)
+    assert engines == {(1, "i"): 2, (3, "i"): 4, (0, "o"): 1, (1, "o"): 3}
+    assert [way for _, way in engines] == ["i", "i", "o", "o"]
 
 
 def test_both_ways_of_ten_engines_do_not_fit():

@@ -43,7 +43,7 @@ def advise_run(subject: Subject) -> tuple[Finding, ...]:
     found = [*refused_findings(subject)]
     for rule in advices().values():
         found += rule.findings(subject.machine, subject)
-    return tuple(sorted(found, key=worst_first))
+    return worst_first(found)
 
 
 # --- The explanation: verdict, changes that pay most, findings ---
@@ -54,13 +54,19 @@ _LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One kind of fix for all findings of a rule; `gain_ms` is their sum, None when unknown."""
+    """One kind of fix for all findings of a cause; `gain_ms` is their sum, None when unknown.
+    `cost_ms` is what they take off the NPU: no fix of them saves more."""
 
     rule: str
     fix: Fix
     ops: tuple[str, ...]
     count: int
     gain_ms: float | None
+    cost_ms: float = 0.0
+
+    @property
+    def stake_ms(self) -> float:
+        return self.cost_ms if self.gain_ms is None else self.gain_ms
 
 
 class Built(Protocol):
@@ -119,26 +125,37 @@ def with_times(finding: Finding, profile: Profile) -> Finding:
 
 
 def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Both kinds together; a risk that a run confirms is reported once, by the run."""
-    told = {(finding.rule, op) for finding in run for op in finding.ops}
-    known = catalogue()
-    new = [
-        finding
-        for finding in lint
-        if not any((twin, op) in told for twin in known[finding.rule].twins for op in finding.ops)
-    ]
-    return tuple(sorted((*run, *new), key=worst_first))
+    """Both kinds together; a risk that a run confirms is reported once, by the run unless the risk
+    sees more of it."""
+    kept = list(run)
+    places: dict[tuple[str, str], list[Finding]] = {}
+    for finding in run:
+        for op in finding.ops:
+            places.setdefault((finding.rule, op), []).append(finding)
+    for risk in lint:
+        twins = [t for key in _twin_keys(risk) for t in places.get(key, ())]
+        if risk.stake_ms > sum({id(t): t.stake_ms for t in twins}.values()):
+            kept = [finding for finding in kept if all(finding is not t for t in twins)]
+            kept.append(risk)
+        elif not twins:
+            kept.append(risk)
+    return worst_first(kept)
+
+
+def _twin_keys(risk: Finding) -> list[tuple[str, str]]:
+    return [(twin, op) for twin in catalogue()[risk.rule].twins for op in risk.ops]
 
 
 def best_changes(findings: tuple[Finding, ...], total_ms: float) -> tuple[Change, ...]:
-    """The three changes that pay most: known gains first, then what removes problems."""
-    groups: dict[tuple[str, str], list[tuple[Finding, Fix]]] = {}
+    """The three changes that pay most. Where a gain is not known the cost stands for it."""
+    groups: dict[tuple[str, str, str], list[tuple[Finding, Fix]]] = {}
     for finding in findings:
         for fix in _best_fix(finding):
-            groups.setdefault((finding.rule, fix.id), []).append((finding, fix))
+            groups.setdefault((*finding.pattern, fix.id), []).append((finding, fix))
+    changes = [_change(rows) for rows in groups.values()]
     least = _LEAST_SHARE * total_ms
-    changes = [_change(rows) for rows in groups.values() if _is_worth_it(rows, least)]
-    return tuple(sorted(changes, key=lambda change: -(change.gain_ms or 0.0))[:_BEST])
+    worth = [change for change in changes if _is_worth_it(change, findings, least)]
+    return tuple(sorted(worth, key=lambda change: -change.stake_ms)[:_BEST])
 
 
 def _best_fix(finding: Finding) -> list[Fix]:
@@ -146,12 +163,11 @@ def _best_fix(finding: Finding) -> list[Fix]:
     return sorted(finding.fixes, key=lambda fix: -(fix.gain_ms or 0.0))[:1]
 
 
-def _is_worth_it(rows: list[tuple[Finding, Fix]], least_ms: float) -> bool:
+def _is_worth_it(change: Change, findings: tuple[Finding, ...], least_ms: float) -> bool:
     """A change that is known to save time, or that may remove a problem."""
-    gains = [fix.gain_ms for _, fix in rows]
-    if any(gain is not None for gain in gains):
-        return sum(gain or 0.0 for gain in gains) >= least_ms
-    return any(finding.is_problem for finding, _ in rows)
+    if change.gain_ms is not None or change.cost_ms:
+        return change.stake_ms >= least_ms
+    return any(f.is_problem for f in findings if f.rule == change.rule)
 
 
 def _change(rows: list[tuple[Finding, Fix]]) -> Change:
@@ -159,7 +175,8 @@ def _change(rows: list[tuple[Finding, Fix]]) -> Change:
     gains = [row.gain_ms for _, row in rows if row.gain_ms is not None]
     ops = tuple(dict.fromkeys(op for finding, _ in rows for op in finding.ops))
     total = sum(gains) if gains else None
-    return Change(first.rule, replace(fix, gain_ms=total), ops, len(rows), total)
+    cost = sum(finding.cost_ms for finding, _ in rows)
+    return Change(first.rule, replace(fix, gain_ms=total), ops, len(rows), total, cost)
 
 
 def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject
+from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject, convolutions
 from npuscope.graph.model import Op
+from npuscope.ops.unknown import UNKNOWN
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
@@ -29,6 +30,8 @@ from npuscope.rulebook.streams import (
 
 _STEP = 8  # channel counts that every mode can cut
 _ALONE = "NPU"  # the way that needs no CPU
+# Rules that say no more than that the op has no unit: each kind of op is a cause of its own.
+_ABOUT_ANY_OP = ("NA-OP-SOFTWARE", "NA-OP-UNKNOWN")
 
 
 def refused_findings(subject: Subject) -> Iterator[Finding]:
@@ -72,6 +75,9 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "way": fallen.refused.way,
         "also": [*others],
     }
+    if info.id in _ABOUT_ANY_OP:
+        known = epoch.call is not None and epoch.call.kernel != UNKNOWN
+        evidence["op"] = epoch.call.kernel if epoch.call and known else value
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
 
 
@@ -302,6 +308,12 @@ def _is_last(epoch: Epoch, program: Program) -> bool:
     )
 
 
+def _is_behind_layers(epoch: Epoch, program: Program) -> bool:
+    """Nothing that is worth the NPU comes after it."""
+    last = next((e for e in reversed(program.executed) if convolutions(e)), None)
+    return last is None or epoch.number > last.number
+
+
 def _reads(epoch: Epoch, program: Program) -> set[str]:
     return roots(buffers_read(epoch), program)
 
@@ -342,4 +354,5 @@ _PLACES: dict[str, Callable[[Epoch, Program], bool]] = {
     "integer-output": _makes_output,
     "quantize-neighbours": _is_inside,
     "drop-softmax": _is_last,
+    "cut-tail": _is_behind_layers,
 }

@@ -10,6 +10,7 @@ from npuscope.advice.explain import catalogue
 from npuscope.edits import formats
 from npuscope.rulebook.fixes import FixTemplate
 from npuscope.rulebook.registry import Kind, Rule
+from npuscope.rulebook.training import SPELLINGS
 
 _WIDTH = 100
 _KINDS = {
@@ -28,7 +29,8 @@ def rule_pages() -> dict[str, str]:
     """File name -> text, the index included."""
     rules = list(catalogue().values())
     pages = {f"{info.id}.md": _page(info) for info in rules}
-    return {"index.md": _index(rules), "fixes.md": _edits(rules), **pages}
+    made = {"fixes.md": _edits(rules), "training.md": _training(rules)}
+    return {"index.md": _index(rules), **made, **pages}
 
 
 def _page(info: Rule) -> str:
@@ -93,6 +95,24 @@ def _edits(rules: list[Rule]) -> str:
         kept = "kept" if fix.automatic else ""
         made = ", ".join(formats(fix.id))
         lines.append(f"| `{fix.id}` | {_title(fix)} | {kept} | {made} | {offered} |")
+    return "\n".join([*lines, "", "[All rules](index.md)", ""])
+
+
+def _training(rules: list[Rule]) -> str:
+    """Fixes in the words of those who train the network."""
+    known = {fix.id: fix for info in rules for fix in info.fixes if fix.id in SPELLINGS}
+    lines = ["# What to change in training", ""]
+    lines += _wrapped(
+        "Each fix as it is spelled in Keras and in PyTorch, for changes that are better made where "
+        "the network is defined than in its file. `npuscope explain --verbose` prints them with "
+        "the numbers of a finding, `--json` has them as `training` of each fix."
+    )
+    lines += ["", "| fix | Keras | PyTorch | offered by |", "|---|---|---|---|"]
+    for fix in sorted(known.values(), key=lambda fix: fix.id):
+        spelled = SPELLINGS[fix.id].told({})
+        offered = ", ".join(_link(i.id) for i in rules if fix.id in {f.id for f in i.fixes})
+        cells = (fix.in_general, spelled["keras"], spelled["torch"], offered)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", "[All rules](index.md)", ""])
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.advice.subject import Subject
+from npuscope.advice.subject import Subject, convolutions
+from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind
 from npuscope.rulebook import fixes
-from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.registry import advise
 
 # Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
 # boards, where the true limits were not looked for.
 _LARGE_OUTPUT_BYTES = 64_000
 _LARGE_FLOAT_BYTES = 256_000
+# A tail worth a cut: a Softmax or a dequantization alone have rules of their own.
+_MANY_OPS = 4
+_LEAST_SHARE = 0.05
 
 
 @advise(
@@ -32,6 +36,30 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
             text = ", ".join(epoch.operators) or epoch.kind.value
             evidence = {"ms": round(run.ms, 6), "kind": epoch.kind.value}
             yield Hit(epoch.origin, text, "HW", evidence, epoch=epoch.number)
+
+
+@advise(
+    "ADV-TAIL",
+    "The CPU works on behind the last layer",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="Behind the last layer the CPU decodes results in many small ops, one kernel call after "
+    "the other; the application does the same in one loop, and only for what it needs.",
+    fixes=(fixes.DECODE_OUTSIDE,),
+)
+def results_are_decoded(subject: Subject) -> Iterator[Hit]:
+    """Many software epochs behind the last layer."""
+    tail: list[tuple[Epoch, EpochProfile]] = []
+    for epoch, run in subject.epochs():
+        tail = [] if convolutions(epoch) else [*tail, (epoch, run)]
+    away = [(epoch, run) for epoch, run in tail if epoch.kind is not EpochKind.HW]
+    cost = sum(run.ms for _, run in away)
+    ops = tuple(dict.fromkeys(name for epoch, _ in away for name in epoch.origin))
+    if len(ops) >= _MANY_OPS and subject.share(cost) >= _LEAST_SHARE:
+        text = f"{len(ops)} ops of the CPU behind the last layer"
+        evidence: dict[str, Value] = {"ms": round(cost, 6), "share": round(subject.share(cost), 4)}
+        gains: dict[str, float | None] = {fixes.DECODE_OUTSIDE.id: cost}
+        yield Hit(ops, text, 0, evidence, gains=gains, epoch=away[0][0].number)
 
 
 @advise(

@@ -3,6 +3,7 @@ in, outputs in."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from npuscope.boards.device import (
 from npuscope.boards.server_run import bsd_checksum
 from npuscope.boards.wire import messages
 from npuscope.boards.wire.framing import (
+    COMPILERS,
     MACC_NOT_GIVEN,
     OPERATOR_FLAG_SHIFT,
     OPTION_SHIFT,
@@ -26,9 +28,11 @@ from npuscope.boards.wire.framing import (
     Command,
     OperatorFlag,
     RunParam,
+    Runtime,
     State,
     TensorFlag,
     format_dtype,
+    memory_of,
 )
 from npuscope.boards.wire.messages import (
     Ack,
@@ -43,10 +47,13 @@ from npuscope.text import safe_terminal
 
 # What a board says of itself and its networks, as values.
 
+_BUILD_ID = re.compile(r"[0-9a-f]{6,40}")
+
 
 def tensor_of(desc: messages.TensorDesc) -> TensorDesc:
     dtype = format_dtype(desc.format)
-    values = (desc.name, desc.dims, dtype, desc.scale, desc.zero_point, desc.address)
+    place = (desc.address, memory_of(desc.flags))
+    values = (desc.name, desc.dims, dtype, desc.scale, desc.zero_point, *place)
     tensor = TensorDesc(*values)
     # The vendor allows up to three elements of padding in `size`.
     if (
@@ -70,9 +77,27 @@ def network_of(model: ModelInfo) -> NetworkDesc:
         macc=0 if model.rtid & MACC_NOT_GIVEN else model.macc,
         signature=model.signature,
         compiled=model.compiled,
-        runtime=model.runtime_desc or _version(model.runtime_version),
-        tools=_version(model.tool_version),
+        runtime=_runtime_line(model),
+        tools=_tools_line(model),
     )
+
+
+def _runtime_line(model: ModelInfo) -> str:
+    """The runtime, and behind a build id the library's version, as the vendor's client has it."""
+    version = _version(model.runtime_version)
+    name, _, build = model.runtime_desc.rpartition(" ")
+    if not name or not _BUILD_ID.fullmatch(build):
+        return model.runtime_desc or version
+    built_with = COMPILERS.get(model.rtid >> 16 & 0xFF, "")
+    return f"{name} (optimized SW lib v{version}-{build} {built_with}".rstrip() + ")"
+
+
+def _tools_line(model: ModelInfo) -> str:
+    version = _version(model.tool_version)
+    foreign = (
+        version and model.rtid & 0xFF == Runtime.ATONN and "npuscope" not in model.runtime_desc
+    )
+    return f"ST Neural ART (LL_ATON api) v{version}" if foreign else version
 
 
 def _version(word: int) -> str:

@@ -67,6 +67,8 @@ class TensorDesc:
     scale: float = 0.0
     zero_point: int = 0
     address: int = 0
+    # "activations", "user" or "mempool", where the device tells
+    memory: str = field(default="", compare=False)
 
     @property
     def size_bytes(self) -> int:
@@ -93,6 +95,9 @@ class NetworkDesc:
     tools: str = ""
 
 
+_CLOCKS = ("mcu", "noc", "npu", "nic")
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """The device itself; `description` and `protocol` are what reports print."""
@@ -105,6 +110,15 @@ class DeviceInfo:
     capabilities: tuple[str, ...]
     networks: tuple[NetworkDesc, ...]
     link_checked: bool = False  # tensors were checked beyond the wire's own framing
+    core: tuple[str, ...] = ()  # what the processor has: fpu, core_icache, core_dcache
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Processor, caches and clocks, in the vendor's words."""
+        hertz = (getattr(self.clocks, f"{name}_hz") for name in _CLOCKS)
+        pairs = zip(_CLOCKS, hertz, strict=True)
+        speeds = (f"{name}_freq={value / 1e6:g}MHz" for name, value in pairs)
+        return (*self.core, f"npu_cache={int(self.npu_cache)}", *speeds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from npuscope.boards.device import (
     Request,
 )
 from npuscope.boards.link import Link, open_link
-from npuscope.boards.wire.framing import N6_NPU_CACHE, Capability, Command, Fault, State
+from npuscope.boards.wire.framing import CORE_BITS, N6_NPU_CACHE, Capability, Command, Fault, State
 from npuscope.boards.wire.messages import (
     ModelInfo,
     Sync,
@@ -152,6 +152,7 @@ class RemoteBoard:
             npu_cache=config.get("npu_cache") == "1" or bool(self._system.cache & N6_NPU_CACHE),
             capabilities=capability_names(self._sync.capability),
             networks=networks,
+            core=tuple(name for name, bit in CORE_BITS.items() if self._system.cache & bit),
             link_checked=self._checks_memory(exchange, networks),
         )
 

@@ -20,7 +20,7 @@ from npuscope.boards.device import (
     random_values,
 )
 from npuscope.boards.runtime import Instrument, Runtime
-from npuscope.boards.wire.framing import STM32N6
+from npuscope.boards.wire.framing import CORE_BITS, STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Epoch, Program
@@ -68,6 +68,7 @@ class SimulatedBoard:
             npu_cache=self.machine.cache.size_bytes > 0,
             capabilities=("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA"),
             networks=tuple(loaded.desc for loaded in self._loaded.values()),
+            core=tuple(CORE_BITS),
             link_checked=True,
         )
 
@@ -274,4 +275,5 @@ def _tensor(program: Program, name: str) -> TensorDesc:
         quant.scale if quant else 0.0,
         quant.zero_point if quant else 0,
         pool.address + buffer.offset if pool else 0,
+        "activations" if pool else "user",
     )

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_overwrite(args, source)
     from npuscope import api
 
-    with _stoppable(), working(args, "compiling"):
+    with stoppable(), working(args, "compiling"):
         api.board_serve(
             *args.sources,
             pty=args.pty,
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable() -> Iterator[None]:
     """SIGINT and SIGTERM both switch off, also where SIGINT was ignored at the start, as it is
     in a script's background jobs."""
     stops = (signal.SIGINT, signal.SIGTERM)

@@ -32,6 +32,7 @@ _TEXTS = (
 )
 _FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
 _CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
+_SET_UPS = ("flash", "psram")  # machine values by name, like clocks
 _KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")
 _SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
@@ -53,7 +54,13 @@ def run(args: argparse.Namespace) -> int:
     a, b = (side_options(args, side) for side in ("a", "b"))
     with working(args, "comparing"):
         found = api.compare(
-            args.first, second, a_options=a, b_options=b, as_built=args.as_built, noise=noise
+            args.first,
+            second,
+            a_options=a,
+            b_options=b,
+            as_built=args.as_built,
+            noise=noise,
+            html=args.html,
         )
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
     return 0
@@ -65,7 +72,8 @@ def side_options(args: argparse.Namespace, side: str) -> Options:
     options = api_options(args)
     changes = dict(_pair(text, where) for text in getattr(args, side))
     # As on the command line: an explicit set.KEY wins over a clock option.
-    own = {**_clocks(changes, where), **parse_overrides(_inside(changes, "set."))}
+    named = {key: changes[key] for key in _SET_UPS if key in changes}
+    own = {**_clocks(changes, where), **named, **parse_overrides(_inside(changes, "set."))}
     options["overrides"] = {**overrides(args), **own}
     options["shapes"] = parse_shapes([*args.shape, *_inside(changes, "shape.")])
     for key, value in changes.items():

@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     options = api_options(args)
     options["ec_single_epoch"] = args.ec_single_epoch
     options["relocatable"] = args.relocatable
+    options["no_secure"] = args.no_secure
     with working(args, "compiling"):
         made = api.compiled(
             args.source,

@@ -29,8 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if family is not None:
         return _of_family(args, family)
     from npuscope.report.estimate import estimate_text, sensitivity_json, what_if_json
-    from npuscope.report.json_report import estimate_json
-    from npuscope.report.result_files import write_explained
 
     options: Options = {**api_options(args), "compiled_from": args.model}
     with working(args, "estimating"):
@@ -38,14 +36,18 @@ def run(args: argparse.Namespace) -> int:
         sensitive = api.sensitivity(args.source, **options) if args.sensitivity else None
         if args.json is None and not args.html:
             profile = changed.profile if changed else api.estimate(args.source, **options)
-            print_text(args, estimate_text(profile, changed, sensitive))
+            print_text(args, estimate_text(profile, changed, sensitive, every=args.verbose))
             return 0
+        from npuscope.report.json_report import estimate_json
+        from npuscope.report.result_files import write_explained
+
         found = api.explain(args.source, **options)
         write_explained(args.html, found)
     result = estimate_json(found.profile, found.findings)
     result |= what_if_json(changed) if changed else {}
     result |= sensitivity_json(sensitive) if sensitive is not None else {}
-    deliver(args, estimate_text(found.profile, changed, sensitive), result)
+    text = estimate_text(found.profile, changed, sensitive, every=args.verbose)
+    deliver(args, text, result)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from npuscope.cli.options import add_options, api_options
+from npuscope.cli.options import add_options, api_options, words_for
 from npuscope.cli.output import deliver, refuse_overwrite, working
 
 _FOUND = 1
@@ -28,5 +28,6 @@ def run(args: argparse.Namespace) -> int:
             junit=args.junit,
             **api_options(args),
         )
-    deliver(args, explain_text(result, every=args.verbose), explain_json(result))
+    text = explain_text(result, every=args.verbose, source=words_for(args, "explain", "fix"))
+    deliver(args, text, explain_json(result))
     return _FOUND if args.strict and result.has_problems else 0

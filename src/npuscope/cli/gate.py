@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             tolerance=args.tol,
             sarif=args.sarif,
             junit=args.junit,
+            html=args.html,
             **api_options(args),
         )
     appear()  # first what can be refused: a summary that has grown stays so

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import tomllib
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from npuscope.bounded_file import parse_toml
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Group, Kind, Option, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
@@ -151,39 +150,38 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
 
 
 def clock_overrides(args: argparse.Namespace) -> dict[str, object]:
-    told = {"clocks.mcu_mhz": args.mcu_mhz, "clocks.npu_mhz": args.npu_mhz}
-    return {key: mhz for key, mhz in told.items() if mhz is not None}
+    told = {
+        "clocks.mcu_mhz": args.mcu_mhz,
+        "clocks.npu_mhz": args.npu_mhz,
+        "flash": args.flash,
+        "psram": args.psram,
+    }
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
     """What --set was given: KEY=VALUE each."""
+    from npuscope.machine.set_keys import parse_value
+
     table: dict[str, object] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise UsageError(f"expected KEY=VALUE, found '{text}'", where="--set")
-        table[key.strip()] = _value(key.strip(), value.strip())
+        table[key.strip()] = parse_value(key.strip(), value.strip())
     return table
 
 
-def _value(key: str, text: str) -> object:
-    """A value in TOML's spelling; anything else is plain text."""
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    except ValueError as error:
-        raise UsageError(str(error), where=f"--set {key}") from None
-
-
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """What --shape was given: NAME=1,224,224,3 each."""
+    """What --shape was given: NAME=1,224,224,3 each, or SYMBOL,128 as the vendor writes it."""
     return dict(map(_shape, texts))
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     # Tensor names may hold '=' themselves, sizes may not.
     name, separator, sizes = text.rpartition("=")
+    if not separator and text.count(",") == 1:
+        name, separator, sizes = text.rpartition(",")
     parts = sizes.split(",")
     if not separator or not name or not all(_SIZE.fullmatch(part.strip()) for part in parts):
         raise UsageError(f"expected NAME=1,224,224,3, found '{text}'", where="--shape")
@@ -191,3 +189,33 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     if 0 in shape:
         raise UsageError(f"a size of 0 in '{text}'", where="--shape")
     return name, shape
+
+
+# --- The same source and options for another verb, as a command line ---
+
+_ANSWERS = ("json", "quiet", "verbose")  # how the answer is printed
+
+
+def words_for(args: argparse.Namespace, verb: str, other: str) -> str:
+    """What was given to a verb, as far as the other one takes it too: its next step."""
+    shared = {option.dest for option in VERBS[other].options} - {*_ANSWERS}
+    given = [
+        word
+        for option in VERBS[verb].options
+        if option.dest in shared and option.shell
+        for word in _given(args, option)
+    ]
+    return shlex.join([args.source, *given])
+
+
+def _given(args: argparse.Namespace, option: Option) -> list[str]:
+    value, spelling = getattr(args, option.dest, None), option.spellings[0]
+    if value is None or value == option.default or (value is False and option.kind is Kind.FLAG):
+        return []
+    if option.kind is Kind.LIST:
+        return [word for each in value for word in (spelling, each)]
+    if option.kind is Kind.FLAG:
+        return [spelling]
+    if option.kind is Kind.SWITCH:
+        return [spelling if value else f"--no-{spelling.removeprefix('--')}"]
+    return [spelling, str(value).lower() if option.kind is Kind.BOOLEAN else str(value)]

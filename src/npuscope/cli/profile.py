@@ -93,7 +93,7 @@ def _run_device(args: argparse.Namespace, source: str | None, epochs: frozenset[
     if args.log:
         write_file(args.log, counter_log_text(measured))
     if args.vendor_figures:
-        text = vendor_report_text(measured_vendor_report(measured))
+        text = vendor_report_text(measured_vendor_report(measured), measured)
     else:
         text = profile_text(measured.profile, full=args.full, epochs=epochs)
     deliver(args, text, profile_json(measured.profile, ()))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from time import ctime
 from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options, without_effect
 from npuscope.cli.output import deliver, logged, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.text import safe_terminal
+from npuscope.version import __version__
 
 if TYPE_CHECKING:
     from npuscope.boards.emulated.boot import Placed
@@ -53,10 +55,11 @@ def _emulated(args: argparse.Namespace, source: Path, modes: set[str]) -> int:
             mcu_mhz=args.mcu_mhz,
             npu_mhz=args.npu_mhz,
         )
-        lines = _steps(source, found.placed)
+        lines = _steps(source, found.placed, "no-run" in modes)
         told = run_lines(found, args.verbosity)
         # Inside `logged`, so that the log file holds the report as the vendor's script writes it.
-        log.write("\n".join([*lines, *told]) + "\n")
+        banner = [f"npuscope {__version__} - load and run", f"Creating date : {ctime()}", ""]
+        log.write("\n".join([*banner, *lines, *told]) + "\n")
     text = [told[0], *_between(args, lines, modes), *told[1:]]
     deliver(args, "\n".join(text), run_json(found))
     return 0
@@ -65,13 +68,13 @@ def _emulated(args: argparse.Namespace, source: Path, modes: set[str]) -> int:
 def _between(args: argparse.Namespace, lines: list[str], modes: set[str]) -> list[str]:
     """The steps, and what options had no effect, behind the answer."""
     notes = [f"note     {note}" for note in without_effect(args, "run")]
-    if "max-speed" in modes:
-        notes.append("note     max-speed changes nothing: the emulated line has no baud rate")
     return [*(["", *lines] if args.verbosity else []), *notes]
 
 
-def _steps(source: Path, placed: Placed) -> list[str]:
-    """What is done, in the order of the vendor's script."""
+def _steps(source: Path, placed: Placed, loaded_only: bool) -> list[str]:
+    """What is done, in the order and the words of the vendor's script."""
+    from npuscope.boards.emulated.boot import Mode
+
     lines = [
         f"Entry point    : '{safe_terminal(str(source))}'",
         "Board          : 'emulated', Cortex-M33, memories of the STM32N6570-DK",
@@ -83,7 +86,12 @@ def _steps(source: Path, placed: Placed) -> list[str]:
     if placed.params is not None:
         size = len(placed.params)
         lines.append(f"Flashing parameters at address {placed.params_address:#x} (size={size})..")
-    return [*lines, "Loading and starting the validation application.."]
+    mode = "xip" if Mode.XIP in placed.mode else "copy"
+    lines += [
+        f"Loading & start the validation application 'emulated-validation-reloc-{mode}'..",
+        "Deployed model is started and ready to be used.",
+    ]
+    return lines if loaded_only else [*lines, "Executing the deployed model (desc=emulated).."]
 
 
 def _explain_kit(
@@ -95,7 +103,7 @@ def _explain_kit(
     files, commands = [source], []
     if source.is_dir():
         files = [Path(DEFAULT_IMAGE)]
-        commands.append(f"npuscope package {_word(source)} -n network")
+        commands.append(f"npuscope package {_word(source)} -n network --cpu cortex-m55")
     elif open_image(source)[1] is not None:
         files.append(parameters_beside(source))
     if "no-flash" not in modes:

@@ -6,45 +6,80 @@ pools outside, buffers by size inside, best fit under the mark reached so far.
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from itertools import chain
 
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
+
+_SPAN = 32  # epochs that share one list of the buffers alive in them
+_MOST_SPANS = 8  # what is alive in more stands in one list for all
 
 
 @dataclass(slots=True)
 class PlacedSoFar:
     """What is placed so far; marks are the highest end reached in each pool.
 
-    Rows are start, end, first and last epoch. Every buffer is compared with all that are placed,
-    so networks of many thousand buffers need arrays.
+    A buffer meets few of the many thousand that a large network has: those are found by epoch. One
+    that is alive throughout, as parameters are, meets all: for those the union of all ranges is
+    kept, without gaps too small to hold an aligned byte.
     """
 
-    rows: np.ndarray = field(default_factory=lambda: np.empty((4, 64), np.int64))
-    count: int = 0
+    alignment: int
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)  # start, end, first, last
     marks: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def placed(self) -> np.ndarray:
-        return self.rows[:, : self.count]
+    alive: dict[int, list[int]] = field(default_factory=dict)  # rows by span of epochs
+    long: list[int] = field(default_factory=list)
+    union: list[tuple[int, int]] = field(default_factory=list)
+    latest_first: int = 0
+    earliest_last: int = sys.maxsize
 
     def add(self, buffer: Buffer, start: int) -> None:
-        if self.count == self.rows.shape[1]:
-            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)], axis=1)
-        self.rows[:, self.count] = start, start + buffer.size_bytes, buffer.first, buffer.last
-        self.count += 1
+        end = start + buffer.size_bytes
+        spans = _spans(buffer)
+        for span in spans if len(spans) <= _MOST_SPANS else ():
+            self.alive.setdefault(span, []).append(len(self.rows))
+        if len(spans) > _MOST_SPANS:
+            self.long.append(len(self.rows))
+        self.rows.append((start, end, buffer.first, buffer.last))
+        self.latest_first = max(self.latest_first, buffer.first)
+        self.earliest_last = min(self.earliest_last, buffer.last)
+        self._join(start, end)
+
+    def _join(self, start: int, end: int) -> None:
+        """Add a range to the union, with all that it touches."""
+        union, step = self.union, self.alignment
+        low = bisect_left(union, start, key=lambda taken: _align(taken[1], step))
+        high = bisect_right(union, _align(end, step), low, key=lambda taken: taken[0])
+        if low < high:
+            start, end = min(start, union[low][0]), max(end, union[high - 1][1])
+        union[low:high] = [(start, end)]
 
     def busy(self, buffer: Buffer, pool: Pool) -> list[tuple[int, int]]:
         """Ranges in the pool taken by buffers alive at the same time, ends included."""
         low, high = pool.address, pool.address + pool.size_bytes
-        start, end, first, last = self.placed
-        meets = (start < high) & (end > low) & (first <= buffer.last) & (last >= buffer.first)
-        starts, ends = np.maximum(start[meets], low), np.minimum(end[meets], high)
-        return sorted(zip(starts.tolist(), ends.tolist(), strict=True))
+        return sorted(
+            (max(start, low), min(end, high))
+            for start, end in self._meeting(buffer)
+            if start < high and end > low
+        )
+
+    def _meeting(self, buffer: Buffer) -> Iterable[tuple[int, int]]:
+        first, last = buffer.first, buffer.last
+        throughout = first <= self.earliest_last and last >= self.latest_first
+        if throughout and buffer.size_bytes:  # only nothing fits where no byte does
+            return self.union
+        near = (self.alive.get(span, ()) for span in _spans(buffer))
+        rows = map(self.rows.__getitem__, {*self.long, *chain(*near)})
+        return (row[:2] for row in rows if row[2] <= last and row[3] >= first)
+
+
+def _spans(buffer: Buffer) -> range:
+    return range(buffer.first // _SPAN, buffer.last // _SPAN + 1)
 
 
 def place(program: Program, machine: Machine) -> Program:
@@ -53,7 +88,7 @@ def place(program: Program, machine: Machine) -> Program:
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
     last_first = machine.generation.last_read_first
     units = _order(_units([b for b in roots if not b.is_param]), program.inputs, last_first)
-    memory = PlacedSoFar()
+    memory = PlacedSoFar(machine.placement.alignment_bytes)
     homes = _place_units(units, _ranked(pools, machine), memory, machine)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
     buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
@@ -157,7 +192,7 @@ def _place_units(
         waiting, left = left, []
         for unit in waiting:
             whole = _whole(unit)
-            offset = _fit(whole, pool, memory, machine.placement.alignment_bytes)
+            offset = _fit(whole, pool, memory)
             if offset is None:
                 left.append(unit)
                 continue
@@ -170,8 +205,9 @@ def _place_units(
     return homes
 
 
-def _fit(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
+def _fit(buffer: Buffer, pool: Pool, memory: PlacedSoFar) -> int | None:
     """The smallest gap below the pool's mark that holds the buffer, else above all busy ones."""
+    alignment = memory.alignment
     busy = memory.busy(buffer, pool)
     mark = pool.address + memory.marks.get(pool.name, 0)
     best: tuple[int, int] | None = None
@@ -202,14 +238,19 @@ def _take(buffer: Buffer, pool: Pool, offset: int, memory: PlacedSoFar) -> None:
 def _place_parameters(
     buffers: list[Buffer], pools: tuple[Pool, ...], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
-    """Weights one behind the other in the pool that prefers constants, largest first."""
-    preferred = [m.name for m in machine.pools if m.constants_preferred and m.size_bytes]
+    """Weights one behind the other in the pool that prefers constants, largest first.
+
+    Of several such pools one that can only be read comes first: 16 of 16 public builds whose
+    external RAM prefers constants too have all weights in flash.
+    """
+    named = [m for m in machine.pools if m.constants_preferred and m.size_bytes]
+    preferred = [m.name for m in sorted(named, key=lambda memory: memory.writable)]
     fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
     choices = [_named(pools, name) for name in dict.fromkeys((*preferred, *fallback))]
     homes: dict[str, tuple[str, int]] = {}
     for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
         for pool in choices:
-            offset = _fit_parameter(buffer, pool, memory, machine.placement.alignment_bytes)
+            offset = _fit_parameter(buffer, pool, memory)
             if offset is not None:
                 homes[buffer.name] = (pool.name, offset)
                 _take(buffer, pool, offset, memory)
@@ -219,11 +260,11 @@ def _place_parameters(
     return homes
 
 
-def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar, alignment: int) -> int | None:
+def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar) -> int | None:
     """Parameters are always live: in a pool of their own the next one follows the last."""
     if pool.writable:
-        return _fit(buffer, pool, memory, alignment)
-    offset = _align(memory.marks.get(pool.name, 0), alignment)
+        return _fit(buffer, pool, memory)
+    offset = _align(memory.marks.get(pool.name, 0), memory.alignment)
     return offset if offset + buffer.size_bytes < pool.size_bytes else None
 
 
@@ -255,6 +296,5 @@ def _with_use(pools: tuple[Pool, ...], memory: PlacedSoFar) -> tuple[Pool, ...]:
 
 def _mark(pool: Pool, memory: PlacedSoFar) -> int:
     low, high = pool.address, pool.address + pool.size_bytes
-    start, end = memory.placed[:2]
-    ends = end[(start < high) & (end > low)]
-    return int(np.minimum(ends, high).max()) - low if ends.size else 0
+    ends = (min(end, high) for start, end, _, _ in memory.rows if start < high and end > low)
+    return max(ends, default=low) - low

@@ -233,7 +233,8 @@ class Document(Protocol):
     def insert(
         self, kind: str, inputs: Sequence[Value], output: Value, fused: Op = None, **attributes: Any
     ) -> Op:
-        """It makes `output` in the form that `fused` did. Writing finds its place."""
+        """It makes `output` in the form that `fused` did; a ReduceMean is over height and width.
+        Writing finds its place."""
 
     def redirect(self, op: Op, inputs: Sequence[Value], output: Value) -> None:
         """The op works on other inputs and makes another value."""
@@ -253,9 +254,6 @@ class Document(Protocol):
         self, op: Op, kernels: np.ndarray, strides: Sequence[int], pads: Pads, groups: int
     ) -> None:
         """In place of an op that moves values; the integers stay what they are."""
-
-    def mean_instead(self, op: Op, mean: Value) -> None:
-        """A mean over what a sum is over."""
 
     def shuffle_instead(
         self, op: Op, around: tuple[Op, Op], kernel: np.ndarray, scale: float

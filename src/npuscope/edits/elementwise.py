@@ -1,5 +1,5 @@
 """Sums and products in forms that the NPU takes: gate-form, negate-by-product, multiply-instead,
-mean-times-n, expand-operand, add-behind."""
+mean-times-n, mean-both-axes, expand-operand, slope-instead, add-behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuscope.edits.document import Document
 from npuscope.edits.images import LONGEST_AXIS
 from npuscope.edits.numbers import int8_quant
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import Interval, NotFitting, Op, QuantSteps, Value
+from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Quant
@@ -138,6 +138,65 @@ def multiply_instead(document: OnnxDocument, request: EditRequest) -> None:
     node.op_type = "Mul"
 
 
+_NO_SLOPE = "the Max does not compare a tensor with a multiple of itself"
+
+
+@edit("slope-instead")
+def slope_instead(document: Document, request: EditRequest) -> None:
+    """Max(x, a*x) becomes a PReLU of x, whose kernel rounds once where three ops did.
+
+    Channels with a above 1 grow on the positive side: the PReLU has the slope 1/a there, and a
+    product brings all channels to their size.
+    """
+    op = document.place(request, "Max")
+    inputs, result = document.inputs(op), document.outputs(op)[0]
+    if len(inputs) != 2:
+        raise NotFitting(_NO_SLOPE)
+    source, factor = _scaled(document, inputs)
+    steps, growth = _computed_steps(document, source), np.maximum(factor.real, 1)
+    if growth.max() > 1 and factor.real.min() < -1:
+        raise NotFitting("slopes above 1 and below -1")
+    name, shape = document.name(result), document.shape(result) or ()
+    slopes = _as_bytes(document, f"{name}_slopes", np.minimum(factor.real, 1) / growth)
+    document.remove(op)
+    if growth.max() == 1:
+        document.insert("PRelu", (source, slopes), result)
+        return
+    bent = document.new(f"{name}_bent", shape, steps)
+    document.insert("PRelu", (source, slopes), bent)
+    sizes = _as_bytes(document, f"{name}_growth", growth)
+    document.insert("Mul", (document.stepped(bent, steps), sizes), result)
+
+
+def _as_bytes(document: Document, stem: str, numbers: np.ndarray) -> Value:
+    step = float(np.float32(np.abs(numbers).max() / HIGHEST)) or 1.0
+    return document.int8_constant(stem, np.round(numbers / step).astype(np.int8), step)
+
+
+def _scaled(document: Document, sides: list[Value]) -> tuple[Value, Constant]:
+    """The tensor that stands on both sides, and the constant that it is multiplied by on one."""
+    for side, other in (sides, sides[::-1]):
+        product = document.producer(_unquantized(document, side))
+        if product is None or document.kind(product) != "Mul" or document.has_fused(product):
+            continue
+        factors = document.inputs(product)
+        for data, factor in (factors, factors[::-1]):
+            constant = document.constant(factor)
+            same = _unquantized(document, data) == _unquantized(document, other)
+            if same and constant is not None:
+                return data, constant
+    raise NotFitting(_NO_SLOPE)
+
+
+def _unquantized(document: Document, tensor: Value) -> Value:
+    """In front of what only changes steps."""
+    maker = document.producer(tensor)
+    while maker is not None and document.kind(maker) in ("Quantize", "Dequantize"):
+        tensor = document.inputs(maker)[0]
+        maker = document.producer(tensor)
+    return tensor
+
+
 @edit("mean-times-n")
 def mean_times_n(document: Document, request: EditRequest) -> None:
     """A sum over whole maps is their mean times the number of pixels. The mean has the steps of
@@ -152,11 +211,42 @@ def mean_times_n(document: Document, request: EditRequest) -> None:
     count = image.height * image.width
     scale = float(np.float32(np.float32(steps.quant.scale) / np.float32(count)))
     finer = replace(steps, quant=Quant((scale,), steps.quant.zero_points))
-    mean = document.new(f"{name}_mean", document.shape(result) or (), finer)
+    shape = document.shape(result) or ()
+    mean = document.new(f"{name}_mean", shape, finer)
     document.remove(op)
-    document.mean_instead(op, mean)
+    document.insert("ReduceMean", (source,), mean, keep=len(shape) == 4)
     factor = document.int8_constant(f"{name}_count", np.array(1, np.int8), float(count))
     document.insert("Mul", (document.stepped(mean, finer), factor), result)
+
+
+_NO_PAIR = "it is not one of two means in a row, over height and over width"
+
+
+@edit("mean-both-axes")
+def mean_both_axes(document: Document, request: EditRequest) -> None:
+    """Two means in a row, one over height and one over width, are one mean over both."""
+    first, second = _means(document, document.place(request, "ReduceMean"))
+    source, result = document.inputs(first)[0], document.outputs(second)[0]
+    rank = len(document.image(source))
+    axes = [axis % rank for op in (first, second) for axis in document.axes_of(op) or ()]
+    spatial = [2, 3] if document.channels_first else [1, 2]
+    made = (document.shape(document.outputs(op)[0]) or () for op in (first, second))
+    if sorted(axes) != spatial or any(len(shape) != rank for shape in made):
+        raise NotFitting(_NO_PAIR)
+    document.remove(first)
+    document.remove(second)
+    document.insert("ReduceMean", (source,), result, keep=True)
+
+
+def _means(document: Document, op: Op) -> tuple[Op, Op]:
+    """The op with the mean in front of it or behind it; nobody else reads what is between."""
+    before = _maker(document, document.inputs(op)[0])
+    first = before if before is not None and document.kind(before) == "ReduceMean" else op
+    made = document.outputs(first)[0]
+    users = document.users(made)
+    if document.is_output(made) or [document.kind(user) for user in users] != ["ReduceMean"]:
+        raise NotFitting(_NO_PAIR)
+    return first, users[0]
 
 
 @edit("expand-operand")

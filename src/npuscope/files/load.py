@@ -1,6 +1,4 @@
-"""Model file -> verified Graph. Dynamic sizes are pinned here, and unsupported ops are refused with
-a hint at the nearest supported form.
-"""
+"""Model file -> verified Graph; what is no model of ours is refused with what to give instead."""
 
 from __future__ import annotations
 
@@ -8,85 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError, UsageError
+from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
 from npuscope.files.other_files import refuse_folder, refuse_others
+from npuscope.files.sizes import USUAL, Given, Pins, named_guesses
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
-from npuscope.text import safe_terminal
-
-# --- Dynamic sizes of graph inputs: the batch becomes 1, the user pins the others ---
-
-Shape = tuple[int, ...]
-
-
-class Pins:
-    """Shapes that the user gave for inputs, and whether one of them was used.
-
-    `batch` is the first size of inputs that leave only that open; `symbols` are sizes by name."""
-
-    def __init__(
-        self,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-        batch: int | None = None,
-        symbols: Mapping[str, int] | None = None,
-    ) -> None:
-        self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
-        self.batch, self.symbols = batch, dict(symbols or {})
-        self.used = False
-
-    def check_names(self, inputs: Sequence[str]) -> None:
-        """Every pinned name must be an input of the model."""
-        for name in self.shapes:
-            if name not in inputs:
-                known = ", ".join(safe_terminal(text) for text in inputs)
-                raise UsageError(f"the model has no input '{name}'", hint=f"inputs: {known}")
-
-
-def static_shape(
-    name: str, dims: Sequence[int | str | None], pins: Pins, notes: list[str]
-) -> Shape:
-    """The fixed shape of an input; `dims` has a symbol or None where the size is dynamic."""
-    label = safe_terminal(name)
-    dims = [pins.symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
-    if name in pins.shapes:
-        return _pinned(label, dims, pins, pins.shapes[name])
-    open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
-    if open_axes and open_axes != [0]:
-        raise ModelError(
-            f"input '{label}' has dynamic sizes: {_text(dims)}",
-            where=f"input '{label}'",
-            hint=f"pin them: --shape {label}={_example(dims)}",
-        )
-    batch = pins.batch or 1
-    if open_axes:
-        notes.append(f"input '{label}': the dynamic batch size was set to {batch}")
-    return tuple(dim if isinstance(dim, int) else batch for dim in dims)
-
-
-def _pinned(label: str, dims: Sequence[int | str | None], pins: Pins, wanted: Shape) -> Shape:
-    fits = len(dims) == len(wanted) and all(
-        size > 0 and (not isinstance(dim, int) or dim == size)
-        for dim, size in zip(dims, wanted, strict=False)
-    )
-    if not fits:
-        raise UsageError(
-            f"shape {','.join(map(str, wanted))} does not fit input '{label}': {_text(dims)}"
-        )
-    pins.used = True
-    return wanted
-
-
-def _text(dims: Sequence[int | str | None]) -> str:
-    return f"({', '.join('?' if dim is None else safe_terminal(str(dim)) for dim in dims)})"
-
-
-def _example(dims: Sequence[int | str | None]) -> str:
-    """An example for the command line: known sizes stay, the batch is 1, any other size is 224."""
-    guess = [
-        dim if isinstance(dim, int) else 1 if axis == 0 else 224 for axis, dim in enumerate(dims)
-    ]
-    return ",".join(map(str, guess))
-
 
 # --- Unsupported ops: the nearest form that is supported ---
 
@@ -166,23 +90,23 @@ def load_model(
 
     The content decides the format, the file name only helps with the error text.
     """
-    return _located(Path(path), None, Pins(shapes, batch, symbols))
+    named = {name: (size,) for name, size in (symbols or {}).items()}
+    return _located(Path(path), None, Given({**(shapes or {}), **named}, batch))
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The same for content that is not, or not yet, in the file."""
-    return _located(path, data, Pins(shapes))
+    return _located(path, data, Given(shapes or {}))
 
 
 def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(path: Path, data: bytes | None, pins: Pins) -> Graph:
+def _located(path: Path, data: bytes | None, given: Given) -> Graph:
     """Add the file to the place of an error."""
     try:
-        graph = _read(path, model_bytes(path) if data is None else data, pins)
-        verify(graph, ModelError)
+        graph = _sized(path, model_bytes(path) if data is None else data, given)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
@@ -193,6 +117,24 @@ def _located(path: Path, data: bytes | None, pins: Pins) -> Graph:
             hint="this is a bug in npuscope: please report it with the file",
         ) from error
     return graph
+
+
+def _sized(path: Path, data: bytes, given: Given) -> Graph:
+    """The graph with the usual sizes where the file leaves them open, the first that fit."""
+    first: ModelError | None = None
+    for usual in USUAL:
+        pins = Pins(given.shapes, usual, given.batch)
+        try:
+            graph = _read(path, data, pins)
+            verify(graph, ModelError)
+            return graph
+        except ModelError as error:
+            if first is None:
+                named_guesses(error, pins)
+                first = error
+            if not pins.open:
+                break
+    raise first or InternalError("no sizes were tried")
 
 
 def _read(path: Path, data: bytes, pins: Pins) -> Graph:

@@ -176,7 +176,13 @@ def _words(body: str) -> list[int]:
 def is_network_c(sample: Sample) -> bool:
     text = sample.text
     has_table = _NEW_ITEM in text or _OLD_ITEM in text
-    return has_table and ".end_epoch_block" in text and bool(_ITEMS.search(text))
+    # A page about the profiler quotes a piece of a network.c beside the report.
+    return (
+        has_table
+        and not _EPOCH_TITLE.search(text)
+        and ".end_epoch_block" in text
+        and bool(_ITEMS.search(text))
+    )
 
 
 def inspect_network_c(sample: Sample) -> Found:
@@ -251,14 +257,19 @@ def inspect_profiler_log(sample: Sample) -> Found:
 
 def log_counts(log: ProfilerLog) -> dict[str, Any]:
     return {
-        "network": log.results.network,
+        "network": log.results.network or ", ".join(log.networks),
         "nodes": len({(node.first, node.last) for node in log.nodes}),
         "node_runs": len(log.nodes),
         "inferences": sum(bool(row.name) for row in log.inferences),
         "epoch_reports": len(log.epochs),
         "duration_ms": log.results.duration.mean_ms if log.results.duration else None,
-        **{f"{name}_hz": log.clock_hz(name) for name in ("mcu", "noc", "npu", "nic")},
+        **{f"{name}_hz": _clock_hz(log, name) for name in ("mcu", "noc", "npu", "nic")},
     }
+
+
+def _clock_hz(log: ProfilerLog, name: str) -> int | None:
+    """From the board's lines, else from the header of the report."""
+    return log.clock_hz(name) or round(1e6 * getattr(log.results.clocks, f"{name}_mhz")) or None
 
 
 def _record_values(record: ValidateReport | ProfilerLog) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
@@ -36,6 +36,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
 from npuscope.program.serialize import save
 from npuscope.program.units import Arith
+from npuscope.progress import progress
 from npuscope.shown import Shown
 from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
@@ -140,7 +141,9 @@ def _refuse_unknown_registers(network: Network) -> None:
 
 
 def package(source: Path, options: PackageOptions) -> Package:
+    progress("reading %s", source)
     network, plan = parse(source, options)
+    asked, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
     # Inside the private cache: no other user can change a source between check and compilation.
@@ -164,8 +167,24 @@ def package(source: Path, options: PackageOptions) -> Package:
         intermediate=kept,
         toolchain=toolchain.version,
         obstacle=xip_obstacle(linked, packed.places),
-        notes=(*network.program.notes, *packed.notes, *_vendor_notes(toolchain)),
+        notes=(
+            *network.program.notes,
+            *packed.notes,
+            *_target_notes(asked, options),
+            *_vendor_notes(toolchain),
+        ),
     )
+
+
+def _target_notes(asked: PackageOptions, made: PackageOptions) -> Iterator[str]:
+    """For which processor and world the image is, where that was not said."""
+    if made.target.part is codes.Cpu.CORTEX_M33:
+        yield (
+            "for a Cortex-M33, which the emulated board has; for the Cortex-M55 of an STM32N6 "
+            "package with --cpu cortex-m55"
+        )
+    if asked.secure and not made.secure:
+        yield "the pools lie at non-secure addresses: packaged for the non-secure world"
 
 
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
@@ -182,6 +201,7 @@ def _built(
     flags = own_flags(2 if spoken is DIALECT_2 else 3, () if options.secure else _NOT_SECURE)
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
+    progress("compiling %s", network.source.name)
     objects = [
         _network_object(network, toolchain, flags, work),
         _image_object(network, plan, toolchain, ours, spoken, work),
@@ -191,6 +211,7 @@ def _built(
     script.write_text(linker_script(network.symbols))
     elf = work / f"{network.name}.elf"
     library = runtime_library(toolchain)
+    progress("linking %s", elf.name)
     link(toolchain, objects, library, script, network.suffix, elf, network.source.text)
     return read_bytes(elf, OWN)
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from npuscope.errors import NpuscopeError
 from npuscope.machine.load import DEFAULT_MACHINE, load_machine
-from npuscope.machine.model import MemoryPool
+from npuscope.machine.model import MemoryPool, secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.program.units import Ref, Streng
@@ -19,6 +19,9 @@ from npuscope.program.units import Ref, Streng
 class Agent(Enum):
     NPU = "NPU"
     CPU = "CPU"
+
+
+_WINDOW_BITS = 28  # one external memory has a window of 256 MiB, the internal ones share one
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +112,6 @@ _STEPS = {
     "xspi2": (f"flash: {_MAPPED}", _OPEN),
     "xspi1": (f"external RAM: initialised and {_MAPPED} (USE_EXT_SRAM in ST's projects)", _OPEN),
 }
-# Secure and non-secure addresses of the internal RAMs differ in this bit.
-_SECURE_BIT = 1 << 28
-_WINDOW_SHIFT = 28
-_INTERNAL_ALIAS = 0x2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +159,9 @@ def _banks(program: Program) -> list[MemoryPool]:
 
 def _pieces(buffer: Buffer, pool: Pool, banks: list[MemoryPool]) -> list[_Piece]:
     """A buffer by banks: one in a virtual pool may cross several."""
-    start = _secure(pool.address + buffer.offset)
+    start = secure_alias(pool.address + buffer.offset)
     end = start + buffer.size_bytes
-    inside = [bank for bank in banks if bank.address >> _WINDOW_SHIFT == start >> _WINDOW_SHIFT]
+    inside = [bank for bank in banks if bank.address >> _WINDOW_BITS == start >> _WINDOW_BITS]
     if not inside:
         return []
     # A pool may begin before the one of the default file, in flash behind another application.
@@ -172,10 +171,6 @@ def _pieces(buffer: Buffer, pool: Pool, banks: list[MemoryPool]) -> list[_Piece]
         for bank, low, high in zip(inside, starts, starts[1:], strict=False)
         if start < high and end > low
     ]
-
-
-def _secure(address: int) -> int:
-    return address | _SECURE_BIT if address >> _WINDOW_SHIFT == _INTERNAL_ALIAS else address
 
 
 def _memory(bank: MemoryPool, pieces: list[_Piece]) -> Memory:

@@ -126,7 +126,7 @@ CPUS = {
     )
 }
 TOOLCHAINS = ("zig", "gcc")
-DEFAULT_CPU = "cortex-m55"
+DEFAULT_CPU = "cortex-m33"  # that of the emulated board
 DEFAULT_TOOLCHAIN = "zig"
 
 

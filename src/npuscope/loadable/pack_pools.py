@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from npuscope.errors import FileError, TargetError
 from npuscope.loadable.codes import PoolAccess, PoolData, PoolKind, aligned
 from npuscope.loadable.layout import MOST_POOLS, PoolFlags
+from npuscope.machine.load import load_machine
+from npuscope.machine.model import non_secure_alias
 from npuscope.program.model import Pool, Program
 from npuscope.text import safe_terminal
 
 # Where external memories begin; below lie those of the chip, whose addresses stay fixed.
 EXTERNAL = 0x60000000
-# Secure aliases of the internal memories; the non-secure ones lie 0x10000000 below.
-_SECURE = range(0x30000000, 0x40000000)
 RELOCATABLE_HINT = "npuscope compile MODEL --relocatable -o DIR"
 
 
@@ -55,6 +55,15 @@ class PoolPlan:
     @property
     def parameters(self) -> bytes:
         return b"".join(pool.data for pool in self.pools)
+
+    @property
+    def non_secure(self) -> bool:
+        """Whether a fixed pool has the address of an internal memory in the non-secure world."""
+        inside = [pool for pool in load_machine().pools if not pool.cacheable]
+        first = min(non_secure_alias(pool.address) for pool in inside)
+        end = max(non_secure_alias(pool.address) + pool.size_bytes for pool in inside)
+        fixed = (pool.pool for pool in self.pools if not pool.pool.relative)
+        return any(first <= pool.address < end for pool in fixed)
 
     @property
     def params_bytes(self) -> int:
@@ -151,11 +160,11 @@ def _check_place(planned: PlannedPool, secure: bool) -> None:
             where=where,
             hint=RELOCATABLE_HINT,
         )
-    if not pool.relative and not secure and pool.address in _SECURE:
+    if not pool.relative and not secure and non_secure_alias(pool.address) != pool.address:
         raise TargetError(
             f"{pool.address:#x} is a secure address, which code that is not secure cannot reach",
             where=where,
-            hint="compile with an --mpool whose internal pools lie at 0x24000000 and above",
+            hint="compile with --no-secure: internal pools then lie at 0x24000000 and above",
         )
 
 

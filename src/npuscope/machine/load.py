@@ -45,22 +45,65 @@ def load_machine(
     return with_overrides(machine, plain_overrides(overrides, name, machine_file))
 
 
+_NAMED = ("clock_mode", "flash", "psram")
+
+
 def plain_overrides(
     overrides: Mapping[str, object], name: str, machine_file: str | Path | None
 ) -> dict[str, object]:
-    """Overrides with a clock mode replaced by its clocks; single clocks have priority."""
-    if "clock_mode" not in overrides:
-        return dict(overrides)
-    path = Path(machine_file) if machine_file is not None else packaged(name)
-    mode, modes = overrides["clock_mode"], read_table(path).get("clock_modes", {})
-    if mode not in modes:
+    """Overrides with named clock modes and set-ups replaced by their values.
+
+    Single values have priority.
+    """
+    single = {key: value for key, value in overrides.items() if key not in _NAMED}
+    if len(single) == len(overrides):
+        return single
+    table = read_table(Path(machine_file) if machine_file is not None else packaged(name))
+    clocks: dict[str, object] = {}
+    if "clock_mode" in overrides:
+        mode = _chosen(table.get("clock_modes", {}), overrides["clock_mode"], "clock_mode")
+        clocks = {f"clocks.{clock}": mhz for clock, mhz in mode.items()}
+    roads = [
+        _road(table, memory, overrides[memory], clocks | single)
+        for memory in ("flash", "psram")
+        if memory in overrides
+    ]
+    return {**clocks, **{key: value for road in roads for key, value in road.items()}, **single}
+
+
+def _chosen(rows: Mapping[str, Any], asked: object, key: str) -> Mapping[str, Any]:
+    if asked not in rows:
+        kind = {"clock_mode": "clock mode"}.get(key, f"set-up of the {key}")
         raise UsageError(
-            f"unknown clock mode '{mode}'",
-            where="--set clock_mode",
-            hint=f"known: {', '.join(modes) or 'none'}",
+            f"unknown {kind} '{asked}'",
+            where="--set clock_mode" if key == "clock_mode" else f"--{key}",
+            hint=f"known: {', '.join(rows) or 'none'}",
         )
-    clocks = {f"clocks.{clock}": mhz for clock, mhz in modes[mode].items()}
-    return clocks | {key: value for key, value in overrides.items() if key != "clock_mode"}
+    row: Mapping[str, Any] = rows[str(asked)]
+    return row
+
+
+def _road(
+    table: Mapping[str, Any], memory: str, asked: object, set_: Mapping[str, object]
+) -> dict[str, object]:
+    """What a set-up of flash or PSRAM makes of its road."""
+    rows = table.get(memory, {})
+    row = _chosen(rows, asked, memory)
+    usual = next(iter(rows.values()))
+    path = table["paths"][row["road"]]
+    clock = f"clocks.{path['clock']}"
+    mhz = set_.get(clock, table["clocks"][path["clock"]])
+    megabytes = row["mhz"] * row["lines"] / 8 * row["edges"] * row["share"]
+    road = f"paths.{row['road']}"
+    return {
+        f"{road}.bytes_per_cycle": megabytes / float(str(mhz)),
+        f"{road}.wait": usual["mhz"] / row["mhz"],
+    }
+
+
+def set_ups(name: str, memory: str) -> tuple[str, ...]:
+    """Names of the set-ups of a packaged machine's flash or PSRAM, the usual one first."""
+    return tuple(read_table(packaged(name)).get(memory, {}))
 
 
 @lru_cache(maxsize=16)
@@ -77,6 +120,7 @@ def _table(path: Path, generation: str, epoch_controller: bool) -> dict[str, Any
     return table
 
 
+@lru_cache(maxsize=1)
 def known_machines() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
@@ -155,7 +199,7 @@ def _choose_generation(table: dict[str, Any], name: str, path: Path) -> None:
 
 
 def _build(table: dict[str, Any], path: Path) -> Machine:
-    apart = ("generations", "generation_name", "clock_modes")
+    apart = ("generations", "generation_name", "clock_modes", "flash", "psram")
     rows = {key: value for key, value in table.items() if key not in apart}
     rows["generation"] = {"name": table["generation_name"], **table["generation"]}
     rows["pools"] = [_sized(pool) for pool in table["pools"]]

@@ -27,6 +27,20 @@ from npuscope.machine.marks import (
 from npuscope.shown import Rows, Shown
 from npuscope.whole_file import write_whole
 
+# Internal memories and peripherals have two addresses: bit 28 is set in the secure one.
+_SECURE_BIT = 1 << 28
+_ALIASED = (2, 4)  # by their upper four bits, in the non-secure alias
+
+
+def secure_alias(address: int) -> int:
+    """The address under which secure code reaches the same place."""
+    return address | _SECURE_BIT if address >> 28 in _ALIASED else address
+
+
+def non_secure_alias(address: int) -> int:
+    lower = address & ~_SECURE_BIT
+    return lower if lower >> 28 in _ALIASED else address
+
 
 @dataclass(frozen=True, slots=True)
 class TileLimit:
@@ -92,6 +106,7 @@ class Path:
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
     access: Timed[Cycles]  # NPU cycles of one short access in a stream
+    wait: Timed[Rate] = 1.0  # an access to external RAM, times that of the measured set-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +115,15 @@ class Cache:
     line_bytes: Timed[Some]
     ways: Timed[Some]
     path: Timed[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCaches:
+    """The processor's own cache of code, before external memory."""
+
+    size_bytes: Timed[Bytes]
+    line_bytes: Timed[Some]
+    lead_cycles: Timed[Some]  # of the memory's clock, before the first byte of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +176,8 @@ class Timing:
     elementwise_cycles: Timed[Cycles]
     external_read_cycles: Timed[Cycles]
     external_write_cycles: Timed[Cycles]
+    external_shared_cycles: Timed[Cycles]
+    external_call_cycles: Timed[Cycles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +199,10 @@ class SoftwarePhases:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareLimits:
-    """What a kernel on the CPU cannot beat, MCU cycles."""
+    """Products of layers on the CPU, a MCU cycle."""
 
     int8_macs_per_cycle: Timed[Rate]
+    depthwise_macs_per_cycle: Timed[Rate]
     float_macs_per_cycle: Timed[Rate]
 
 
@@ -232,6 +259,10 @@ class Generation:
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
     last_read_first: Mapped[bool]
+    fuses_swish: Mapped[bool]
+    sub_per_reader: Mapped[bool]
+    software_one_input: Mapped[bool]
+    pads_by_transposes: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]
@@ -264,6 +295,7 @@ class Machine(Shown):
     stated: Stated
     generation: Generation
     epoch_controller: bool = True
+    core_caches: CoreCaches | None = None
 
     def memory(self, name: str) -> MemoryPool:
         return next(pool for pool in self.pools if pool.name == name)

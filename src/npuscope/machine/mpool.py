@@ -12,7 +12,14 @@ from typing import Any
 from npuscope.errors import FileError
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Cache, Machine, MemoryPool, Placement
+from npuscope.machine.model import (
+    Cache,
+    Machine,
+    MemoryPool,
+    Placement,
+    non_secure_alias,
+    secure_alias,
+)
 from npuscope.machine.schema import find_fault
 
 # --- Reading ---
@@ -122,19 +129,20 @@ def _road(address: int, machine: Machine) -> str | None:
     near = [pool for pool in machine.pools if _window(pool.address) == _window(address)]
     if len(near) <= 1:
         return near[0].path if near else None
-    near.sort(key=lambda pool: pool.address)
-    starts = [pool.address for pool in near[1:]]
-    for pool, above in zip(near, [*starts, near[-1].address], strict=True):
+    address = secure_alias(address)
+    near.sort(key=lambda pool: secure_alias(pool.address))
+    starts = [secure_alias(pool.address) for pool in near]
+    for pool, start, above in zip(near, starts, [*starts[1:], starts[-1]], strict=True):
         # A pool kept for firmware has size 0: it reaches up to the next one.
-        end = pool.address + pool.size_bytes if pool.size_bytes else above
-        if pool.address <= address < end:
+        end = start + pool.size_bytes if pool.size_bytes else above
+        if start <= address < end:
             return pool.path
     # Beside the banks lies the cache used as plain memory, behind the cache's own port.
     return machine.cache.path
 
 
 def _window(address: int) -> int:
-    return address >> _WINDOW_BITS
+    return secure_alias(address) >> _WINDOW_BITS
 
 
 def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
@@ -237,6 +245,15 @@ def _written_pool(pool: MemoryPool) -> dict[str, Any]:
         if pool.size_bytes % 1024 == 0
         else {"value": str(pool.size_bytes), "magnitude": "BYTES"},
     }
+
+
+# --- Machines for the world of code that is not secure ---
+
+
+def with_non_secure_pools(machine: Machine) -> Machine:
+    """Internal pools at the addresses under which code that is not secure reaches them."""
+    pools = tuple(replace(p, address=non_secure_alias(p.address)) for p in machine.pools)
+    return machine.with_pools(pools)
 
 
 # --- Machines for images loaded at run time: external memories get their address then ---

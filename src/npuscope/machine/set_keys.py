@@ -3,8 +3,8 @@ table."""
 
 from __future__ import annotations
 
-import difflib
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
@@ -117,6 +117,22 @@ def _replaced(owner: Any, place: tuple[str, ...], value: Any) -> Any:
     return replace(owner, **{head: _replaced(getattr(owner, head), rest, value)})
 
 
+def same_mapping(one: Machine, other: Machine) -> bool:
+    """They differ in timing keys alone: a Program for one is a Program for the other."""
+    for field in fields(one):
+        name = field.name
+        if getattr(one, name) == getattr(other, name):
+            continue
+        known = machine_keys(one, name)
+        for key in machine_keys(other, name).values():
+            was = known.get(key.name)
+            if key.effect is KeyEffect.TIMING and was is not None and was.value != key.value:
+                other = with_value(other, key, was.value)
+        if getattr(one, name) != getattr(other, name):
+            return False
+    return True
+
+
 # --- Comments in the TOML: the meaning of each key, and in brackets the source ---
 
 _SECTION = re.compile(r"\[{1,2}([^\]#]+)\]{1,2}\s*(?:#\s*(.*))?$")
@@ -222,6 +238,8 @@ def canonical(key: str) -> str:
 def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
     """The error for an unknown key, with the nearest known ones."""
     names = [*places, *ALIASES]
+    import difflib
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     last = name.rpartition(".")[2]
     near += [path for path in names if path.rpartition(".")[2] == last and path not in near][:3]
@@ -257,6 +275,16 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
 
 
 # --- What-if values of a machine: `--set clocks.npu_mhz=800` ---
+
+
+def parse_value(key: str, text: str) -> object:
+    """A value in TOML's spelling; anything else is plain text."""
+    try:
+        return parse_toml(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    except ValueError as error:
+        raise UsageError(str(error), where=f"--set {key}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _comparison(kind: str, function: str, operator: str, name: str = "") -> Row:
     )
 
 
-def _logic(kind: str, kernel: str, operator: str) -> Row:
+def _logic(kind: str, kernel: str, operator: str = "") -> Row:
     return Row(
         kind,
         Attrs,
@@ -111,7 +111,7 @@ def _logic(kind: str, kernel: str, operator: str) -> Row:
         shape=broadcast_shape,
         types=only_truth,
         kernel=Kernel("plain", kernel),
-        tflite={operator: Tflite("convert_values:operands", (kind, 2))},
+        tflite={operator: Tflite("convert_values:operands", (kind, 2))} if operator else {},
         onnx={kind: Onnx("convert_values:comparison", (kind,))},
     )
 
@@ -159,6 +159,15 @@ ROWS = (
         onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
     ),
     Row(
+        "FloorDiv",
+        Attrs,
+        inputs=(2, 2),
+        shape=broadcast_shape,
+        types=number_type,
+        kernel=Kernel("values", "float_ops:floor_divide"),
+        tflite={"FLOOR_DIV": Tflite("convert_values:operands", ("FloorDiv", 2))},
+    ),
+    Row(
         "PRelu",
         Attrs,
         inputs=(2, 2),
@@ -189,6 +198,7 @@ ROWS = (
     _comparison("LessEqual", "numpy:less_equal", "LESS_EQUAL", "LessOrEqual"),
     _logic("And", "elementwise:both", "LOGICAL_AND"),
     _logic("Or", "elementwise:either", "LOGICAL_OR"),
+    _logic("Xor", "elementwise:one_of_both"),
     Row(
         "Not",
         Attrs,

@@ -164,6 +164,20 @@ _ARITHMETIC = (
     _function("Log", "real_math:log", "functions:litert_log", tflite="LOG", onnx="Log"),
     _function("Sin", "real_math:sin", tflite="SIN", onnx="Sin"),
     _function("Cos", "real_math:cos", tflite="COS", onnx="Cos"),
+    *(
+        _function(kind, f"numpy:{function}", onnx=kind)
+        for kind, function in {
+            "Tan": "tan",
+            "Asin": "arcsin",
+            "Acos": "arccos",
+            "Atan": "arctan",
+            "Sinh": "sinh",
+            "Cosh": "cosh",
+            "Asinh": "arcsinh",
+            "Acosh": "arccosh",
+            "Atanh": "arctanh",
+        }.items()
+    ),
 )
 _CONVERSIONS = (
     Row(

@@ -60,10 +60,19 @@ class DepthOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockAttrs(Attrs):
-    """DepthToSpace and SpaceToDepth with square blocks of `block` pixels a side."""
+    """DepthToSpace and SpaceToDepth with blocks of `block` pixels a side.
+
+    `width` is the other side of a block that is not square: no file has one, compilers make them.
+    """
 
     block: int
     order: DepthOrder = DepthOrder.DCR
+    width: int = 0
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """(rows, columns) of a block."""
+        return self.block, self.width or self.block
 
 
 def resizable(graph: Graph, op: Op) -> str:
@@ -81,19 +90,19 @@ def resize_shape(graph: Graph, op: Op) -> Shapes:
 
 
 def depth_to_space_shape(graph: Graph, op: Op) -> Shapes:
-    block = op.attrs_as(BlockAttrs).block
+    rows, columns = op.attrs_as(BlockAttrs).sides
     n, height, width, channels = rank4(input_shape(graph, op, 0))
-    if block < 1 or channels % (block * block):
-        raise ModelError(f"{channels} channels cannot be spread over blocks of {block}x{block}")
-    return ((n, height * block, width * block, channels // (block * block)),)
+    if rows < 1 or columns < 1 or channels % (rows * columns):
+        raise ModelError(f"{channels} channels cannot be spread over blocks of {rows}x{columns}")
+    return ((n, height * rows, width * columns, channels // (rows * columns)),)
 
 
 def space_to_depth_shape(graph: Graph, op: Op) -> Shapes:
-    block = op.attrs_as(BlockAttrs).block
+    rows, columns = op.attrs_as(BlockAttrs).sides
     n, height, width, channels = rank4(input_shape(graph, op, 0))
-    if block < 1 or height % block or width % block:
-        raise ModelError(f"{height}x{width} pixels do not divide into blocks of {block}x{block}")
-    return ((n, height // block, width // block, channels * block * block),)
+    if rows < 1 or columns < 1 or height % rows or width % columns:
+        raise ModelError(f"{height}x{width} pixels do not divide into blocks of {rows}x{columns}")
+    return ((n, height // rows, width // columns, channels * rows * columns),)
 
 
 _PLACES = ("AlignCorners", "HalfPixelCenters")

@@ -242,7 +242,7 @@ ROWS = (
             "RESHAPE": Tflite(
                 "convert_moves:reshape", options=("ReshapeOptions", "NewShape"), shape_inputs=1
             ),
-            "SQUEEZE": Tflite("convert_moves:reshape"),
+            "SQUEEZE": Tflite("convert_moves:reshape", options=("SqueezeOptions", "SqueezeDims")),
             "EXPAND_DIMS": Tflite("convert_moves:reshape", shape_inputs=1),
         },
         {

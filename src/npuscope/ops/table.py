@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op
-from npuscope.ops import elementwise, functions, images, layers, moves, norms, reduce, unknown
+from npuscope.ops import (
+    elementwise,
+    functions,
+    images,
+    indexing,
+    layers,
+    moves,
+    norms,
+    recurrent,
+    reduce,
+    unknown,
+)
 from npuscope.ops.row import Onnx, Row, Tflite
 
 OPS: dict[str, Row] = {
     row.kind: row
-    for theme in (layers, elementwise, functions, reduce, norms, moves, images, unknown)
+    for theme in (
+        *(layers, elementwise, functions, reduce, norms, moves, indexing, images),
+        *(recurrent, unknown),
+    )
     for row in theme.ROWS
 }
 

@@ -75,7 +75,7 @@ def _idle(name: str, means: str, kind: Kind = Kind.FLAG, value: str = "") -> Opt
 CORE_VENDOR = (
     whole("batchsize", "the size of a batch where the file leaves it open",
         flags=("-batchsize", "--batchsize")),
-    list_("onnx_define_symbol", "a size that the file has a name for", "NAME,SIZE",
+    list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
         flags=("-onnx-define-symbol", "--onnx-define-symbol")),
     whole("mos", "cores over which the channels of a product are split at most (any number)",
         flags=("-mos", "--mos")),

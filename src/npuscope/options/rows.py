@@ -40,9 +40,11 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH)
 GENERATION = text("generation",
-    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)")
+    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default="stm32n6", **MAPPED),
+    text("machine", "the machine, see `machines`", default="stm32n6", suggested=("stm32n6",),
+        **MAPPED),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, mark=Mark.MAPPING),
     option("epoch_controller", Kind.SWITCH,
@@ -53,6 +55,9 @@ MACHINE = (
         "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
+    text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",
+        "NAME", **TIMED),
+    text("psram", "the same of its external RAM: hexa-dtr-200 (default), ...", "NAME", **TIMED),
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
     SET,
 )
@@ -69,7 +74,8 @@ IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "fix the shape of an input that is dynamic in the file", "NAME=1,224,224,3",
+SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if it is open",
+    "NAME=1,224,224,3",
     flags=("--shape",), **MAPPED)
 AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
     **MAPPED)
@@ -130,6 +136,7 @@ NEUTRAL = {
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
+    "--expand-softmax": "the ops that it makes of a Softmax are not known",
 }
 
 
@@ -205,6 +212,40 @@ FIX = (
     flag("everything", "try every edit, including these three, and keep those that help",
         flags=("--all",)),
 )
+COMPILE = (
+    file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),
+    flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
+    flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
+    flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+)
+SERVE = (
+    whole("port", "port of this computer (default: any free one)", default=0),
+    list_("pools", "another .mpool file to choose in the view", "FILE"),
+    flag("no_browser", "print the address only; no browser is opened", python=False),
+    text("ready", "called with the address", "FUNCTION", shell=False),
+)
+CALIBRATIONS = ("auto", "minmax", "percentile", "mse", "entropy")
+LAYOUTS = ("nchw", "nhwc")
+QUANTIZE = (
+    file("output", "file for the quantized model; without it nothing is written", "OUT",
+        flags=("-o", "--output")),
+    text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
+        "DIR|FILE|random", required=True),
+    text("calibration", "how ranges are found; auto tries all and keeps the best (auto)", "",
+        default="auto", choices=CALIBRATIONS),
+    whole("samples", "use at most N samples; every fourth is held out to compare on (128)",
+        default=128),
+    whole("seed", "chooses samples and random data (0)", default=0),
+    real("loss_db", "signal to noise that a faster form may cost, in dB (1)", "DB", default=1.0),
+    text("progress", "called with what is being done", "FUNCTION", shell=False),
+)
+IMAGES = (
+    text("mean", "subtracted from pixels, one number or one a channel (0)", "0.485,0.456,0.406"),
+    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
+    real("pixel_max", "what a pixel of 255 is before mean and std (1)", "X", default=1.0),
+    text("layout", "where the channels of the input are (default: where its shape has 1 or 3)", "",
+        choices=LAYOUTS),
+)
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy")
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
@@ -218,6 +259,7 @@ GATE = (
     text("tolerance", "how much worse a figure may get, e.g. 3%", "SHARE", default="0",
         flags=("--tol",)),
     file("summary", "append a Markdown table to FILE"),
+    HTML,
     flag("with_findings", "include findings, without writing a file for them", shell=False),
     flag("github", "errors as annotations on stdout, the table in the summary of the GitHub job",
         python=False),
@@ -233,6 +275,7 @@ COMPARE = (
         "and list epoch by epoch where the two compilers differ"),
     text("noise", "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
         "SHARE"),
+    HTML,
 )
 PACKAGE = (
     file("input", "the folder or its network.c (st_ai_output)", "DIR", flags=("-i", "--input"),
@@ -243,9 +286,9 @@ PACKAGE = (
         "NAME", default="", flags=("-n", "--name")),
     text(
         "cpu",
-        "processor of the board; cortex-m33 for the emulated one",
+        "processor of the board: cortex-m33 for the emulated one, cortex-m55 for an STM32N6",
         "",
-        default="cortex-m55",
+        default="cortex-m33",
         choices=CPUS,
     ),
     text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
@@ -272,7 +315,8 @@ RUN = (
     text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
         default=DEFAULT_ADDRESS),
     text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
-        "no-flash and max-speed (for real boards) (copy)", "WORDS", default="copy"),
+        "max-speed (a faster serial line), no-flash (for real boards) (copy)", "WORDS",
+        default="copy"),
     text("generation", "generation whose control times are used (that of the image)", default=""),
     real("mcu_mhz", "clock of the processor (800)", "MHZ"),
     real("npu_mhz", "clock of the NPU (1000)", "MHZ"),

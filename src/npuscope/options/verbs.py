@@ -52,28 +52,7 @@ VERBS: dict[str, Verb] = {
         "a model to the program that the device executes",
         (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx"),),
         (
-            Group(
-                "",
-                (
-                    file(
-                        "directory",
-                        "folder for the files",
-                        "DIR",
-                        flags=("-o", "--output"),
-                        required=True,
-                    ),
-                    flag(
-                        "log_lowering",
-                        "list the mappings that rules refused, by epoch",
-                        python=False,
-                    ),
-                    flag(
-                        "relocatable",
-                        "make external pools relative, as `npuscope package` needs them",
-                        **rows.MAPPED,
-                    ),
-                ),
-            ),
+            Group("", rows.COMPILE),
             rows.TARGET,
             rows.READING,
             rows.VENDOR,
@@ -181,9 +160,26 @@ VERBS: dict[str, Verb] = {
                         flags=("-o", "--output"),
                     ),
                     whole("seeds", "seeded inputs to compare on (2)", default=2),
+                    rows.HTML,
                 ),
             ),
             Group("which fixes (default: those that keep the network's function)", rows.FIX),
+            rows.TARGET,
+            rows.READING,
+            rows.OUTPUT,
+        ),
+    ),
+    "serve": Verb(
+        "the report as an application in the browser: change, toggle, compare",
+        (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
+        (Group("", rows.SERVE), rows.TARGET, rows.READING, rows.OUTPUT),
+    ),
+    "quantize": Verb(
+        "a float model to the int8 form that the machine likes best, measured layer by layer",
+        (Argument("model", "MODEL", "a float .onnx or .tflite model", dest="source"),),
+        (
+            Group("", rows.QUANTIZE),
+            Group("images", rows.IMAGES),
             rows.TARGET,
             rows.READING,
             rows.OUTPUT,
@@ -364,6 +360,11 @@ VERBS: dict[str, Verb] = {
     "rules": Verb(
         "the rules that explain and lint check",
         (Argument("rule", "ID", "one rule, with cause and fixes", "?"),),
+        (rows.OUTPUT,),
+    ),
+    "completion": Verb(
+        "completion of verbs, options and values for a shell",
+        (Argument("shell", "SHELL", "bash, zsh or fish", "", ("bash", "zsh", "fish")),),
         (rows.OUTPUT,),
     ),
     "doctor": Verb("what is installed, and what each missing part would add", (), (rows.OUTPUT,)),

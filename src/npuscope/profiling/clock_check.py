@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 
 from npuscope.boards.device import Clocks as BoardClocks
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Clocks, Machine, MemoryPool
+from npuscope.machine.model import Clocks, Machine, MemoryPool, secure_alias
 from npuscope.program.model import Epoch, Pool, Program
 from npuscope.text import safe_terminal
 
 # Pool files round to two decimals: 1.11 stands for 1000 / 900.
 _TOLERANCE = 0.01
 _CLOCK_NAMES = {"nic_mhz": "NIC", "noc_mhz": "NOC"}
-# Bit 28 of an address separates the secure alias of a memory from the non-secure one.
-_SECURE = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def _road(pool: Pool, machine: Machine) -> str | None:
 
 def _bank_at(address: int, machine: Machine) -> MemoryPool | None:
     """A pool kept for firmware has size 0: it reaches up to the next one."""
-    secure = address | _SECURE
+    secure = secure_alias(address)
     rows = sorted(machine.pools, key=lambda pool: pool.address)
     below = [pool for pool in rows if pool.address <= secure]
     if not below:
@@ -116,7 +114,7 @@ def _bank_at(address: int, machine: Machine) -> MemoryPool | None:
 def _on_chip(pool: Pool, machine: Machine) -> bool:
     """Beside the banks, in their window of 256 MiB: the cache used as plain memory."""
     windows = {own.address >> 28 for own in machine.pools if not own.cacheable}
-    return (pool.address | _SECURE) >> 28 in windows
+    return secure_alias(pool.address) >> 28 in windows
 
 
 def _stated(pool: Pool) -> bool:

@@ -14,6 +14,7 @@ from npuscope.errors import DeviceError
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import with_overrides
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
     UNKNOWN_MEMORY,
@@ -30,6 +31,7 @@ from npuscope.profiling.model import (
 from npuscope.profiling.passes import CounterPlan, Inputs, Measured, run_passes
 from npuscope.profiling.run import profile as simulate
 from npuscope.profiling.run import time_shares
+from npuscope.profiling.run_notes import run_notes
 from npuscope.program.model import Access, Claims, EpochKind, Program
 from npuscope.sim.counters import (
     Bound,
@@ -130,12 +132,16 @@ def collect(
     measured = run_passes(device, network, plan, inputs, batch)
     source = provenance(device, info)
     machine = machine or (_machine_of(program) if program else None)
-    known = simulate(program, machine, graph) if program and machine else None
     clocks = _clocks(info)
+    machine = machine and _at_clocks(machine, clocks)
+    known = simulate(program, machine, graph) if program and machine else None
     epochs = tuple(_epoch(index, one, known, clocks, source) for index, one in enumerate(measured))
     programmed = _programmed_ms(known, machine, clocks)
     found = _bare(info, described, measured, epochs, clocks, source, batch, programmed)
-    return found if known is None else _with_program(found, known, epochs)
+    if program is None or machine is None or known is None:
+        return found
+    told = _with_program(found, known, epochs)
+    return replace(told, notes=(*told.notes, *run_notes(program, machine, told)))
 
 
 def provenance(device: Device, info: DeviceInfo) -> Provenance:
@@ -170,6 +176,12 @@ def _clocks(info: DeviceInfo) -> RunClocks:
     values = (hertz.mcu_hz, hertz.npu_hz, hertz.noc_hz, hertz.nic_hz)
     mcu, npu, noc, nic = (value / 1e6 for value in values)
     return RunClocks(mcu, npu, noc, nic)
+
+
+def _at_clocks(machine: Machine, clocks: RunClocks) -> Machine:
+    """Predictions beside a run are for the clocks that the device states."""
+    told = {f"clocks.{name}": getattr(clocks, name) for name in RunClocks.__slots__}
+    return with_overrides(machine, {key: mhz for key, mhz in told.items() if mhz > 0})
 
 
 # --- One epoch ---

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from npuscope.boards.device import NOTHING, DeviceInfo, Inference, NetworkDesc, Request
+from npuscope.boards.emulated.board import EmulatedBoard
 from npuscope.boards.emulated.boot import Mode, Placed, load
 from npuscope.boards.emulated.memory import FLASH_BYTES
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.loadable.build import package
-from npuscope.loadable.codes import PackageOptions
+from npuscope.loadable.codes import PackageOptions, cpu_name
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
 from npuscope.loadable.layout import Header
@@ -28,6 +31,7 @@ from npuscope.text import safe_terminal
 
 # --- What to run: an image with its parameters, or a build to package ---
 
+_LOG = logging.getLogger(__name__)
 DEFAULT_IMAGE = "build/network_rel.bin"
 MODES = ("copy", "xip", "no-flash", "no-run", "max-speed")
 _CPU = "cortex-m33"  # of the emulated board
@@ -85,7 +89,7 @@ def parameters_beside(source: Path) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
-    hint = "`npuscope package DIR` makes it (for the emulated board with --cpu cortex-m33)"
+    hint = "`npuscope package DIR` makes it"
     data = read_bytes(path, LOADABLE, hint=hint)
     if len(data) > FLASH_BYTES:
         raise FileError(
@@ -109,6 +113,28 @@ def named(source: Path) -> Iterator[None]:
 _OLD_RUNTIME = (1, 1, 2)  # the last of dialect 2
 
 
+# Serial line of the validation application: usual, and with `max-speed`.
+_BAUD, _FAST_BAUD = 921_600, 5_529_600
+_BITS_A_BYTE = 10  # with start and stop bit
+_PACKET = 34 / 32  # packets of 32 bytes with a header of two
+
+
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """What the serial line of a board would add to an inference whose values pass over it."""
+
+    baud: int
+    bytes: int
+
+    @property
+    def ms(self) -> float:
+        return self.bytes * _PACKET * _BITS_A_BYTE / self.baud * 1e3
+
+    @property
+    def told(self) -> str:
+        return f"{self.bytes:,} bytes in and out, {self.ms:.1f} ms at {self.baud:,} baud"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadAndRun(Shown):
     """The image, the board it ran on, and its inferences."""
@@ -118,6 +144,13 @@ class LoadAndRun(Shown):
     info: DeviceInfo
     network: NetworkDesc
     inferences: tuple[Inference, ...]
+    fast_line: bool = False
+
+    @property
+    def line(self) -> LineTime:
+        tensors = (*self.network.inputs, *self.network.outputs)
+        baud = _FAST_BAUD if self.fast_line else _BAUD
+        return LineTime(baud, sum(tensor.size_bytes for tensor in tensors))
 
     @property
     def phases(self) -> tuple[float, float, float]:
@@ -153,21 +186,50 @@ def load_and_run(
     generation: str = "",
     batch: int = 1,
     inputs: Sequence[np.ndarray] | None = None,
+    fast_line: bool = False,
 ) -> LoadAndRun:
     """Start the board with one image and run it; no inference at all where `batch` is 0."""
     image = read_image(placed.image, placed.params)
     known = load_machine(generation=generation or generation_of(image)).generation.name
+    _log_image(image, placed)
     found = load([placed], known, clocks, dialect=dialect_of(image))
     found.require_all()
     board = found.board
     try:
         info = board.info()
         network = info.networks[0]
+        _LOG.debug("board: %s, %s", info.description, ",".join(info.attributes))
         asked = Request(network.name, _inputs(network, inputs), per_layer=True, options=NOTHING)
-        inferences = tuple(board.run(asked) for _ in range(batch))
+        inferences = tuple(_inference(board, asked, number) for number in range(batch))
     finally:
         board.close()
-    return LoadAndRun(image, placed, info, network, inferences)
+    return LoadAndRun(image, placed, info, network, inferences, fast_line)
+
+
+def _log_image(image: Image, placed: Placed) -> None:
+    world = "secure" if image.flags.secure else "non-secure"
+    built = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
+    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *built)
+    for pool in image.pools:
+        row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
+        _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
+    _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
+
+
+def _inference(board: EmulatedBoard, asked: Request, number: int) -> Inference:
+    found = board.run(asked)
+    for node in found.nodes:
+        cycles = " ".join(map(str, node.mcu_cycles))
+        _LOG.debug("inference %d: %s (%s) [%s]", number + 1, node.name, node.kind.value, cycles)
+    for desc, values in zip(_network(board, asked).outputs, found.outputs, strict=True):
+        checksum = zlib.crc32(np.ascontiguousarray(values).tobytes())
+        row = (number + 1, desc.name, desc.dtype, list(desc.shape), checksum)
+        _LOG.debug("inference %d: output '%s' %s%s, CRC-32 %#010x", *row)
+    return found
+
+
+def _network(board: EmulatedBoard, asked: Request) -> NetworkDesc:
+    return next(network for network in board.info().networks if network.name == asked.network)
 
 
 def _inputs(network: NetworkDesc, given: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,8 +30,9 @@ from npuscope.ops.run import run as run_reference
 from npuscope.profiling.agreement import Tally
 from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
-from npuscope.profiling.model import Profile
+from npuscope.profiling.model import DevicePart, Profile
 from npuscope.profiling.passes import CounterPlan, Pass, counter_plan
+from npuscope.profiling.printed import CompilerText, with_compiler
 from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.profiling.validate import output_step
 from npuscope.program.model import Program
@@ -62,6 +63,8 @@ class Measurement(Shown):
     recorded: tuple[Recorded, ...]
     program: Program | None
     subject: Subject = Subject()
+    # By first and last epoch: what a printed report says of the compiler, where one was read.
+    said: Mapping[tuple[int, int], CompilerText] = field(default_factory=dict)
 
     def told(self) -> str:
         times = counted(len(self.recorded), "inference")
@@ -158,9 +161,14 @@ def measure(
         inputs = None if isinstance(device, SimulatedBoard) else inputs
     known = (subject.program, subject.machine, subject.graph)
     found = collect(recorder, described.name, plan, inputs, batch, *known)
-    profile = replace(found, notes=(*found.notes, *notes))
+    said = device.said if isinstance(device, LogDevice) else {}
+    profile = replace(
+        with_compiler(found, said),
+        notes=(*found.notes, *notes),
+        device=device_part(device.info(), described),
+    )
     kept = tuple(recorder.recorded)
-    return Measurement(profile, device.info(), described, kept, subject.program, subject)
+    return Measurement(profile, device.info(), described, kept, subject.program, subject, said)
 
 
 def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
@@ -220,7 +228,24 @@ def _output_notes(
         )
 
 
+def device_part(info: DeviceInfo, network: NetworkDesc) -> DevicePart:
+    return DevicePart(
+        network.name,
+        network.nodes,
+        network.activations_bytes,
+        network.compiled,
+        info.protocol,
+        network.tools,
+        network.runtime,
+        info.capabilities,
+        info.description,
+        info.attributes,
+    )
+
+
 def _link_notes(device: Device) -> Iterator[str]:
+    if isinstance(device, LogDevice) and device.note:
+        yield device.note
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
         yield "link unchecked: the board offers no checksum of its memory"
 

@@ -147,6 +147,22 @@ class Fit:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class DevicePart:
+    """What a device said of itself and of the network on it; "" where it said nothing."""
+
+    network: str
+    n_nodes: int
+    activations_bytes: int
+    compile_datetime: str
+    protocol: str
+    tools: str
+    runtime: str
+    capabilities: tuple[str, ...]
+    description: str
+    attributes: tuple[str, ...]
+
+
 # A device reports what it counted, not how the network was placed.
 UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
 UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
@@ -170,6 +186,7 @@ class Profile(Shown):
     counts: dict[str, int]
     notes: tuple[str, ...] = ()
     unknown_ops: tuple[str, ...] = ()  # of unknown cost: then `total_ms` is a lower bound
+    device: DevicePart | None = None  # where one was asked
 
     @property
     def is_lower_bound(self) -> bool:

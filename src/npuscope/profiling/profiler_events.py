@@ -26,6 +26,7 @@ _ENGINE = re.compile(
     r"(\d{1,6})%\s*$",
     re.ASCII,
 )
+_SUMMARY = re.compile(r"\s*Summary '([^']{1,200})' - \[")
 _CACHE = re.compile(r"\s*NPU cache cnts +: R\[([^\[\]]{1,200})\], W\[([^\[\]]{1,200})\]\s*$")
 _INFERENCE = re.compile(
     r'\s*name="([^"]{0,200})" counters="([^"]{0,40})"\[([\d, ]{1,200})\] dur=([\d.]{1,20})ms'
@@ -172,7 +173,13 @@ def inference(text: str, draft: Draft) -> InferenceLine | None:
     return InferenceLine(found[1], found[2], counters, ms, found[5], kind, found[7])
 
 
+def summary(text: str, draft: Draft) -> str | None:
+    found = _SUMMARY.match(text)
+    return found[1] if found else None
+
+
 PROFILER_RULES: tuple[LineRule, ...] = (
+    ("summaries", summary),
     ("events", event),
     ("titles_of_epochs", title),
     ("bus", bus),

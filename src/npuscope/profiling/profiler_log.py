@@ -46,20 +46,25 @@ class EpochText:
     @property
     def duration_ms(self) -> float | None:
         """Mean over the inferences of the log."""
-        return number(self._first("duration").partition("ms")[0])
+        return number(self.value("duration").partition("ms")[0])
 
     @property
     def mcu_cycles(self) -> tuple[int, ...]:
         """Mean (pre, core, post)."""
-        words = self._first("mcu cycles").partition("]")[0].lstrip("[").split(",")
+        return self.cycles("mcu cycles")
+
+    def cycles(self, key: str) -> tuple[int, ...]:
+        """`[18859, 10599, 5253] -> ...`"""
+        words = self.value(key).partition("]")[0].lstrip("[").split(",")
         values = [whole(word.strip()) for word in words]
         return tuple(value for value in values if value is not None)
 
     @property
     def npu_core_cycles(self) -> int | None:
-        return whole(self._first("core npu cycles").partition(" ")[0])
+        return whole(self.value("core npu cycles").partition(" ")[0])
 
-    def _first(self, key: str) -> str:
+    def value(self, key: str) -> str:
+        """The first line of that name."""
         return next((entry.value for entry in self.entries if entry.key == key), "")
 
 
@@ -73,6 +78,7 @@ class ProfilerLog:
     inferences: tuple[InferenceLine, ...]
     epochs: tuple[EpochText, ...]
     results: ValidateReport
+    networks: tuple[str, ...] = ()  # by the titles of their summaries
     messages: tuple[Entry, ...] = ()  # what the tool said on the way, as text
     ignored: tuple[str, ...] = ()
 
@@ -112,6 +118,7 @@ def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
         inferences=draft.get("inferences"),
         epochs=_blocks(draft),
         results=validate_part(draft),
+        networks=tuple(dict.fromkeys(draft.get("summaries"))),
         messages=tuple(Entry(line.number, "", line.text.strip()) for line in left),
         ignored=unread(lines, {line.number for line in lines}),
     )

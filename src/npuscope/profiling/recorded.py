@@ -25,8 +25,10 @@ from npuscope.boards.device import (
     Request,
     TensorDesc,
 )
+from npuscope.boards.wire.framing import CORE_BITS
 from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
+from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
 from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
@@ -56,8 +58,9 @@ def recorded_inferences(log: ProfilerLog, clocks: Clocks, where: str) -> Iterato
     _refuse_unread(log, where)
     ends = [line for line in log.inferences if line.type == 0]
     if not ends:
+        name = log.networks[0] if len(log.networks) == 1 else ""
         for group in _bare_groups(log.nodes):
-            yield Recorded("", True, _counted(group), _inference(group, None, clocks, where))
+            yield Recorded(name, True, _counted(group), _inference(group, None, clocks, where))
         return
     for end, group, asked in zip_longest(ends, _groups(log), _requests(log)[: len(ends)]):
         options = _options(group, asked)
@@ -192,9 +195,10 @@ def _quad(values: tuple[int, ...], place: str) -> Quad | None:
 
 # --- A recorded log as a device: it returns what a board once answered ---
 
+_DEVICE_ID = re.compile(r" - (0x[0-9a-fA-F]{1,8}) - ")
 _TENSOR = re.compile(
     r"([IO])\[\d{1,4}/\d{1,4}\] '(.{1,200})' *: +(\w{1,20})\[([\d,]{1,100})\], \d{1,18} Bytes"
-    r"(?:, QLinear\(([\d.e+-]{1,30}),(-?\d{1,9}),\w{1,20}\))?",
+    r"(?:, QLinear\(([\d.e+-]{1,30}),(-?\d{1,9}),\w{1,20}\))?(?:, (\w{1,20}))?",
     re.ASCII,
 )
 
@@ -222,12 +226,19 @@ def _table_nodes(rows: tuple[MeasuredEpoch, ...]) -> tuple[NodeRun, ...]:
 
 
 class LogDevice:
-    """Inferences come in the order of the log; it has no tensors, so outputs are empty."""
+    """Inferences come in the order of the log; it has no tensors, so outputs are empty.
+
+    `said` is what a printed report says of its epochs for the compiler.
+    """
 
     source = "log"
 
     def __init__(self, log: ProfilerLog, where: str = "log", clocks: Clocks | None = None) -> None:
         self.where = where
+        self.said = {} if log.nodes else compiler_texts(log)
+        self.note = printed_note(log, _stated_nodes(log)) if log.epochs and not log.nodes else ""
+        if not log.nodes:
+            log = replace(log, nodes=printed_nodes(log) or _table_nodes(log.results.epochs))
         self.clocks = clocks or recorded_clocks(log, where)
         self.recorded = tuple(recorded_inferences(log, self.clocks, where))
         self._info = self._described(log)
@@ -235,12 +246,11 @@ class LogDevice:
 
     @classmethod
     def open(cls, path: str | Path) -> LogDevice:
-        """A profiler's log, or that of a validation with its table of times per node."""
+        """A profiler's log or the report it printed, or a validation's table of times per node."""
         log = parse_profiler_log(read_lines(path))
-        rows = log.results.epochs
-        if log.nodes or not rows:
-            return cls(read_profiler_log(path), str(path))
-        return cls(replace(log, nodes=_table_nodes(rows)), str(path))
+        if log.nodes or not log.results.epochs:
+            log = read_profiler_log(path)  # refuses what is none of these
+        return cls(log, str(path))
 
     def _described(self, log: ProfilerLog) -> DeviceInfo:
         try:
@@ -292,6 +302,10 @@ class LogDevice:
         )
 
 
+def _stated_nodes(log: ProfilerLog) -> int:
+    return whole(_first_values(log.results.report.entries).get("n_nodes", "")) or 0
+
+
 def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
     """From the board's configuration lines, else from the tool's header."""
     names = ("mcu", "noc", "npu", "nic")
@@ -310,16 +324,19 @@ def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
 
 def _info(log: ProfilerLog, clocks: Clocks, recorded: tuple[Recorded, ...]) -> DeviceInfo:
     config, header = dict(log.config), _first_values(log.results.report.entries)
-    code = config.get("dev_id", "").removeprefix("0x")
+    described = _DEVICE_ID.search(header.get("device.desc", ""))
+    code = config.get("dev_id", described[1] if described else "").removeprefix("0x")
     able = header.get("capabilities", "").split(",")
+    has = header.get("device.attrs", "").split(",")
     return DeviceInfo(
         description=header.get("device.desc", "") or "recorded board",
         protocol=header.get("protocol", "") or "profiler log",
         device_id=int(code, 16) if re.fullmatch(r"[0-9a-fA-F]{1,8}", code) else 0,
         clocks=clocks,
-        npu_cache=config.get("npu_cache", "") == "1",
+        npu_cache=config.get("npu_cache", "") == "1" or "npu_cache=1" in has,
         capabilities=tuple(word.strip() for word in able if word.strip()),
         networks=tuple(_networks(log, recorded)),
+        core=tuple(word for word in has if word in CORE_BITS),
     )
 
 
@@ -349,7 +366,7 @@ def _network(name: str, nodes: int, lines: list[Entry]) -> NetworkDesc:
         name=name,
         inputs=tuple(_tensor(hit) for hit in tensors if hit[1] == "I"),
         outputs=tuple(_tensor(hit) for hit in tensors if hit[1] == "O"),
-        nodes=nodes or whole(values.get("n_nodes", "")) or 0,
+        nodes=whole(values.get("n_nodes", "")) or nodes,
         activations_bytes=whole(values.get("activations", "")) or 0,
         compiled=values.get("compile_datetime", ""),
         runtime=values.get("runtime lib", ""),
@@ -369,4 +386,5 @@ def _tensor(hit: re.Match[str]) -> TensorDesc:
             f"'{safe_terminal(hit[2])}' is said to be {hit[3]}[{sizes}], which no tensor can be",
             hint=f"element types: {', '.join(_TYPES)}",
         )
-    return TensorDesc(hit[2], shape, hit[3], number(hit[5] or "") or 0.0, int(hit[6] or 0))
+    values = (number(hit[5] or "") or 0.0, int(hit[6] or 0))
+    return TensorDesc(hit[2], shape, hit[3], *values, memory=hit[7] or "")

@@ -178,7 +178,17 @@ def _metrics_row(text: str, columns: tuple[str, ...]) -> MetricsLine | None:
     return MetricsLine(output, tuple(zip(columns, values, strict=True)), "".join(rest).strip())
 
 
+_ATTRS = "device.attrs"
+_CONTINUED = re.compile(r"\s*(?:[a-z_]{1,20}_freq=\d{1,5}MHz,? ?){1,8}$", re.ASCII)
+
+
+def attributes(text: str, draft: Draft) -> str | None:
+    """A list of clocks too long for its line goes on in the next."""
+    return text.strip() if _CONTINUED.match(text) else None
+
+
 VALIDATE_RULES: tuple[LineRule, ...] = (
+    (_ATTRS, attributes),
     ("nodes", node),
     ("total_time", total_time),
     ("rate", rate),
@@ -296,7 +306,7 @@ def validate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> ValidateReport
         nodes=draft.get("nodes"),
         total=draft.last("total_time"),
         rate=draft.last("rate"),
-        clocks=_clocks(_last(report.entries, "device.attrs")),
+        clocks=_clocks(f"{_last(report.entries, _ATTRS)},{','.join(draft.get(_ATTRS))}"),
         tensors=draft.get("tensors"),
         metrics=draft.get("metrics"),
         report=report,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
+    DevicePart,
     EpochProfile,
     Fit,
     Profile,
@@ -78,7 +79,16 @@ def bar(part: float, whole: float, width: int = 30) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    """A name in plain ASCII; the middle goes, for names of layers differ at their end."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def shorten_end(text: str, width: int) -> str:
+    """A sentence or a list, which is read from its start."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 # --- Figures derived from counters: other clock, milliseconds, totals ---
@@ -296,13 +306,24 @@ def machine_line(profile: Profile) -> str:
 
 
 def interval_line(profile: Profile) -> list[str]:
+    found = _range(profile)
+    return [f"range    {found}"] if found else []
+
+
+def label_with_range(profile: Profile) -> str:
+    """No predicted figure stands without its range."""
+    found = _range(profile)
+    return f"{label(source_of(profile))}{f', {found}' if found else ''}"
+
+
+def _range(profile: Profile) -> str:
     """Only a range that is wider than a point says something."""
     low, high = profile.interval_ms
     if not is_predicted(source_of(profile)) or low == high:
-        return []
+        return ""
     if high is None:
-        return [f"range    from {ms(low)} ms, without {_unknown(profile)}"]
-    return [f"range    {ms(low)} to {ms(high)} ms"]
+        return f"from {ms(low)} ms, without {_unknown(profile)}"
+    return f"{ms(low)} to {ms(high)} ms"
 
 
 def _unknown(profile: Profile) -> str:
@@ -326,6 +347,24 @@ def _tensor(side: str, number: int, total: int, tensor: TensorInfo) -> str:
         f"{side}[{number}/{total}]   '{safe_terminal(tensor.name)}' : {tensor.dtype}[{shape}], "
         f"{tensor.size_bytes} bytes{quant}"
     )
+
+
+def said_values(said: DevicePart | None) -> dict[str, str]:
+    """What a device said of its network and of itself, under the vendor's names."""
+    if said is None:
+        return {}
+    rows = {
+        "n_nodes": str(said.n_nodes),
+        "activations": str(said.activations_bytes),
+        "compile_datetime": said.compile_datetime,
+        "protocol": said.protocol,
+        "tools": said.tools,
+        "runtime lib": said.runtime,
+        "capabilities": ", ".join(said.capabilities),
+        "device.desc": said.description,
+        "device.attrs": ",".join(said.attributes),
+    }
+    return {name: safe_terminal(value) for name, value in rows.items()}
 
 
 def note_lines(profile: Profile) -> list[str]:

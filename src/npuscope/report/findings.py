@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
 from npuscope.report.json_report import estimate_json
 from npuscope.rulebook.finding import Finding, Fix, Severity, Value, finding_json, fix_json, gain
+from npuscope.rulebook.fixes import FLAGS
 from npuscope.rulebook.registry import Rule
+from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -46,6 +49,7 @@ def _change(change: Change) -> dict[str, Any]:
         "ops": list(change.ops),
         "findings": change.count,
         "gain_ms": gain(change.gain_ms),
+        "cost_ms": gain(change.cost_ms),
     }
 
 
@@ -82,7 +86,7 @@ def _rule(info: Rule) -> dict[str, Any]:
     }
 
 
-# --- Findings as text: one block per rule, one line per finding ---
+# --- Findings as text: one block per cause, one line per finding ---
 
 _WIDTH = 100
 _INDENT = "    "
@@ -91,10 +95,10 @@ _NAMES = 48  # characters of an op's name
 
 
 def finding_lines(findings: Iterable[Finding], *, every: bool = False) -> list[str]:
-    """Blocks in the order in which their rules first appear; `every` lists all findings."""
-    groups: dict[str, list[Finding]] = {}
+    """Blocks in the order in which their causes first appear; `every` lists all findings."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault(finding.rule, []).append(finding)
+        groups.setdefault(finding.pattern, []).append(finding)
     away = len(_epochs(finding for group in groups.values() for finding in group))
     return [line for group in groups.values() for line in _block(group, every, away)]
 
@@ -111,14 +115,19 @@ def _block(group: list[Finding], every: bool, away: int) -> list[str]:
     shown = group if every else group[:_SHOWN]
     more = len(group) - len(shown)
     return [
-        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {first.title}{number}",
+        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {_title(first)}{number}",
         *(_INDENT + finding_line(finding) for finding in shown),
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
-        *_fix_lines(group),
+        *_fix_lines(group, every),
         f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
     ]
+
+
+def _title(finding: Finding) -> str:
+    op = finding.pattern[1]
+    return f"{finding.title}: {safe_terminal(op)}" if op else finding.title
 
 
 def _cost_lines(group: list[Finding], away: int) -> list[str]:
@@ -179,16 +188,27 @@ def _cost(finding: Finding) -> str:
     return f"; {ms(time)} ms{part}"
 
 
-def _fix_lines(group: list[Finding]) -> list[str]:
-    """Each fix once, in the words of the finding where it saves most."""
+def _fix_lines(group: list[Finding], every: bool) -> list[str]:
+    """Each fix once, in the words of the finding where it saves most; all that is known of it
+    includes its spelling for those who train the network."""
     found: dict[str, list[Fix]] = {}
     for fix in (fix for finding in group for fix in finding.fixes):
         found.setdefault(fix.id, []).append(fix)
-    return [line for fixes in found.values() for line in _wrapped("fix", _fix_text(fixes))]
+    lines: list[str] = []
+    for fixes in found.values():
+        lines += _wrapped("fix", _fix_text(fixes))
+        best = _best(fixes)
+        spelled = training(best.id, best.parameters) if every else None
+        lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
+    return lines
+
+
+def _best(fixes: list[Fix]) -> Fix:
+    return max(fixes, key=lambda fix: fix.gain_ms or 0.0)
 
 
 def _fix_text(fixes: list[Fix]) -> str:
-    best = max(fixes, key=lambda fix: fix.gain_ms or 0.0)
+    best = _best(fixes)
     gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
     in_all = " in all" if len(fixes) > 1 else ""
     gain = f" (saves {ms(sum(gains))} ms{in_all})" if gains else ""
@@ -205,10 +225,12 @@ def _wrapped(label: str, text: str) -> list[str]:
 # --- An explanation as text ---
 
 _KIND_NAMES = 40
+_LEAST_OF_BORDER = 0.05  # of the time
 
 
-def explain_text(explanation: Explanation, *, every: bool = False) -> str:
-    """One line where there is nothing to say."""
+def explain_text(explanation: Explanation, *, every: bool = False, source: str = "") -> str:
+    """One line where there is nothing to say. `source` are the words of a command line that name
+    the model and how it is compiled."""
     if not explanation.findings:
         return explanation.verdict + "\n"
     profile = explanation.profile
@@ -219,24 +241,35 @@ def explain_text(explanation: Explanation, *, every: bool = False) -> str:
         model_line(profile),
         machine_line(profile),
         *note_lines(profile),
-        *_next_line(explanation),
+        *_next_line(explanation, source),
         "",
         *finding_lines(explanation.findings, every=every),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _next_line(explanation: Explanation) -> list[str]:
-    """What the tool itself can change, where the source is a model file."""
+def _next_line(explanation: Explanation, source: str) -> list[str]:
+    """What the tool itself can change, where the source is a model file; the options that the best
+    changes need are part of the command."""
     file = explanation.profile.model.file
-    offered = (fix for finding in explanation.findings for fix in finding.fixes)
-    known = {
-        fix.id for fix in offered if fix.automatic and (fix.gain_ms is None or fix.gain_ms > 0)
-    }
-    if not known or not file.lower().endswith((".onnx", ".tflite")):
+    if not file.lower().endswith((".onnx", ".tflite")):
         return []
+    offered = [fix for finding in explanation.findings for fix in finding.fixes]
+    # What changes the application too is not suggested for a trifle.
+    least = _LEAST_OF_BORDER * explanation.profile.total_ms
+    worth = (change.fix.id for change in explanation.changes if change.stake_ms >= least)
+    flags = {FLAGS[fix] for fix in worth if fix in FLAGS}
+    known = {fix.id for fix in offered if _is_tried(fix, flags)}
+    if not known:
+        return []
+    words = " ".join(("npuscope fix", source or shlex.quote(file), *sorted(flags)))
     count = "one of these fixes" if len(known) == 1 else f"{len(known)} of these fixes"
-    return [f"next     npuscope fix {safe_terminal(file)}: tries {count} on a copy and measures it"]
+    return [f"next     {safe_terminal(words)}", f"         tries {count} on a copy and measures it"]
+
+
+def _is_tried(fix: Fix, flags: set[str]) -> bool:
+    may_pay = fix.gain_ms is None or fix.gain_ms > 0
+    return may_pay and (fix.automatic or FLAGS.get(fix.id) in flags)
 
 
 def time_line(profile: Profile) -> str:
@@ -249,13 +282,16 @@ def _change_lines(explanation: Explanation) -> list[str]:
     if not explanation.changes:
         return ["changes  none is predicted to pay"]
     lines = ["changes  that pay most, as predicted; gains overlap and do not add up"]
+    wide = max(len(_gain(change)) for change in explanation.changes)
     for number, change in enumerate(explanation.changes, 1):
-        lines.append(f"  {number}. {_gain(change):<12} {_change_text(change)}")
+        lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
     return lines
 
 
 def _gain(change: Change) -> str:
-    return "gain unknown" if change.gain_ms is None else f"-{ms(change.gain_ms)} ms"
+    if change.gain_ms is not None:
+        return f"-{ms(change.gain_ms)} ms"
+    return f"up to -{ms(change.cost_ms)} ms" if change.cost_ms else "gain unknown"
 
 
 def _change_text(change: Change) -> str:

@@ -89,7 +89,7 @@ _NOTE = 160  # characters of a note
 def fix_text(fixed: Fixed, *, every: bool = False) -> str:
     """`every` also lists where a fix could not be made."""
     lines = [
-        _answer(fixed),
+        answer(fixed),
         *_applied(fixed.applied, every),
         *_refused(fixed.refused, every),
         *_effect_lines(fixed),
@@ -101,7 +101,8 @@ def fix_text(fixed: Fixed, *, every: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _answer(fixed: Fixed) -> str:
+def answer(fixed: Fixed) -> str:
+    """The first line: the gain, and what it does to the outputs."""
     if not fixed.applied:
         tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"

@@ -36,7 +36,8 @@ def profile_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str
     clocks = clocks_of(profile)
     pairs = zip(profile.epochs, told["epochs"], strict=True)
     epochs = (_epoch(entry) | _counted(epoch, entry, clocks) for epoch, entry in pairs)
-    return _shared(profile, told, PROFILE_SCHEMA, epochs, findings) | {"runs": told["runs"]}
+    ran = {"runs": told["runs"]} | ({"device": told["device"]} if profile.device else {})
+    return _shared(profile, told, PROFILE_SCHEMA, epochs, findings) | ran
 
 
 def identity_json(profile: Profile) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from npuscope.boards.device import NodeCounters
 from npuscope.boards.emulated.boot import Mode
 from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
 from npuscope.loadable.checklist_memories import Memory
-from npuscope.loadable.codes import Segment, name_of, segment_of
+from npuscope.loadable.codes import Segment, cpu_name, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
 from npuscope.loadable.fitting import Check, Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
+from npuscope.profiling.measure import device_part
+from npuscope.report.figures import said_values
 from npuscope.text import safe_terminal
 
 # --- Images: sizes and pool table as the vendor's tools print them ---
@@ -220,10 +222,12 @@ def run_json(found: LoadAndRun) -> dict[str, Any]:
         "schema": SCHEMA,
         "network": found.network.name,
         "board": found.info.description,
+        "cpu": cpu_of(found),
         "mode": _mode(found),
         "total_ms": found.total_ms if found.inferences else None,
         "inferences_per_s": 1e3 / found.total_ms if found.inferences else None,
         "phases": [round(value) for value in found.phases] if found.inferences else None,
+        "line": {"baud": found.line.baud, "bytes": found.line.bytes, "ms": found.line.ms},
         "model_error": _MODEL_ERROR,
         "epochs": [_epoch_json(row) for row in _nodes(found)],
         "outputs": _outputs(found),
@@ -268,11 +272,31 @@ def run_lines(found: LoadAndRun, verbosity: int = 1) -> list[str]:
         return [f"{safe_terminal(found.network.name)} is loaded and ready: {_where(found)}"]
     answer = (
         f"{safe_terminal(found.network.name)}: {found.total_ms:.3f} ms, "
-        f"{1e3 / found.total_ms:,.2f} inf/s on the emulated board, {_where(found)}"
+        f"{1e3 / found.total_ms:,.2f} inf/s on the emulated board ({cpu_of(found)}), "
+        f"{_where(found)}"
     )
     if verbosity == 0:
         return [answer]
-    return [answer, "", *_table(found), "", f"  {_MODEL_ERROR}"]
+    more = ["", *_everything(found)] if verbosity > 1 else []
+    beside = f"  beside that the serial line of a board: {found.line.told}"
+    return [answer, *more, "", *_table(found), "", beside, f"  {_MODEL_ERROR}"]
+
+
+def _everything(found: LoadAndRun) -> list[str]:
+    """Sizes and pools of the image, and what the board says of itself and the network."""
+    said = said_values(device_part(found.info, found.network))
+    return [
+        *size_lines(found.image),
+        "",
+        *pool_table(found.image),
+        "",
+        *(f"{name:<20}: {value}" for name, value in said.items()),
+    ]
+
+
+def cpu_of(found: LoadAndRun) -> str:
+    """The processor that ran: images for another one are refused."""
+    return cpu_name(found.image.flags.cpu)
 
 
 def _where(found: LoadAndRun) -> str:

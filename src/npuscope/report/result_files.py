@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,12 @@ def write_explained(path: Name, found: Explanation) -> None:
         from npuscope.report.html.data import profile_page
 
         _write(path, profile_page(found.profile, found.findings, found.build, found.verdict))
+
+
+def write_html(path: Name, make: Callable[[], str]) -> None:
+    """A page, made only where one is asked for."""
+    if path:
+        _write(path, make())
 
 
 def write_measured(path: Name, measured: Measurement) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from npuscope.profiling.validate import RULE
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.profiling.validate import Bisection, LayerAgreement, Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"
+_SHOWN = 3  # layers that break the rule
 _LAYER_KEYS = ("epoch", "ops", "origin", "exact_share", "within_1_lsb_share", "max_lsb")
 
 
@@ -24,20 +26,25 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 def validation_text(validation: Validation) -> str:
     table = asdict(validation)
     outputs = table["outputs"]
-    worst = max((row["max_lsb"] for row in outputs), default=0)
-    verdict = "passed" if table["passed"] else "failed"
-    lines = [f"validation {verdict}: outputs differ by at most {worst:g} LSB"]
+    lines = [f"validation {validation.verdict}", f"rule: {RULE}"]
     lines.append(f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'cosine':>9}")
     for row in outputs:
         lines.append(
             f"{safe_terminal(row['name'])[:24]:<24} {row['exact_share']:>8.2%} "
             f"{row['within_1_lsb_share']:>8.2%} {row['max_lsb']:>8g} {row['cosine']:>9.6f}"
         )
+    lines += [_broken(layer) for layer in validation.broken[:_SHOWN]]
     if table["worst_op"]:
         lines.append(f"first op to look at: {safe_terminal(str(table['worst_op']))}")
     lines.append(f"saturated share: {table['saturated_share']:.3%}")
     lines.append(_reference(table["reference"]))
     return "\n".join(lines) + "\n"
+
+
+def _broken(layer: LayerAgreement) -> str:
+    ops = ", ".join(layer.origin or layer.ops)
+    within = f"{layer.within_1_lsb_share:.1%} within 1 LSB, at most {layer.max_lsb:g}"
+    return f"breaks it: {safe_terminal(layer.epoch)} ({safe_terminal(ops)}), {within}"
 
 
 def _reference(reference: dict[str, Any]) -> str:

@@ -7,13 +7,14 @@ mean over samples of both directions; bursts are those of the first sample; mean
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from npuscope.boards.device import Clocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
 from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
+from npuscope.profiling.printed import CompilerText
 from npuscope.profiling.profiler_log import ProfilerLog
 from npuscope.profiling.recorded import LogDevice
 from npuscope.program.model import Claims, Epoch, EpochKind, Program
@@ -126,11 +127,15 @@ def vendor_report(
     program: Program | None = None,
     *,
     network: str = "",
+    said: Mapping[tuple[int, int], CompilerText] | None = None,
 ) -> VendorReport:
-    """All per-layer inferences of one network, whatever each pass counted."""
+    """All per-layer inferences of one network, whatever each pass counted.
+
+    `said` is what a printed report has of the compiler, for a run without its program.
+    """
     if isinstance(source, ProfilerLog):
         device = LogDevice(source, clocks=clocks)
-        clocks, source = device.clocks, _of_network(device, network)
+        clocks, source, said = device.clocks, _of_network(device, network), said or device.said
     if clocks is None:
         raise UsageError("the clocks cannot be derived from inferences", hint="give `clocks`")
     folded = [_folded(inference.nodes) for inference in source if inference.nodes]
@@ -139,12 +144,22 @@ def vendor_report(
     # Counters of different inferences are averaged by position, so the nodes must be the same.
     if len({_shape(run) for run in folded}) > 1:
         raise FileError("the inferences do not have the same nodes: more than one network?")
-    return VendorReport(clocks, tuple(_epoch(rows, program) for rows in zip(*folded, strict=True)))
+    epochs = (_epoch(rows, program) for rows in zip(*folded, strict=True))
+    return VendorReport(clocks, tuple(_with_text(epoch, said or {}) for epoch in epochs))
 
 
 def measured_vendor_report(measured: Measurement) -> VendorReport:
     inferences = [row.inference for row in measured.recorded]
-    return vendor_report(inferences, measured.info.clocks, measured.program)
+    return vendor_report(inferences, measured.info.clocks, measured.program, said=measured.said)
+
+
+def _with_text(epoch: VendorEpoch, said: Mapping[tuple[int, int], CompilerText]) -> VendorEpoch:
+    text = said.get((epoch.first, epoch.last))
+    if text is None or epoch.compiled is not None:
+        return epoch
+    engines = tuple(replace(row, data=text.data.get(row.id, ())) for row in epoch.engines)
+    compiled = Compiled(text.type, text.operations, text.units, text.claims)
+    return replace(epoch, index=text.c_idx, engines=engines, compiled=compiled)
 
 
 def _of_network(device: LogDevice, network: str) -> tuple[Inference, ...]:

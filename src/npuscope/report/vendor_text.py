@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.boards.device import Clocks, DeviceInfo, NetworkDesc, NodeCounters, TensorDesc
+from npuscope.boards.device import Clocks, NetworkDesc, NodeCounters, TensorDesc
 from npuscope.boards.wire.statistics import Place, block_type, config_lines, node_lines
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.recorded import Recorded
 from npuscope.program.model import Claims
+from npuscope.report.figures import said_values
 from npuscope.report.vendor_figures import (
     Cycles,
     VendorEngine,
@@ -25,12 +26,34 @@ _EPOCH_SPEED = "{:.1f} GOPS (core only: {:.1f})"
 _MODEL_SPEED = "{:.1f} GOPS / including SW epochs (core only = {:.1f})"
 
 
-def vendor_report_text(report: VendorReport) -> str:
-    """Blocks by epoch, then the whole model, in the vendor's layout."""
-    lines = [line for epoch in report.epochs for line in (*_block(epoch, report), "")]
+def vendor_report_text(report: VendorReport, measured: Measurement | None = None) -> str:
+    """What the device said, blocks by epoch, then the whole model, in the vendor's layout."""
+    lines = _initial_part(measured) if measured else []
+    lines += [line for epoch in report.epochs for line in (*_block(epoch, report), "")]
     lines += ["", *_title("Summary"), "", *_compiler_total(report)]
     lines += [*_measured_total(report), "", *_memory_total(report)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+_INITIAL_RULER = "-" * 108
+_OF_NETWORK = 3  # rows that tell of the network; the rest are the device's
+
+
+def _initial_part(measured: Measurement) -> list[str]:
+    info, network = measured.info, measured.network
+    name = safe_terminal(network.name)
+    said = _entries(said_values(measured.profile.device))
+    return [
+        f"Summary '{name}' - {[safe_terminal(n.name) for n in info.networks]}",
+        _INITIAL_RULER,
+        *_tensor_lines(network),
+        *said[:_OF_NETWORK],
+        _INITIAL_RULER,
+        *said[_OF_NETWORK:],
+        _INITIAL_RULER,
+        "",
+        "Per epoch",
+    ]
 
 
 def _title(text: str) -> list[str]:
@@ -248,7 +271,8 @@ def _peak_and_average(reads: int, writes: int, report: VendorReport) -> str:
 def counter_log_text(measured: Measurement) -> str:
     info = measured.info
     lines = [
-        *_header(info, measured.network),
+        *_tensor_lines(measured.network),
+        *_entries(said_values(measured.profile.device)),
         *config_lines(info.device_id, info.clocks, npu_cache=info.npu_cache),
     ]
     for row in measured.recorded:
@@ -256,29 +280,23 @@ def counter_log_text(measured: Measurement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _header(info: DeviceInfo, network: NetworkDesc) -> Iterator[str]:
+def _tensor_lines(network: NetworkDesc) -> Iterator[str]:
     for side, tensors in (("I", network.inputs), ("O", network.outputs)):
         for number, tensor in enumerate(tensors, 1):
             place = f"{side}[{number}/{len(tensors)}]"
             yield f"{place} '{safe_terminal(tensor.name)}' : {_tensor(tensor)}"
-    values = {
-        "n_nodes": network.nodes,
-        "activations": network.activations_bytes,
-        "compile_datetime": network.compiled,
-        "protocol": info.protocol,
-        "tools": network.tools,
-        "runtime lib": network.runtime,
-        "capabilities": ", ".join(info.capabilities),
-        "device.desc": info.description,
-    }
-    for name, value in values.items():
-        yield f"{name:<20}: {safe_terminal(str(value))}"
+
+
+def _entries(values: dict[str, str]) -> list[str]:
+    return [f"{name:<20}: {value}" for name, value in values.items()]
 
 
 def _tensor(tensor: TensorDesc) -> str:
     shape = ",".join(map(str, tensor.shape))
     quant = f", QLinear({tensor.scale:.9f},{tensor.zero_point},{tensor.dtype})"
-    return f"{tensor.dtype}[{shape}], {tensor.size_bytes} Bytes{quant if tensor.scale else ''}"
+    place = f", {tensor.memory}" if tensor.memory else ""
+    size = f"{tensor.dtype}[{shape}], {tensor.size_bytes} Bytes"
+    return f"{size}{quant if tensor.scale else ''}{place}"
 
 
 def _inference(row: Recorded) -> Iterator[str]:

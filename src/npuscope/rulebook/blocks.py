@@ -103,6 +103,7 @@ def scores_are_normalised(graph: Graph, op: Op) -> Hit | None:
     cause="After the last layer come many small ops on anchors. They run in software one by one, "
     "lose precision in int8, and are faster in the application.",
     fixes=(fixes.DECODE_OUTSIDE,),
+    twins=("ADV-TAIL",),
 )
 def boxes_are_decoded(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Boxes or anchors are decoded after the last layer: many small ops on few values."""

@@ -133,6 +133,38 @@ def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | N
 
 
 @refuse(
+    "NA-CONV-DILATED",
+    "Dilated depthwise kernel",
+    ops=("Conv2D",),
+    confidence=Confidence.VERIFIED,
+    cause="A unit has no dilation. Library calls move pixels that lie a dilation apart into "
+    "channels of their own (space-to-depth) and the sums back (depth-to-space); between them the "
+    "kernel has no gaps. Seen in builds of two networks and three generations.",
+    fixes=(fixes.POOL_INSTEAD,),
+    turn=_SHAPE_FIRST,
+)
+def dilated_pixels_are_moved(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """No unit reads pixels that lie apart: library calls move them into channels and back."""
+    attrs = cast(ConvAttrs, op.attrs)
+    if not moves_pixels(graph, op, machine):
+        return None
+    return Refusal(f"dilation {attrs.dilations[0]}x{attrs.dilations[1]}", "1x1")
+
+
+def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
+    """A dilated depthwise kernel that fits a unit without its gaps, padded by whole dilations, on
+    a map that is at least a dilation large."""
+    attrs, weights = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape
+    (down, across), (height, width) = attrs.dilations, graph.first_input(op).shape[1:3]
+    top, left, bottom, right = attrs.pads
+    whole = not any((top % down, bottom % down, left % across, right % across))
+    depthwise = attrs.groups > 1 and weights[3] == 1 and down <= height and across <= width
+    plain = attrs.strides == (1, 1) and attrs.dilations != (1, 1)
+    one_piece = _pieces(replace(attrs, dilations=(1, 1)), weights, machine) == 1
+    return depthwise and plain and whole and one_piece
+
+
+@refuse(
     "NA-CONV-PRIME",
     "A prime count of output channels cannot be split",
     ops=("Conv2D", "FullyConnected"),
@@ -157,6 +189,24 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     if not limit or positions > 1 or not pointwise or outputs <= limit:
         return None
     return Refusal(f"{outputs} output channels", str(limit)) if _is_prime(outputs) else None
+
+
+@refuse(
+    "NA-CONV-ONE-INPUT",
+    "One input channel at one position",
+    ops=("Conv2D", "FullyConnected"),
+    confidence=Confidence.VERIFIED,
+    cause="A layer that reads a single value runs on the CPU: the second layer of all 16 "
+    "squeeze-and-excite blocks of a 3.0 build, a dense layer of a 2.2 build.",
+    fixes=(fixes.MORE_INPUTS,),
+    since="2.2",
+    until="4.0",
+    turn=_SHAPE_FIRST,
+)
+def more_than_one_value_is_read(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The layer reads one value: this compiler leaves it to the CPU."""
+    one = graph.first_input(op).elements == 1
+    return Refusal("1 value", "2") if one and machine.generation.software_one_input else None
 
 
 def _is_prime(number: int) -> bool:
@@ -241,21 +291,21 @@ def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 )
 def bias_is_an_activation(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A layer's bias is computed at run time."""
+    readers = graph.consumers()
     for op in of_kind(graph, *LAYERS):
-        bias = _computed_bias(graph, op)
+        bias = _computed_bias(graph, op, readers[op.outputs[0]])
         if bias is not None:
             yield hit(op, f"bias '{bias}' is computed", "constant")
 
 
-def _computed_bias(graph: Graph, op: Op) -> str | None:
+def _computed_bias(graph: Graph, op: Op, readers: list[Op]) -> str | None:
     if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
         return op.inputs[2]
-    return _added_by_the_same_source(graph, op)
+    return _added_by_the_same_source(op, readers)
 
 
-def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
+def _added_by_the_same_source(op: Op, readers: list[Op]) -> str | None:
     """The ONNX reader makes a layer and an Add of a Gemm with a computed bias."""
-    readers = graph.consumers()[op.outputs[0]]
     adds = [other for other in readers if other.kind == "Add" and other.origin == op.origin]
     if not op.origin or not adds:
         return None
@@ -267,15 +317,16 @@ def _added_by_the_same_source(graph: Graph, op: Op) -> str | None:
     "A large kernel on a wide output",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns; three and more leave "
-    "a 16-bit buffer of partial sums each. A 7x7 stem with wide outputs sends them to "
-    "external RAM, about 75 ms at 64 outputs of 112x112.",
+    cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns. Up to three share an "
+    "epoch and leave nothing behind; more go in pairs, each with a 16-bit buffer of sums until "
+    "the last epoch joins them. A 7x7 stem with wide outputs sends these to external RAM, about "
+    "75 ms at 64 outputs of 112x112.",
     fixes=(fixes.SMALLER_KERNEL,),
     twins=("ADV-PARTIALS",),
 )
 def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A large kernel leaves one 16-bit buffer of partial sums per piece; on a wide output they
-    do not fit the internal RAM."""
+    """A kernel of more than three pieces leaves one 16-bit buffer of sums per pair of them; on a
+    wide output they do not fit the internal RAM."""
     room = internal_ram_bytes(machine)
     for op, attrs, weights in convolutions(graph):
         pieces = _pieces(attrs, weights, machine)
@@ -291,12 +342,14 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "Dilated kernel",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="The gaps are filled with zeros and the kernel is cut like a large one: 3x3 with "
-    "dilation 9 takes 28 pieces, each with an epoch and an addition of its own.",
+    cause="The pixels of a depthwise layer are moved into channels and back by library calls, "
+    "four cycles an element each way. A dense kernel, for which no build was seen, is assumed to "
+    "be filled with zeros and cut like a large one, each piece with an epoch of its own.",
     fixes=(fixes.POOL_INSTEAD,),
+    twins=("NA-CONV-DILATED",),
 )
 def kernel_is_dilated(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A dilated kernel is filled with zeros to its full size and cut into pieces, one per epoch."""
+    """A dilated kernel: no unit reads pixels that lie apart."""
     for op, attrs, weights in convolutions(graph):
         pieces = _pieces(attrs, weights, machine)
         if attrs.dilations != (1, 1) and pieces > 1:

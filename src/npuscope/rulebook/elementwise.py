@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
@@ -11,6 +13,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
     BINARY,
+    CONVERSIONS,
     hit,
     is_float,
     is_npu_tensor,
@@ -20,6 +23,7 @@ from npuscope.rulebook.queries import (
     shape_text,
 )
 from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
+from npuscope.shown import counted
 
 # Ops that the vendor's operator tables list as software, under our names. Ops with a rule of their
 # own (Softmax, Gather, bilinear Resize ...) are not repeated here.
@@ -68,7 +72,7 @@ def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     confidence=Confidence.DOCUMENTED,
     cause="The vendor's operator table lists it as software.",
     fixes=(fixes.MAPPED_FORM, fixes.CUT_TAIL),
-    twins=("NA-OP-SOFTWARE", "NA-REDUCE-KIND", "NA-DIV", "NA-FLOAT"),
+    twins=("NA-OP-SOFTWARE", "NA-MAX-LEAKY", "NA-REDUCE-KIND", "NA-DIV", "NA-FLOAT"),
 )
 def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An op that only a software kernel computes."""
@@ -166,6 +170,44 @@ def slopes_are_float(graph: Graph, op: Op) -> Hit | None:
     if graph.tensor(op.inputs[1]).dtype is not DType.FLOAT32:
         return None
     return hit(op, "float32 slopes", "int8", elements=graph.output_tensor(op).elements)
+
+
+@refuse(
+    "NA-MAX-LEAKY",
+    "A maximum that is a leaky ReLU",
+    ops=("Max",),
+    confidence=Confidence.VERIFIED,
+    cause="No unit takes the larger of two tensors, but Max(x, a*x) is a leaky ReLU, which the NPU "
+    "computes.",
+    fixes=(fixes.SLOPE_INSTEAD, fixes.RELU),
+)
+def maximum_is_no_leaky_relu(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """No unit takes the larger of two tensors; this maximum is a leaky ReLU in two ops."""
+    slopes = leaky_slopes(graph, op)
+    return None if slopes is None else Refusal(f"Max(x, a*x), {counted(slopes.size, 'slope')}")
+
+
+def leaky_slopes(graph: Graph, op: Op) -> np.ndarray | None:
+    """The slopes where a Max compares a tensor with a product of itself and constants; what was
+    quantized anew on the way counts as the tensor itself."""
+    makers = graph.producers()
+    sides = [_before_quantizing(makers, name) for name in op.inputs[:2]]
+    for one, other in (sides, sides[::-1]):
+        product = makers.get(one)
+        if product is not None and product.kind == "Mul" and other in _roots(makers, product):
+            constants = [t for t in map(graph.tensor, product.inputs[:2]) if t.is_constant]
+            return constants[0].data if len(constants) == 1 else None
+    return None
+
+
+def _roots(makers: dict[str, Op], op: Op) -> list[str]:
+    return [_before_quantizing(makers, name) for name in op.inputs[:2]]
+
+
+def _before_quantizing(makers: dict[str, Op], name: str) -> str:
+    while name in makers and makers[name].kind in CONVERSIONS:
+        name = makers[name].inputs[0]
+    return name
 
 
 @refuse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +13,7 @@ from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.rulebook.fixes import Fix as Fix
 from npuscope.rulebook.fixes import Value as Value
+from npuscope.rulebook.training import training
 from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_whole
 
@@ -60,6 +61,23 @@ class Finding(Shown):
     def gain_ms(self) -> float | None:
         """What the best of the fixes is predicted to save."""
         return max((f.gain_ms for f in self.fixes if f.gain_ms is not None), default=None)
+
+    @property
+    def cost_ms(self) -> float:
+        """What the ops take off the NPU; 0 for findings about something else."""
+        cost = self.evidence.get("ms") if self.evidence.get("epochs") else None
+        return float(cost) if isinstance(cost, int | float) else 0.0
+
+    @property
+    def stake_ms(self) -> float:
+        """What decides the order: the predicted gain, or the cost where no gain is known."""
+        known = self.gain_ms
+        return self.cost_ms if known is None else known
+
+    @property
+    def pattern(self) -> tuple[str, str]:
+        """Findings of one cause: a rule, and the op where the rule is about ops of any kind."""
+        return self.rule, str(self.evidence.get("op", ""))
 
     @property
     def is_problem(self) -> bool:
@@ -132,11 +150,23 @@ def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
 
 
-def worst_first(finding: Finding) -> tuple[float, int, float]:
-    """Sort key: largest gain, then severity, then order of execution."""
-    gain = finding.gain_ms or 0.0
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Causes by what all their findings have at stake, then by severity and order of execution;
+    within a cause likewise."""
+    causes: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        causes.setdefault(finding.pattern, []).append(finding)
+    alike = (sorted(group, key=_worst) for group in causes.values())
+    return tuple(finding for group in sorted(alike, key=_worst_cause) for finding in group)
+
+
+def _worst_cause(group: Sequence[Finding]) -> tuple[float, int, float]:
+    return -sum(finding.stake_ms for finding in group), *_worst(group[0])[1:]
+
+
+def _worst(finding: Finding) -> tuple[float, int, float]:
     place = finding.epoch if finding.epoch is not None else float("inf")
-    return -gain, finding.severity.rank, place
+    return -finding.stake_ms, finding.severity.rank, place
 
 
 # --- Findings as a file: the objects of `explain --json` ---
@@ -171,6 +201,7 @@ def fix_json(fix: Fix) -> dict[str, Any]:
         "parameters": dict(fix.parameters),
         "automatic": fix.automatic,
         "gain_ms": gain(fix.gain_ms),
+        "training": training(fix.id, fix.parameters),
     }
 
 

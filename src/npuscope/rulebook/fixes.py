@@ -152,8 +152,20 @@ ADD_BEHIND = FixTemplate(
 MEAN_TIMES_N = FixTemplate(
     "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=FixEffect.MAPS
 )
+MEAN_BOTH_AXES = FixTemplate(
+    "mean-both-axes",
+    "take the mean over height and width in one op",
+    automatic=True,
+    effect=FixEffect.MAPS,
+)
 MULTIPLY_INSTEAD = FixTemplate(
     "multiply-instead", "multiply by the reciprocal", automatic=True, effect=FixEffect.MAPS
+)
+SLOPE_INSTEAD = FixTemplate(
+    "slope-instead",
+    "write Max(x, a*x) as the PReLU that it is",
+    automatic=True,
+    effect=FixEffect.MAPS,
 )
 CONSTANT_SLICE = FixTemplate(
     "constant-slice",
@@ -220,7 +232,10 @@ CHANNEL_LAST_BORDER = FixTemplate(
 )
 
 # --- Options of the tool chain ---
-OPTION_EXPAND_SOFTMAX = FixTemplate("option-expand-softmax", "compile with --expand-softmax")
+OPTION_EXPAND_SOFTMAX = FixTemplate(
+    "option-expand-softmax",
+    "give the vendor's compiler --expand-softmax; what it makes of it is not modelled here",
+)
 NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
 SAFE_SHIFT = FixTemplate(
     "safe-shift", "compile with --generation open, whose shift uses the real sums"
@@ -254,6 +269,8 @@ CHANNEL_AXIS = FixTemplate(
     "arrange the data so that the op works along the channels",
     effect=FixEffect.MAPS,
 )
+EQUAL_PARTS = FixTemplate("equal-parts", "let all parts have the same number of channels")
+MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )
@@ -295,9 +312,6 @@ TWO_KERNELS = FixTemplate(
 )
 SMALL_POOLS = FixTemplate("small-pools", "use several pools of up to 3x3, or a strided convolution")
 SMALL_POOL_STRIDES = FixTemplate("small-pools", "use several pools with smaller strides")
-MEAN_BOTH_AXES = FixTemplate(
-    "mean-both-axes", "take the mean over height and width", effect=FixEffect.MAPS
-)
 SEPARATE_CONVS = FixTemplate("separate-convs", "compute the parts with convolutions of their own")
 CONV_SHORTCUT = FixTemplate("conv-shortcut", "use a 1x1 convolution instead of the padded shortcut")
 KEEP_LAYOUT = FixTemplate(
@@ -327,3 +341,11 @@ FOLD_ELEMENTWISE = FixTemplate(
 )
 COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
+
+# Options of `npuscope fix` that ask for fixes which change what the application sees.
+FLAGS = {
+    "cut-tail": "--cut",
+    "drop-softmax": "--drop-softmax",
+    "integer-input": "--integer-io",
+    "integer-output": "--integer-io",
+}

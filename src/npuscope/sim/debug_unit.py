@@ -288,25 +288,24 @@ def watch_epoch_length(
 ) -> int:
     """From the first envelope of an input engine to the interrupt of an output engine.
 
-    Takes three counters; the one to read is the last.
+    Takes three counters; the one to read is the first.
     """
-    begin, end = first, first + 1
+    begin, end = first + 1, first + 2
     watch(unit, begin, CounterConfig(HENV["i"] + input_engine, Event.RISING))
     watch(unit, end, CounterConfig(Signal.INTERRUPT + output_engine, Event.RISING))
-    return watch(unit, first + 2, CounterConfig(Signal.VDD, start=begin, stop=end))
+    return watch(unit, first, CounterConfig(Signal.VDD, start=begin, stop=end))
 
 
 def watch_engines(
     unit: DebugUnit, in_mask: int, out_mask: int, first: int = 1
 ) -> dict[Engine, int]:
-    """Cycles that stream engines are not stalled, one counter each."""
+    """Cycles that stream engines are not stalled: counters in ascending order of the engines."""
     wanted = [(engine, "i") for engine in bits(in_mask)] + [(e, "o") for e in bits(out_mask)]
-    return {
-        (engine, direction): watch(
-            unit, counter, CounterConfig(STALL[direction] + engine, Event.LOW)
-        )
-        for counter, (engine, direction) in enumerate(wanted, first)
+    counters = {
+        (engine, way): watch(unit, counter, CounterConfig(STALL[way] + engine, Event.LOW))
+        for counter, (engine, way) in enumerate(sorted(wanted), first)
     }
+    return {key: counters[key] for key in wanted}  # told inputs first
 
 
 def watch_envelopes(unit: DebugUnit, in_mask: int, first: int = 1) -> dict[int, int]:

@@ -197,6 +197,7 @@ class Bank:
     writable: bool
     access_cycles: tuple[float, float] | None = None  # one element read, one written
     short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
+    call_cycles: float = 0.0  # one byte of external RAM that a library call moves
 
 
 class Banks:
@@ -250,7 +251,7 @@ def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
 def _bank(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
-    factor = machine.generation.external_factor
+    factor = machine.generation.external_factor * machine.paths[memory.path].wait
     access = (timing.external_read_cycles * factor, timing.external_write_cycles * factor)
     return Bank(
         memory.name,
@@ -259,6 +260,7 @@ def _bank(memory: MemoryPool, machine: Machine) -> Bank:
         memory.writable,
         access if external_ram else None,
         machine.paths[memory.path].access,
+        timing.external_call_cycles * factor if external_ram else 0.0,
     )
 
 

@@ -166,7 +166,9 @@ class SoftwareWork:
     elements: int
     macs: int = 0
     float_macs: bool = False
+    depthwise: bool = False
     fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
+    moved: tuple[tuple[str, int], ...] = ()  # the same of external RAM that a library call moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,8 @@ def _epoch_work(
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
-        return EpochWork(epoch, _software(epoch.call, banks, buffers), control, traffic)
+        work = replace(_software(epoch.call, banks, buffers), moved=_moved(epoch, traffic, banks))
+        return EpochWork(epoch, work, control, traffic)
     if epoch.groups is None:
         traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
         return EpochWork(epoch, _claimed(epoch, program), control, traffic)
@@ -242,16 +245,42 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
     floats = any(buffers[name].is_float for name in names[:1])
     kernel = "SoftmaxRows" if many else call.kernel
-    return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
+    macs = _macs(call, params, shapes)
+    return SoftwareWork(kernel, elements, macs, floats, _is_depthwise(params, shapes), fetched)
 
 
+def _is_depthwise(params: list[Buffer], shapes: list[tuple[int, ...]]) -> bool:
+    """Each weight belongs to one channel."""
+    if not params:
+        return False
+    weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
+    return len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
+
+
+def _moved(
+    epoch: Epoch, traffic: tuple[PoolTraffic, ...], banks: Banks
+) -> tuple[tuple[str, int], ...]:
+    """External RAM below a call that only moves data: such calls drive the NPU's DMA."""
+    if epoch.call is None or epoch.call.kernel not in _MOVES:
+        return ()
+    outside = {bank.name for bank in banks.by_name().values() if bank.access_cycles}
+    return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
+
+
+_MOVES = frozenset(
+    {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
+)
 _LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
     """Every weight works once a position of the smaller side: input or, with a stride, output."""
     if call.kernel == "MatMul" and shapes[-1]:
         return prod(shapes[-1]) * shapes[0][-1]
+    if call.kernel in _RECURRENT and len(shapes[0]) == 3:  # all weights, every step
+        largest = sorted(prod(buffer.shape) for buffer in params)[-2:]
+        return shapes[0][0] * shapes[0][1] * sum(largest)
     if call.kernel not in _LAYERS or not params:
         return 0
     positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from boards.emulated.loads import Net33
-from boards.emulated.programs import FIRMWARE, Bench
+from boards.emulated.programs import FIRMWARE, HERE, Bench
 from compiler.nets import sample
 from firmware.bare_build import M33, TARGET, WARNINGS, built, zig
 from npuscope.sim.memory import element_type, from_stored, to_stored
@@ -44,9 +45,18 @@ class Row:
         return cls(*words[:5], *phases, words[12:22], words[22:38], words[38:46])
 
 
-def application(dialect: int) -> bytes:
-    """The ELF file: the example, the runtime and the library, without the validation server."""
+# Pieces of a page do not use all that they name.
+PAGE_WARNINGS = ("-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-unused-parameter")
+
+
+def application(dialect: int, pieces: Path | None = None) -> bytes:
+    """The ELF file: the example, the runtime and the library, without the validation server.
+
+    With `pieces`, a folder, the callbacks are made of those."""
     sources = [path for part in PARTS for path in sorted((FIRMWARE / part).glob("*.c"))]
+    if pieces:
+        sources.remove(FIRMWARE / "examples/callbacks.c")
+        sources.append(HERE / "guideline_callbacks.c")
     sources += sorted((FIRMWARE / "validation").glob("library*.c"))
     sources.append(FIRMWARE / "board/emulated/start.c")
     script = FIRMWARE / "board/emulated/link.ld"
@@ -55,8 +65,11 @@ def application(dialect: int) -> bytes:
     flags += ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
     flags += [f"-D{name}" for name in defines]
     flags += [f"-I{FIRMWARE / folder}" for folder in FOLDERS]
+    if pieces:
+        flags += [*PAGE_WARNINGS, f"-I{pieces}"]
     flags += ["-nostdlib", "-rtlib=compiler-rt", "-static", "-g", "-Wl,--entry=board_start"]
     headers = [path for folder in FOLDERS for path in sorted((FIRMWARE / folder).glob("*.h"))]
+    headers += sorted(pieces.glob("*.inc")) if pieces else []
     command = ("cc", *flags, "-T", script, *sources, "-o")
     key = [*flags, *sources, *headers, script]
     return built(".elf", key, lambda target: zig(*command, target)).read_bytes()
@@ -65,9 +78,9 @@ def application(dialect: int) -> bytes:
 class Example:
     """The application with an image in flash; it runs by itself, and sleeps when it is done."""
 
-    def __init__(self, net: Net33, file: bytes | None = None) -> None:
+    def __init__(self, net: Net33, file: bytes | None = None, pieces: Path | None = None) -> None:
         self._net = net
-        self._bench = Bench(application(net.dialect), net.machine)
+        self._bench = Bench(application(net.dialect, pieces), net.machine)
         self._bench.memory.write(IMAGE_ADDRESS, file or net.file)
 
     def run(self, seed: int = 0) -> dict[str, np.ndarray]:

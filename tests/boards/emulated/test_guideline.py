@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from boards.emulated.guideline import Example, Row
+from boards.emulated.guideline_page import OURS, printed, written
 from boards.emulated.loads import Net33, packaged, sample
 from boards.emulated.programs import FIRMWARE
 from npuscope.boards.runtime import EpochBlock, EpochEvent, Runtime
@@ -54,7 +56,7 @@ class Engines:
         if event is EpochEvent.POST_END:
             core = self.stamps[2] - self.stamps[1]
             counts = [unit.read(FIRST_ENGINE + i) for i in range(block.engines)]
-            length = unit.read(LENGTH + 2) if block.in_mask and block.out_mask else 0
+            length = unit.read(LENGTH) if block.in_mask and block.out_mask else 0
             masks = (block.in_mask, block.out_mask)
             self.rows.append(columns(block.number, masks, core, tuple(counts), length))
 
@@ -105,6 +107,33 @@ def test_the_table_in_memory_is_what_python_callbacks_count(name: str, generatio
     assert bursts == simulated(net, Bursts())
     assert any(sum(row.cache) for row in example.rows)
     assert all(row.mcu[0] and row.mcu[2] for row in example.rows)
+
+
+def check_pieces(pieces: dict[str, str], folder: Path, name: str, generation: str) -> None:
+    net = packaged(name, generation, controller=False)
+    example = Example(net, pieces=written(pieces, folder))
+    example.run()
+    assert (example.code, example.reason) == (0, "")
+    assert list(map(engine_columns, example.rows)) == simulated(net, Engines())
+    bursts = [(row.number, row.bursts) for row in example.rows]
+    assert bursts == [row[:2] for row in simulated(net, Bursts())]
+    assert any(any(row.bursts) for row in example.rows)
+
+
+@pytest.mark.parametrize("generation", ["4.0", "2.2"])
+def test_a_program_with_the_calls_of_the_guideline(generation: str, tmp_path: Path) -> None:
+    check_pieces(OURS, tmp_path, "hardware", generation)
+
+
+@pytest.mark.parametrize(
+    ("name", "generation"), [("hardware", "4.0"), ("hardware", "2.2"), ("mixed", "4.0")]
+)
+def test_the_code_that_the_guideline_prints(
+    vendor_documents: Path, name: str, generation: str, tmp_path: Path
+) -> None:
+    """As it is printed: only names that left their line in the page's text are put back."""
+    page = (vendor_documents / "000_profile_a_deployed_model.txt").read_text(encoding="utf-8")
+    check_pieces(printed(page), tmp_path, name, generation)
 
 
 def test_an_image_that_is_refused_runs_nothing() -> None:

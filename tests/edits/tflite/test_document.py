@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -165,6 +168,45 @@ def test_records_copy_deeply() -> None:
     copy = record.copy()
     copy.fields["Quantization"].fields["Scale"].append(2)
     assert record.fields["Quantization"].fields["Scale"] == [1]
+
+
+def repacked(change: Callable[[Any], None]) -> bytes:
+    model = schema.ModelT.InitFromPackedBuf(residual())
+    change(model)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_codes_that_stand_in_the_new_field_alone_are_read() -> None:
+    """As ai-edge-quantizer writes those that it adds: the old field would say ADD."""
+
+    def forget_old(model: Any) -> None:
+        for code in model.operatorCodes:
+            code.deprecatedBuiltinCode = 0
+
+    data = repacked(forget_old)
+    wanted = read_model(PATH, residual())
+    assert first_difference(wanted, read_model(PATH, data)) == ""
+    assert first_difference(wanted, graph_of(TfliteDocument.parse(data))) == ""
+
+
+def test_constants_behind_the_flatbuffer_come_inside() -> None:
+    place, moved = 1 << 16, []
+
+    def move_out(model: Any) -> None:
+        sizes = [0 if buffer.data is None else len(buffer.data) for buffer in model.buffers]
+        buffer = model.buffers[sizes.index(max(sizes))]
+        moved.append(bytes(bytearray(buffer.data)))
+        buffer.offset, buffer.size, buffer.data = place, max(sizes), None
+
+    data = repacked(move_out)
+    data += bytes(place - len(data)) + moved[0]
+    wanted = read_model(PATH, residual())
+    assert first_difference(wanted, read_model(PATH, data)) == ""
+    document = TfliteDocument.parse(data)
+    assert len(document.to_bytes()) < place
+    assert first_difference(wanted, graph_of(document)) == ""
 
 
 def test_all_shared_models_stay_the_same(shared_models: Path, tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.nets import Net, compiled, random_network, sample, small_groups, uint8_network
+from compiler.nets import (
+    Net,
+    compiled,
+    dilated,
+    random_network,
+    sample,
+    small_groups,
+    uint8_network,
+)
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
@@ -40,6 +48,7 @@ NETWORKS = {
     "demo": demo_graph,
     "uint8": uint8_network,
     "groups": small_groups,
+    "dilated": dilated,
     "activations": activations,
     "wide": wide,
     **{f"random{seed}": lambda seed=seed: random_network(seed) for seed in range(6)},

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from compiler.nets import GENERATIONS, random_network, small_groups, uint8_network
+from compiler.nets import GENERATIONS, dilated, random_network, small_groups, uint8_network
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.model import EpochKind
@@ -21,6 +21,7 @@ NETS = {
     "random": lambda: random_network(2),
     "uint8": uint8_network,
     "groups": small_groups,
+    "dilated": dilated,
     "moves": moves,
     "kernels": kernels,
     "layers": layers,

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from npuscope.advice.compare.model import Side
 from npuscope.machine.model import Machine, MemoryPool, Path
 from npuscope.profiling.model import EpochProfile
-from npuscope.profiling.run import estimate
 from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.sim.counters import EpochCounters
+from npuscope.sim.epochs import count_work
 from npuscope.sim.group_work import words_apart
+from npuscope.sim.program_work import ProgramWork, program_work
 
 # --- Milliseconds of epochs by kind of work, on this machine or on another one ---
 
@@ -47,15 +49,30 @@ def summed(times: Iterable[Times]) -> Times:
     return sum(times, Times())
 
 
-def epoch_times(program: Program, machine: Machine) -> tuple[Times, ...]:
-    """One entry per executed epoch."""
-    real = estimate(program, machine).epochs
-    ideal = estimate(program, without_waiting(machine)).epochs
-    return tuple(_times(*pair, machine) for pair in zip(real, ideal, strict=True))
+@dataclass(frozen=True, slots=True)
+class EpochTimer:
+    """A program's work, prepared once: machines that differ in timing keys share it."""
+
+    real: ProgramWork
+    ideal: ProgramWork  # with memories that are never in the way
+
+    def times(self, machine: Machine) -> tuple[Times, ...]:
+        """One entry per executed epoch."""
+        real = count_work(self.real, machine)
+        ideal = count_work(self.ideal, without_waiting(machine))
+        rows = zip(self.real.epochs, real, ideal, strict=True)
+        return tuple(
+            _times(work.epoch, counted, least.core_cycles, machine) for work, counted, least in rows
+        )
 
 
-def _times(epoch: EpochProfile, ideal: EpochProfile, machine: Machine) -> Times:
-    real, least = epoch.counters, ideal.counters.core_cycles
+def epoch_timer(program: Program, machine: Machine) -> EpochTimer:
+    return EpochTimer(
+        program_work(program, machine), program_work(program, without_waiting(machine))
+    )
+
+
+def _times(epoch: Epoch, real: EpochCounters, least: float, machine: Machine) -> Times:
     mcu, npu = machine.clocks.mcu_mhz * 1000, machine.clocks.npu_mhz * 1000
     around = (real.pre_cycles + real.post_cycles) / mcu
     if epoch.kind is not EpochKind.HW:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from npuscope.advice.compare.core_causes import core_causes, fusion_text
-from npuscope.advice.compare.half import Half, Times, epoch_times, half, summed
+from npuscope.advice.compare.half import Half, Times, epoch_timer, half, summed
 from npuscope.advice.compare.matching import (
     has_common_name,
     has_common_op,
@@ -195,12 +195,13 @@ class _Stage:
 def _by_timing(a: Side, b: Side) -> _Explain:
     """Both programs are known: A's is timed on B's machine, step by step."""
     assert a.program and b.program and a.machine and b.machine  # is_timed
-    first = epoch_times(a.program, a.machine)
+    timer = a.timer or epoch_timer(a.program, a.machine)
+    first = timer.times(a.machine)
     # The machine first: what is left then is the difference of two programs on one machine.
     steps = machine_steps(a.machine, b.machine)
-    stages = [_Stage(step, epoch_times(a.program, step.machine)) for step in steps]
+    stages = [_Stage(step, timer.times(step.machine)) for step in steps]
     last = stages[-1].times if stages else first
-    of_b = epoch_times(b.program, b.machine)
+    of_b = (b.timer or epoch_timer(b.program, b.machine)).times(b.machine)
 
     def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
         before = _sum(first, row)

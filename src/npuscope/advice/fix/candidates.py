@@ -14,7 +14,7 @@ from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
 from npuscope.rulebook.finding import Finding, Fix, Severity
-from npuscope.rulebook.fixes import INTEGER_INPUT, INTEGER_OUTPUT
+from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rulebook.registry import file_lints
 
 # Fixes that change what the application sees: they wait until they are asked for.
@@ -36,7 +36,7 @@ class Choice:
     def allows(self, rule: str, fix: Fix) -> bool:
         if self.asked(fix.id) or self._named(rule, fix):
             return True
-        if self.only or fix.id in (CUT, DROP_SOFTMAX, *INTEGER_IO):
+        if self.only or fix.id in FLAGS:
             return False
         return fix.automatic
 
@@ -53,9 +53,12 @@ class Choice:
         return self._named(rule, fix) or self._flagged(fix.id)
 
     def _flagged(self, fix: str) -> bool:
-        flags = {CUT: self.cut, DROP_SOFTMAX: self.drop_softmax}
-        flags |= dict.fromkeys(INTEGER_IO, self.integer_border)
-        return flags.get(fix, False)
+        given = {
+            "--cut": self.cut,
+            "--drop-softmax": self.drop_softmax,
+            "--integer-io": self.integer_border,
+        }
+        return given.get(FLAGS.get(fix, ""), False)
 
     def _named(self, rule: str, fix: Fix) -> bool:
         return bool(self.only & {rule, fix.id})

@@ -9,8 +9,8 @@ from math import inf, log10
 
 import numpy as np
 
+from npuscope.advice.fix.results import Results
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.ops.run import run, trace
 from npuscope.profiling.agreement import noise
 
 Arrays = Mapping[str, np.ndarray]
@@ -50,16 +50,18 @@ def given(graph: Graph, reals: list[np.ndarray]) -> dict[str, np.ndarray]:
     return {n: as_given(graph.tensor(n), v.reshape(graph.tensor(n).shape)) for n, v in named}
 
 
-def real_outputs(graph: Graph, reals: list[np.ndarray], keep: list[str]) -> dict[str, np.ndarray]:
+def real_outputs(
+    graph: Graph, reals: list[np.ndarray], keep: list[str], known: Results
+) -> dict[str, np.ndarray]:
     """Real values of the outputs, and of the tensors named in `keep`."""
-    made = run(graph, given(graph, reals), keep)
+    made = known.run(graph, given(graph, reals), keep)
     return {name: real(graph.tensor(name), values) for name, values in made.items()}
 
 
-def all_values(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+def all_values(graph: Graph, seed: int, known: Results) -> dict[str, np.ndarray]:
     """Real values of every tensor that an op makes, and of the inputs."""
     inputs = given(graph, seeded_inputs(graph, seed))
-    made = {**inputs, **trace(graph, inputs)}
+    made = {**inputs, **known.trace(graph, inputs)}
     return {name: real(graph.tensor(name), values) for name, values in made.items()}
 
 
@@ -141,16 +143,19 @@ class OutputEffect:
         return self.reference is not None and self.max_lsb < _EQUAL
 
 
-def effects(before: Graph, after: Graph, seeds: int) -> tuple[OutputEffect, ...]:
+def effects(
+    before: Graph, after: Graph, seeds: int, known: Results | None = None
+) -> tuple[OutputEffect, ...]:
     """One for each output of the edited network."""
+    known = known or Results()
     matched = pairs(before, after)
-    known = [(pair, pair.before) for pair in matched if pair.before is not None]
+    both = [(pair, pair.before) for pair in matched if pair.before is not None]
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {p.output: [] for p in matched}
     for seed in range(seeds):
         reals = seeded_inputs(before, seed)
-        old = real_outputs(before, reals, [found for _, found in known])
-        new = real_outputs(after, reals, [pair.after for pair, _ in known])
-        for pair, found in known:
+        old = real_outputs(before, reals, [found for _, found in both], known)
+        new = real_outputs(after, reals, [pair.after for pair, _ in both], known)
+        for pair, found in both:
             rows[pair.output].append((old[found].reshape(-1), new[pair.after].reshape(-1)))
     return tuple(effect(pair, before, rows[pair.output]) for pair in matched)
 
@@ -194,11 +199,11 @@ def _decibels(old: np.ndarray, new: np.ndarray) -> float:
     return round(10 * log10(signal / noise), 1) if signal else -inf
 
 
-def unrest_db(graph: Graph, seed: int) -> float:
+def unrest_db(graph: Graph, seed: int, known: Results) -> float:
     """SQNR of the worst output when every 256th value of the inputs moves by one step."""
     calm = seeded_inputs(graph, seed)
     moved = [_nudged(graph, name, values) for name, values in zip(graph.inputs, calm, strict=True)]
-    old, new = real_outputs(graph, calm, []), real_outputs(graph, moved, [])
+    old, new = (real_outputs(graph, values, [], known) for values in (calm, moved))
     return min(_decibels(old[n].reshape(-1), new[n].reshape(-1)) for n in graph.outputs)
 
 

@@ -21,6 +21,7 @@ from npuscope.advice.fix.numeric import (
     seeded_inputs,
     unrest_db,
 )
+from npuscope.advice.fix.results import Results
 from npuscope.advice.subject import UNCOSTED
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
@@ -42,6 +43,7 @@ class Network:
 
     graph: Graph
     machine: Machine
+    known: Results = field(default_factory=Results)
     seed: int = 0
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
     _unrest_db: float | None = field(default=None, repr=False)
@@ -49,7 +51,7 @@ class Network:
     def values(self, tensor: str) -> np.ndarray | None:
         """Real values of a tensor of the graph in one inference on seeded data."""
         if self._values is None:
-            self._values = all_values(self.graph, self.seed)
+            self._values = all_values(self.graph, self.seed, self.known)
         return self._values.get(tensor)
 
     def range(self, tensor: str) -> tuple[float, float] | None:
@@ -72,7 +74,7 @@ class Network:
         """SQNR of the worst output when every 256th input value moves by one step: no edit can be
         asked to disturb a network less than that."""
         if self._unrest_db is None:
-            self._unrest_db = unrest_db(self.graph, self.seed)
+            self._unrest_db = unrest_db(self.graph, self.seed, self.known)
         return self._unrest_db
 
 
@@ -110,6 +112,7 @@ class Workbench:
 
     path: Path
     options: Options
+    known: Results = field(default_factory=Results)  # an inference costs more than a compilation
 
     @property
     def has_float_border(self) -> bool:
@@ -131,7 +134,7 @@ class Workbench:
         made = build(read_graph(graph, self.options), _without_border(self.options))
         made = replace(made, program=replace(made.program, model_file=self.path.name))
         profile = estimate(made.program, made.machine, made.graph)
-        return Look(document, data, made, profile, Network(graph, made.machine))
+        return Look(document, data, made, profile, Network(graph, made.machine, self.known))
 
     def explained(self, look: Look) -> Explanation:
         return explain(look.build, look.profile, self._file_findings(look))

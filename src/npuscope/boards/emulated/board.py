@@ -30,6 +30,7 @@ TIMEOUTS = Timeouts(
 class EmulatedSetup:
     """What the board is made of: the firmware's ELF file, and the machine around it.
 
+    Without `secure` memories and peripherals have the addresses of the non-secure world only.
     `overrides` replaces values of the machine, by their path. Limits: instructions without a
     rest, and bytes of address space. The last stop is a time of the host for each order: no
     emulated count depends on it.
@@ -39,6 +40,7 @@ class EmulatedSetup:
     machine: str = DEFAULT_MACHINE
     generation: str = DEFAULT_GENERATION
     overrides: Mapping[str, object] = field(default_factory=dict)
+    secure: bool = True
     most_instructions: int = DEFAULT_BUDGET
     most_wall_s: float = DEFAULT_WALL_S
     most_memory_bytes: int = DEFAULT_MEMORY_BYTES
@@ -47,7 +49,8 @@ class EmulatedSetup:
     def order(self) -> Fields:
         machine = {"name": self.machine, "generation": self.generation}
         limits = {"instructions": self.most_instructions, "wall_s": self.most_wall_s}
-        return {"machine": {**machine, "overrides": dict(self.overrides)}, "limits": limits}
+        told = {**machine, "overrides": dict(self.overrides), "secure": self.secure}
+        return {"machine": told, "limits": limits}
 
 
 class EmulatedMachine:

@@ -32,7 +32,7 @@ from npuscope.errors import DeviceError, FileError
 from npuscope.loadable.codes import Cpu, cpu_name
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image, Seal
-from npuscope.machine.model import Clocks
+from npuscope.machine.model import Clocks, non_secure_alias
 
 # The words in memory by which the host tells the board's firmware what to load.
 #
@@ -200,9 +200,13 @@ def load(
 ) -> Loaded:
     """Start a board whose firmware finds the images in its flash."""
     entries, files = entries_of(images), files_of(images)
+    secure = _world(images)
     machine = EmulatedMachine(
         EmulatedSetup(
-            validation_firmware(dialect), generation=generation, overrides=_overrides(clocks)
+            validation_firmware(dialect, secure),
+            generation=generation,
+            overrides=_overrides(clocks),
+            secure=secure,
         )
     )
     try:
@@ -264,7 +268,9 @@ def entries_of(images: Sequence[Placed]) -> tuple[Entry, ...]:
     wanted = [_aligned(image.ext_ram_bytes) for _, image in checked]
     # Buffers that a network leaves to its user lie behind its own ones.
     spare = max(0, NETWORK_RAM_BYTES - sum(wanted)) // max(1, len(wanted)) // _ALIGN * _ALIGN
-    exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked])
+    is_secure = all(image.flags.secure for _, image in checked)
+    ram = EXEC_RAM_ADDRESS if is_secure else non_secure_alias(EXEC_RAM_ADDRESS)
+    exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked], ram)
     ext_ram = NETWORK_RAM_ADDRESS
     entries = []
     for (placed, _), code, size in zip(checked, exec_ram, wanted, strict=True):
@@ -278,12 +284,12 @@ def _exec_bytes(placed: Placed, image: Image) -> int:
     return _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
 
 
-def _exec_places(sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:
     """Internal RAM first, then the end of the external one; the loader refuses what fits in
     neither."""
-    inside, outside, places = EXEC_RAM_ADDRESS, _OUTER_EXEC, []
+    inside, outside, places = start, _OUTER_EXEC, []
     for size in sizes:
-        if inside + size <= EXEC_RAM_ADDRESS + EXEC_RAM_BYTES:
+        if inside + size <= start + EXEC_RAM_BYTES:
             places.append((inside, size))
             inside += size
         else:
@@ -297,6 +303,17 @@ def _entry(placed: Placed, code: tuple[int, int], ext_ram: tuple[int, int]) -> E
     apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
     file = (placed.address, len(placed.image))
     return Entry(*file, *apart, int(placed.mode), *code, *ext_ram)
+
+
+def _world(images: Sequence[Placed]) -> bool:
+    """Whether the board runs secure code; one firmware serves images of one world."""
+    worlds = {read_image(placed.image, placed.params).flags.secure for placed in images}
+    if len(worlds) > 1:
+        raise DeviceError(
+            "some images are for the secure world and some for the non-secure one",
+            hint="package all of them with --no-secure, or none",
+        )
+    return worlds != {False}
 
 
 def _aligned(size: int) -> int:

@@ -20,11 +20,12 @@ from collections.abc import Callable
 from npuscope.boards.emulated.computer import DEFAULT_BUDGET, Computer
 from npuscope.boards.emulated.cpu import FaultError
 from npuscope.boards.emulated.firmware import Firmware, read_firmware
-from npuscope.boards.emulated.memory import BoardMemory
+from npuscope.boards.emulated.memory import BoardMemory, memories_of
 from npuscope.boards.emulated.process import Decoder, Fields, encode
 from npuscope.errors import DeviceError, NpuscopeError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, load_machine
 from npuscope.machine.model import Machine
+from npuscope.machine.mpool import with_non_secure_pools
 
 _CHUNK = 1 << 16
 DEFAULT_WALL_S = 3600.0
@@ -152,6 +153,11 @@ class Child:
             generation=wanted.get("generation", DEFAULT_GENERATION),
             overrides=wanted.get("overrides") or None,
         )
+        secure = bool(wanted.get("secure", True))
+        if not secure:
+            self._machine = with_non_secure_pools(self._machine)
+        if secure != self._memory.secure:
+            self._memory = BoardMemory(memories_of(secure))
         self._limits = fields.get("limits", {})
         self._firmware = read_firmware(payload, str(fields.get("name", "firmware")))
         return {}, b""

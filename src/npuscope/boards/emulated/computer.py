@@ -7,6 +7,8 @@ from npuscope.boards.emulated.memory import (
     CACHE_ADDRESS,
     DWT_ADDRESS,
     FIRMWARE_ADDRESS,
+    FLASH_ADDRESS,
+    FLASH_BYTES,
     NPU_ADDRESS,
     NPU_BYTES,
     NPU_INTERRUPT,
@@ -15,6 +17,7 @@ from npuscope.boards.emulated.memory import (
     UART_ADDRESS,
     UART_INTERRUPT,
     BoardMemory,
+    FetchCost,
 )
 from npuscope.boards.emulated.npu import Npu
 from npuscope.boards.emulated.npu_debug import LINES
@@ -27,7 +30,7 @@ from npuscope.boards.emulated.system import (
     Entries,
     SystemRegisters,
 )
-from npuscope.machine.model import Machine
+from npuscope.machine.model import Machine, non_secure_alias
 
 SLICE_INSTRUCTIONS = 2_000_000
 # An interrupt that waits for its mask to fall is taken with the next instruction, or, when the
@@ -55,7 +58,9 @@ class Computer:
         self.uart = Uart()
         self._budget = budget
         self._cpu = Cpu(memory)
-        self.clock = Clock(self._cpu, machine)
+        fetches = FetchCost(machine)
+        self._cpu.watch_code(FLASH_ADDRESS, FLASH_BYTES, fetches)
+        self.clock = Clock(self._cpu, machine, fetches)
         self.npu = Npu(memory, machine, lambda: self.clock.npu_cycles)
         self._system = SystemRegisters(self.clock, vectors)
         self._entries = Entries(self._cpu, memory, self._system)
@@ -68,9 +73,10 @@ class Computer:
         self._boot(vectors)
 
     def _attach(self) -> None:
-        self._cpu.attach(NPU_ADDRESS, NPU_BYTES, NpuPort(self))
-        self._cpu.attach(_CACHE_PAGE, PAGE_BYTES, CachePort(self))
-        self._cpu.attach(UART_ADDRESS, PAGE_BYTES, UartPort(self))
+        seen = (lambda address: address) if self.memory.secure else non_secure_alias
+        self._cpu.attach(seen(NPU_ADDRESS), NPU_BYTES, NpuPort(self))
+        self._cpu.attach(seen(_CACHE_PAGE), PAGE_BYTES, CachePort(self))
+        self._cpu.attach(seen(UART_ADDRESS), PAGE_BYTES, UartPort(self))
         self._cpu.attach(SYSTEM_ADDRESS, PAGE_BYTES, SystemPort(self, self._system))
         self._cpu.attach(DWT_ADDRESS, PAGE_BYTES, CycleCounter(self.clock))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
-from npuscope.boards.emulated.memory import BoardMemory
+from npuscope.boards.emulated.memory import BoardMemory, FetchCost
 from npuscope.errors import DeviceError, NpuscopeError, TargetError
 
 # What ends a program on the emulated board.
@@ -92,6 +92,18 @@ class Cpu:
             self._guarded(lambda: _write(device, offset, size, value))
 
         self._emulator.mmio_map(address, size_bytes, read, None, write, None)
+
+    def watch_code(self, address: int, size_bytes: int, cost: FetchCost) -> None:
+        """Tell of every block of code that runs in a memory.
+
+        Reads of data are not watched: with a hook on them the emulator computes wrong values.
+        """
+
+        def on_block(_: Any, start: int, size: int, __: Any) -> None:
+            cost.take(start, size)
+
+        end = address + size_bytes - 1
+        self._emulator.hook_add(self._uc.UC_HOOK_BLOCK, on_block, begin=address, end=end)
 
     def _guarded(self, act: Callable[[], int | None]) -> int:
         """What goes wrong in a device ends the slice; an exception could not pass the emulator."""

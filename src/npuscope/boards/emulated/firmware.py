@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -72,23 +73,34 @@ _FLAGS = (
     "-ffunction-sections",
     "-fdata-sections",
     "-DLL_ATON_EB_DBG_INFO",
-    "-DNPUSCOPE_SECURE=1",
     "-DNPUSCOPE_WITH_NPU",
     f"-DNPUSCOPE_CPU_PART={_PART}",
 )
 _LINK = ("-nostdlib", "-rtlib=compiler-rt", "-static", "-Wl,--gc-sections")
 
 
-def validation_firmware(dialect: int) -> bytes:
-    """The ELF file for networks of a runtime dialect (2 or 3)."""
+# Where the linker puts the firmware, and the NPU's registers, for code that is not secure.
+_SECURE_RAM, _NON_SECURE_RAM = "0x34000000", "0x24000000"
+_WORLDS = {
+    True: ("-DNPUSCOPE_SECURE=1",),
+    False: ("-DNPUSCOPE_SECURE=0", "-DNPU_BASE=0x480E0000u"),
+}
+
+
+def validation_firmware(dialect: int, secure: bool = True) -> bytes:
+    """The ELF file for networks of a runtime dialect (2 or 3), for one of the two worlds."""
     toolchain = find_toolchain(PackageOptions(cpu=CPU))
     folder = firmware_folder()
     sources = [path for part in _PARTS for path in sorted((folder / part).glob("*.c"))]
-    command = _command(toolchain, folder, sources, dialect)
-    read = [*sources, *all_headers(folder), folder / _SCRIPT]
-    key = digest(toolchain.version, *command[1:], *(path.read_bytes() for path in read))
-    name = f"validation-{key[:20]}"
-    return cached(toolchain.cache, name, ".elf", partial(_build, toolchain, command)).read_bytes()
+    command = [*_command(toolchain, folder, sources, dialect), *_WORLDS[secure]]
+    script = (folder / _SCRIPT).read_text(encoding="utf-8")
+    if not secure:
+        script = script.replace(_SECURE_RAM, _NON_SECURE_RAM)
+    read = [*sources, *all_headers(folder)]
+    content = (path.read_bytes() for path in read)
+    key = digest(toolchain.version, *command[1:], script, *content)
+    make = partial(_build, toolchain, command, script)
+    return cached(toolchain.cache, f"validation-{key[:20]}", ".elf", make).read_bytes()
 
 
 def _command(toolchain: Toolchain, folder: Path, sources: list[Path], dialect: int) -> list[str]:
@@ -102,13 +114,14 @@ def _command(toolchain: Toolchain, folder: Path, sources: list[Path], dialect: i
         f"-DNPUSCOPE_DIALECT={dialect}",
         *(f"-I{include}" for include in includes),
         *_LINK,
-        "-T",
-        str(folder / _SCRIPT),
         *map(str, sources),
     ]
 
 
-def _build(toolchain: Toolchain, command: list[str], target: Path) -> None:
-    outcome = toolchain.run([*command, "-o", str(target)])
+def _build(toolchain: Toolchain, command: list[str], script: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="npuscope-link-") as folder:
+        places = Path(folder) / "link.ld"
+        places.write_text(script, encoding="utf-8")
+        outcome = toolchain.run([*command, "-T", str(places), "-o", str(target)])
     if outcome.code:
         raise InternalError(f"the emulated board's firmware does not build: {outcome.first_error}")

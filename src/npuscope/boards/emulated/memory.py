@@ -4,12 +4,12 @@ and the host."""
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import DeviceError, TargetError
-from npuscope.machine.model import Machine
+from npuscope.machine.model import Machine, non_secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
@@ -64,6 +64,13 @@ class Stretch:
         return self.address <= address and address + size_bytes <= self.end
 
 
+def memories_of(secure: bool = True) -> tuple[Stretch, ...]:
+    """What code of one world reaches: the internal RAM has another address in the other."""
+    if secure:
+        return MEMORIES
+    return tuple(replace(part, address=non_secure_alias(part.address)) for part in MEMORIES)
+
+
 MEMORIES = (
     Stretch("internal RAM", FIRMWARE_ADDRESS, INTERNAL_RAM_END - FIRMWARE_ADDRESS),
     Stretch("flash", FLASH_ADDRESS, FLASH_BYTES, writable=False),
@@ -85,6 +92,10 @@ class BoardMemory:
         # A page more than the device has: engines may look some bytes past the end.
         self._images = {m.address: _image(m.size_bytes + PAGE_BYTES) for m in memories}
 
+    @property
+    def secure(self) -> bool:
+        return self.memories[0].address == FIRMWARE_ADDRESS
+
     def image(self, memory: Stretch) -> Bytes:
         return self._images[memory.address]
 
@@ -101,6 +112,33 @@ class BoardMemory:
                 start = address - memory.address
                 return self.image(memory)[start : start + size_bytes]
         raise DeviceError(f"{size_bytes} bytes at {address:#x} lie in no memory of the board")
+
+
+class FetchCost:
+    """Code that the processor takes from flash: a line that its cache does not hold costs the
+    way from there. Which line makes room is not documented; here it is the oldest."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.cycles = 0  # of the processor, since power-up
+        self._held: dict[int, None] = {}
+        self._caches = machine.core_caches
+        if self._caches is not None:
+            flash = next(p for p in machine.pools if p.address >> 28 == FLASH_ADDRESS >> 28)
+            beats = self._caches.line_bytes / machine.paths[flash.path].bytes_per_cycle
+            beats += self._caches.lead_cycles
+            self._lines = self._caches.size_bytes // self._caches.line_bytes
+            self._line_cycles = round(beats * machine.clocks.mcu_mhz / machine.clocks.xspi_mhz)
+
+    def take(self, address: int, size_bytes: int) -> None:
+        if self._caches is None:
+            return
+        width = self._caches.line_bytes
+        for line in range(address // width, (address + size_bytes - 1) // width + 1):
+            if line not in self._held:
+                self._held[line] = None
+                self.cycles += self._line_cycles
+                if len(self._held) > self._lines:
+                    del self._held[next(iter(self._held))]
 
 
 def _image(size_bytes: int) -> Bytes:

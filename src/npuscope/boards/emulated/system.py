@@ -6,7 +6,7 @@ import math
 import struct
 
 from npuscope.boards.emulated.cpu import Cpu
-from npuscope.boards.emulated.memory import BoardMemory
+from npuscope.boards.emulated.memory import BoardMemory, FetchCost
 from npuscope.errors import DeviceError
 from npuscope.machine.model import Machine
 
@@ -24,8 +24,10 @@ CYCLES_PER_INSTRUCTION = 1.25
 class Clock:
     """Executed instructions and time asleep, since power-up."""
 
-    def __init__(self, cpu: Cpu, machine: Machine) -> None:
+    def __init__(self, cpu: Cpu, machine: Machine, fetches: FetchCost) -> None:
         self._cpu = cpu
+        self._fetches = fetches
+        self._fetched = 0  # cycles of fetches up to the end of the last sleep
         self._mcu_hz = round(machine.clocks.mcu_mhz * 1e6)
         self._npu_hz = round(machine.clocks.npu_mhz * 1e6)
         # Both clocks are at a whole cycle once in so many cycles of the processor.
@@ -36,7 +38,8 @@ class Clock:
     @property
     def cycles(self) -> int:
         executed = self._cpu.instructions - self._instructions
-        return int(executed * CYCLES_PER_INSTRUCTION) + self._passed
+        waited = self._fetches.cycles - self._fetched
+        return int(executed * CYCLES_PER_INSTRUCTION) + waited + self._passed
 
     @property
     def npu_cycles(self) -> int:
@@ -58,6 +61,7 @@ class Clock:
         """Time passes without instructions; the next one begins with a whole cycle."""
         self._passed = max(cycle, self.cycles)
         self._instructions = self._cpu.instructions
+        self._fetched = self._fetches.cycles
 
     def align(self) -> None:
         """Go on to where the NPU's clock is at a whole cycle too: what follows then counts the

@@ -24,6 +24,7 @@ STM32N6 = 0x486
 # Series N6, FPU, both caches of the CPU; bit 0 is the NPU cache.
 N6_CACHE_WORD = 0x05010C00
 N6_NPU_CACHE = 1
+CORE_BITS = {"fpu": 1 << 16, "core_icache": 1 << 10, "core_dcache": 1 << 11}
 
 NAME_BYTES = 64
 LOG_BYTES = 127  # the firmware's buffer less the terminator
@@ -100,6 +101,13 @@ class TensorFlag(IntFlag):
     IN_MEMPOOL = 1024
 
 
+def memory_of(flags: int) -> str:
+    """Where a tensor lies, in the word that the vendor's reports print."""
+    if flags & TensorFlag.IN_MEMPOOL:
+        return "mempool" if flags & TensorFlag.MEMPOOL else "activations"
+    return "user" if flags & (TensorFlag.INPUT | TensorFlag.OUTPUT) else ""
+
+
 class OperatorFlag(IntFlag):
     """Bits 31..24 of an operator's type; none of them stands for the whole network."""
 
@@ -135,6 +143,7 @@ class Runtime(IntEnum):
 # The NPU's runtime with the vendor's newer API, built with GCC.
 RTID = Runtime.ATONN | 1 << 8 | 1 << 16
 MACC_NOT_GIVEN = 4 << 24
+COMPILERS = {1: "GCC", 2: "IAR", 3: "MDK5", 4: "MDK6", 5: "HTC", 6: "GHS"}  # bits 23..16
 
 SHAPE_AS_IS = 5
 SHAPE_SHIFT = 24

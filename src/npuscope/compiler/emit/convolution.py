@@ -89,6 +89,8 @@ def _feature_bits(stage: ConvStage, value: Value) -> dict[str, int]:
     if stage.simd == Simd.S16X8:
         unsigned = 0 if value.signed else 1
         return {"nbits_in": 8, "nbits_out": 16, "align_right": 1, "nbits_unsigned": unsigned}
+    if stage.simd == Simd.S16X16:
+        return {"nbits_in": 16, "nbits_out": 16}
     return {"nbits_in": 8, "nbits_out": 8}
 
 
@@ -96,7 +98,12 @@ def _kernels(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """One engine feeds all units of the pipe; each picks its share."""
     tiling = stage.tiling
     buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
-    nbits = 8 * DEEP_PACK if tiling.deep else 8
+    nbits = 8 * DEEP_PACK if tiling.deep else 8 * stage.weights.itemsize
+    if stage.weight_turns > 1:
+        turns = stage.weight_turns
+        return builder.raw_engine_in(
+            buffer, continuous=0, frame_tot_cnt=turns, nbits_in=nbits, nbits_out=nbits
+        )
     words = buffer.size_bytes * 8 // nbits // tiling.frames
     return builder.raw_engine_in(
         buffer, frame_count=words, frame_tot_cnt=tiling.frames, nbits_in=nbits, nbits_out=nbits
@@ -107,6 +114,7 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
     tiling, value = stage.tiling, stage.inputs[0]
     height, width, _ = value.shape
     last = index == tiling.pipe - 1
+    unsigned = not value.signed and stage.simd == Simd.S8X8
     top, left, bottom, right = stage.pads
     crop_top, crop_left, crop_bottom, crop_right = stage.crop
     return Convacc(
@@ -128,10 +136,12 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         left_crop=crop_left,
         bot_crop=height - 1 - crop_bottom if crop_bottom else NO_CROP,
         right_crop=width - 1 - crop_right if crop_right else NO_CROP,
-        inbytes_f=2 if stage.simd == Simd.S16X8 else 1,
+        inbytes_f=1 if stage.simd == Simd.S8X8 else 2,
         outbytes_o=stage.output.nbits // 8 if last else 3,
         shift_o=stage.shift_o if last else 0,
-        f_unsigned=0 if value.signed or stage.simd == Simd.S16X8 else 1,
+        f_unsigned=int(unsigned),
+        # A kernel of 1 that moves unsigned bytes on, as bytes.
+        k_unsigned=int(unsigned and stage.output.nbits == 8),
         deepmode=int(tiling.deep),
         dss2mode=int(tiling.mode is ConvMode.DSS2),
         kseten=_ALL_BYTES if tiling.deep else 0,

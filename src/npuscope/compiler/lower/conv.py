@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.lower.context import Context, clamp_range, quant_pair, require_batch_one
+from npuscope.compiler.lower.dilated import Dilated, dilated_sums
 from npuscope.compiler.lower.moves import channel_first_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
@@ -20,31 +21,15 @@ from npuscope.compiler.lower.pieces import (
 )
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
-from npuscope.compiler.numbers import (
-    Scaling,
-    conv_shift,
-    safe_conv_shift,
-    sums_that_matter,
-)
-from npuscope.compiler.stages import (
-    ArithStage,
-    ConvMode,
-    ConvStage,
-    PieceOrder,
-    Tiling,
-    Value,
-)
-from npuscope.compiler.tiling import (
-    ConvShape,
-    choose_tiling,
-    depthwise_tiling,
-    grouped_tiling,
-)
+from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums_that_matter
+from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder, Tiling, Value
+from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
+from npuscope.rulebook.conv import moves_pixels
 
 Array = np.ndarray
 
@@ -63,6 +48,7 @@ class Layer:
     scaling: Scaling
     max_kernels: int
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
+    moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
 
     @property
     def grouped(self) -> bool:
@@ -83,7 +69,8 @@ def lower_conv(context: Context, op: Op) -> None:
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
     kernel = Kernel(_constant(context.graph, op.inputs[1]), attrs.dilations)
-    check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
+    if not moves_pixels(context.graph, op, context.machine):
+        check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
     _emit_layer(context, op, attrs, kernel)
 
 
@@ -97,7 +84,7 @@ def lower_fully_connected(context: Context, op: Op) -> None:
 def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> None:
     """Emit all stages of one convolution-like op and define its output."""
     source = context.value(op.inputs[0])
-    features, simd, fsub = _features(context, source, op.origin)
+    features, simd, fsub = _features(context, source, op)
     output = context.new_value(context.graph.output_tensor(op))
     scaling = _scaling(context.graph, op, source, output)
     max_kernels = 0
@@ -105,6 +92,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
         max_kernels = context.machine.pool.max_fused_channels
     frame = _streamed_frame(context, features)
     layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
+    if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
+        layer = replace(layer, moved=True)
     if _reads_single_channels(context, layer):
         features = channel_first_copy(context, features, op.origin)
         layer = replace(layer, features=features)
@@ -177,7 +166,7 @@ def _tile_limit(context: Context, layer: Layer) -> TileLimit:
 
 def _reads_single_channels(context: Context, layer: Layer) -> bool:
     """One-channel kernels that this generation feeds from a channel-first copy."""
-    if not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
+    if layer.moved or not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
         return False
     tiling = _tiling(context, layer, layer.kernel.shape)
     return tiling.depth == 1 and layer.features.stored_batch != 1
@@ -203,7 +192,7 @@ def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
     return data if tensor.dtype is DType.FLOAT32 else data * unit
 
 
-def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple[Value, Simd, int]:
+def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
     """The feature operand, and the mode that its zero point requires.
 
     0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
@@ -213,18 +202,19 @@ def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple
     if zero == 0:
         return source, Simd.S8X8, 0
     if zero == -128 and source.signed:
-        return context.zero_removed(source, origin), Simd.S8X8, 0
+        return context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
     return source, Simd.S16X8, zero
 
 
 def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
+    if layer.moved:
+        return _moved_sums(context, layer, shift_o), shift_o
     attrs, pieces = layer.attrs, _pieces(context, layer)
     order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
         pieces = tightened(pieces, layer.kernel, attrs.pads)
-    if order is PieceOrder.CHAIN:
         return _chained(context, layer, pieces, shift_o), shift_o
     # The last piece is made first, so that the first one meets sums that are there.
     parts = [
@@ -235,6 +225,24 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     for number, part in enumerate(reversed(parts), len(pieces)):
         total = _join(context, layer, part, total, number)
     return total, shift_o
+
+
+def _moved_sums(context: Context, layer: Layer, shift_o: int) -> Value:
+    sums, kernel = _sums_value(layer), layer.kernel.taps
+    units = layer.op, layer.features, layer.simd, layer.fsub
+    return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o))
+
+
+def _sums_value(layer: Layer, suffix: str = "") -> Value:
+    return layer.output.named(
+        f"{layer.output.name}.sums{suffix}",
+        nbits=16,
+        signed=True,
+        quant=None,
+        tensor="",
+        pitch=0,
+        first=0,
+    )
 
 
 def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) -> Value:
@@ -277,6 +285,8 @@ def _shift(context: Context, layer: Layer) -> int:
 
 def _largest_sums(context: Context, layer: Layer) -> Array:
     """The sums that must not saturate, given the passes and pieces of the layer."""
+    if layer.moved:
+        return layer.largest_sums(1, False)
     pieces = _pieces(context, layer)
     passes = _tiling(context, layer, pieces[0].of(layer.kernel).shape).passes
     return layer.largest_sums(passes, len(pieces) > 1)
@@ -297,15 +307,7 @@ def _piece(
         name = f"{layer.op.name}.in{piece.channels[0]}.piece{number}"
         features = window(context, features, name, *piece.channels)
     suffix = "" if order is PieceOrder.WHOLE else f".piece{number}"
-    sums = layer.output.named(
-        f"{layer.output.name}.sums{suffix}",
-        nbits=16,
-        signed=True,
-        quant=None,
-        tensor="",
-        pitch=0,
-        first=0,
-    )
+    sums = _sums_value(layer, suffix)
     if _in_software(context, layer, piece):
         part = SoftwarePiece(
             layer.op, features, layer.fsub, weights, piece, layer.attrs, shift_o, sums

@@ -15,6 +15,7 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.ops.functions import ClipAttrs
+from npuscope.ops.row import Row
 from npuscope.ops.table import OPS
 from npuscope.ops.verify import verify
 
@@ -50,9 +51,17 @@ def as_int8(graph: Graph) -> Graph:
         work.keep(name, _PLAIN)
     for op in graph.ops:
         work.convert(op)
+    for name in graph.outputs:  # a result that does not depend on the inputs
+        if name not in made.tensors:
+            made.add(graph.tensors[name])
     made.drop_unused()
     verify(made, ModelError)
     return made
+
+
+def takes_integers(row: Row) -> bool:
+    """An op that quantizers make integer; all others they leave in float."""
+    return row.moves_data or row.by_value or row.kind in _INTEGER
 
 
 class _Work:
@@ -84,7 +93,7 @@ class _Work:
         tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
         if not any(tensor.dtype is DType.FLOAT32 for tensor in tensors):
             return True  # whole numbers: as they are
-        return row.moves_data or row.by_value or op.kind in _INTEGER
+        return takes_integers(row)
 
     def _quant_of(self, op: Op, inputs: tuple[str, ...] = ()) -> Quant:
         """Moved values keep their numbers; a clamp below zero gives the zero point of a ReLU."""

@@ -129,11 +129,20 @@ class OnnxOps(OnnxLayers):
             inputs = [*inputs, self._integers(f"{output}_shape", attributes.pop("sizes"))]
         elif kind == "ResizeNearest":
             kind, inputs, attributes = self._nearest(inputs[0], output, attributes["factors"])
+        elif kind == "ReduceMean":
+            return self._add_mean(inputs[0], output, int(attributes["keep"]))
         if fused is None or not fused.op_type.startswith("QLinear"):
             return self.add_node(kind, inputs, output, "", "", **attributes)
         total = self.fresh(f"{output}_sum")
         self.add_node(kind, inputs, total, "", "", **attributes)
         return self.add_node(QUANTIZE, (total, *fused.input[6:8]), output)
+
+    def _add_mean(self, source: str, mean: str, keep: int) -> Node:
+        axes = [2, 3]
+        if self.opset < _AXES_AS_INPUT:
+            return self.add_node("ReduceMean", (source,), mean, axes=axes, keepdims=keep)
+        places = self._integers(f"{mean}_axes", axes)
+        return self.add_node("ReduceMean", (source, places), mean, keepdims=keep)
 
     def _nearest(
         self, source: str, output: str, factors: Sequence[int]
@@ -195,14 +204,6 @@ class OnnxOps(OnnxLayers):
         )
         if not integers:
             self.bind(result, steps)
-
-    def mean_instead(self, op: Node, mean: str) -> None:
-        keep, axes = int(self.attribute(op, "keepdims", 1)), [2, 3]
-        if self.opset >= _AXES_AS_INPUT:
-            places = self._integers(f"{op.output[0]}_axes", axes)
-            self.add_node("ReduceMean", (op.input[0], places), mean, keepdims=keep)
-        else:
-            self.add_node("ReduceMean", (op.input[0],), mean, axes=axes, keepdims=keep)
 
     def drop_unread(self, op: Node) -> None:
         """Nodes that nobody needs go when the file is written."""

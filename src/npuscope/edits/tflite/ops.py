@@ -16,7 +16,7 @@ from npuscope.ops.layers import ConvAttrs
 
 _SYMMETRIC = 1  # mode of a MIRROR_PAD in which the edge pixel itself comes first
 # By kind: what the file calls it, its table of options, and the version that takes int8.
-_NEW = {
+_NEW: dict[str, tuple[str, str | None, int]] = {
     "Add": ("ADD", "AddOptions", 2),
     "Sub": ("SUB", "SubOptions", 2),
     "Mul": ("MUL", "MulOptions", 2),
@@ -24,6 +24,8 @@ _NEW = {
     "Reshape": ("RESHAPE", "ReshapeOptions", 1),
     "Concat": ("CONCATENATION", "ConcatenationOptions", 2),
     "ResizeNearest": ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", 2),
+    "PRelu": ("PRELU", None, 1),
+    "ReduceMean": ("MEAN", "ReducerOptions", 2),
 }
 
 
@@ -115,12 +117,17 @@ class TfliteOps(TfliteLayers):
     ) -> EditOp:
         """Sizes are those of the output."""
         word, table, version = _NEW[kind]
+        if table is None:
+            return self.add_op(word, inputs, (output,), version=version)
         options = Record(table)
         if kind == "Reshape":
             inputs = [*inputs, self._integers(f"{output.name}_shape", output.shape)]
             options.fields["NewShape"] = np.array(output.shape, np.int32)
         elif kind == "ResizeNearest":
             inputs = [*inputs, self._integers(f"{output.name}_size", output.shape[1:3])]
+        elif kind == "ReduceMean":
+            inputs = [*inputs, self._integers(f"{output.name}_axes", (1, 2))]
+            options.fields["KeepDims"] = attributes["keep"]
         elif kind == "Concat":
             options.fields["Axis"] = attributes["axis"]
         if fused is not None:
@@ -184,9 +191,6 @@ class TfliteOps(TfliteLayers):
             held = self._integers(f"{result.name}_pads", sizes)
             self.add_op("PAD", (deep, held), (result,), Record("PadOptions"), version=2)
         self._add_conv(source, deep, kernels, strides, 1.0, groups)
-
-    def mean_instead(self, op: EditOp, mean: EditTensor) -> None:
-        self.add_op("MEAN", op.inputs, (mean,), op.options, version=2)
 
     def drop_unread(self, op: EditOp) -> None:
         if not any(self.readers(t) or self.is_output(t) for t in op.outputs):
@@ -336,8 +340,7 @@ class TfliteOps(TfliteLayers):
         tensor.shape = (*tensor.shape[:-1], len(part))
         self.rewire(tensor, padded, inside)
         maker.outputs = [padded if made is tensor else made for made in maker.outputs]
-        bounds = self.bounds(tensor.name, padded, axis, part)
-        self.insert("Slice", (padded, *bounds), tensor)
+        self.insert("Slice", (padded, *self.bounds(tensor.name, padded, axis, part)), tensor)
 
     def widened(self, tensor: EditTensor, axis: int, new: int, reader: EditOp) -> EditTensor:
         bounds = self.bounds(tensor.name, tensor, axis, range(new))
@@ -381,8 +384,8 @@ def _slice_range(op: EditOp, shape: tuple[int, ...]) -> tuple[range, ...]:
     count, last = shape[-1], 1 << (len(shape) - 1)
     if op.kind == "SLICE":
         return (range(first, count if second < 0 else first + second),)
-    flags, steps = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), constants[2]
-    if steps is None or int(steps[-1]) != 1 or any(op.option(flag) for flag in flags):
+    masks, steps = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), constants[2]
+    if steps is None or int(steps[-1]) != 1 or any(map(op.option, masks)):
         return ()
     start = None if op.option("BeginMask") & last else first
     end = None if op.option("EndMask") & last else second

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.files.tflite.file import WILD_OFFSET
+from npuscope.files.tflite.file import WILD_OFFSET, operator_number
 from npuscope.graph.limits import Budget
 
 # Tables that a union field holds, by the field and the number in its type.
@@ -106,7 +106,18 @@ class _Reader:
             value = self._vector(accessor, known) if vector else self._single(accessor, known.name)
             if value is not None:
                 record.fields[known.name] = value
+        if table == "OperatorCode":
+            record.fields["BuiltinCode"] = operator_number(accessor)
+        if table == "Buffer":
+            self._bring_inside(record, accessor)
         return record
+
+    def _bring_inside(self, record: Record, accessor: Any) -> None:
+        """Data that stands behind the flatbuffer: its place is another one once it is written."""
+        start, size = (record.fields.pop(name, 0) for name in ("Offset", "Size"))
+        if start > 1:
+            self.budget.take(size)
+            record.fields["Data"] = np.frombuffer(accessor._tab.Bytes, np.uint8)[start:][:size]
 
     def _vector(self, accessor: Any, known: _Field) -> Any:
         if getattr(accessor, f"{known.name}IsNone")():

@@ -128,6 +128,13 @@ class Plan:
     absorbed: set[str] = field(default_factory=set)
     inputs: dict[str, QuantType] = field(default_factory=dict)
 
+    def release(self, output: str) -> None:
+        """The node does not compute on integers after all: what it absorbed stands alone."""
+        bound = self.bound.pop(output, None)
+        if bound is not None:
+            self.absorbed.difference_update(bound.outputs, bound.reals[1:])
+        self.moved.discard(output)
+
 
 class Binder:
     """`type_of` gives what a Q or DQ node describes, `clamp_of` the limits of a Relu or Clip."""

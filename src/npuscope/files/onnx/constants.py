@@ -28,6 +28,8 @@ INTEGER_TYPES = {
 }
 # Integers without a scale: indices, sizes, bool.
 PLAIN_TYPES = {"int32": DType.INT32, "int64": DType.INT64, "bool": DType.BOOL}
+# Reals of any width: the executor and the compiler know one float type.
+REAL_TYPES = ("float32", "float16", "float64", "bfloat16")
 _UINT4_SHIFT = 8  # uint4 q with zero point z and int4 q - 8 with z - 8 are the same real value
 
 
@@ -191,8 +193,9 @@ TYPE_NAMES = {
     21: "uint4",
     22: "int4",
 }
+TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
 _ARRAY_TYPES = {"uint4": "uint8", "int4": "uint8"}  # packed, two per byte
-_UNSUPPORTED = ("string", "bfloat16")
+_UNSUPPORTED = ("bfloat16",)
 _EXTERNAL = 1
 _FIELDS = {  # fields for typed values; the other types share int32_data
     "float32": ("float_data", "float32"),
@@ -219,6 +222,9 @@ class TensorReader:
         name = text(proto.name)
         label = f"constant '{safe_terminal(name)}'"
         kind = TYPE_NAMES.get(proto.data_type, f"type {proto.data_type}")
+        if kind == "string":  # labels that a classifier hands out: no arithmetic reads them
+            check_count(len(proto.string_data), MAX_ELEMENTS, "strings")
+            return Const(np.zeros(len(proto.string_data), np.uint8), kind, name=name)
         if kind in _UNSUPPORTED or kind.startswith("type"):
             raise ModelError(f"{kind} tensors are not supported", where=label)
         shape = tuple(proto.dims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, checked_axis
 from npuscope.files.onnx.task import Task
 from npuscope.ops.images import (
@@ -32,9 +32,9 @@ def resize(task: Task) -> None:
     """Resize and Upsample along one or two axes."""
     mode = task.node.text("mode", "nearest")
     if mode not in _MODES:
-        raise ModelError(f"mode '{mode}' is not supported", hint="use nearest or linear")
+        raise NotComputed(f"mode '{mode}' is not supported", hint="use nearest or linear")
     if task.node.integer("antialias", 0) or task.node.integer("exclude_outside", 0):
-        raise ModelError("antialias and exclude_outside are not supported")
+        raise NotComputed("antialias and exclude_outside are not supported")
     shape = task.shape(task.value(0))
     sizes, scales = _target(task, shape)
     layout = _storage(shape, sizes, scales)
@@ -55,7 +55,7 @@ def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
     places = task.node.text("coordinate_transformation_mode", "half_pixel")
     rounding = task.node.text("nearest_mode", "round_prefer_floor")
     if places not in _PLACES or rounding not in _ROUNDINGS:
-        raise ModelError(
+        raise NotComputed(
             f"coordinates '{places}' with rounding '{rounding}' are not supported",
             hint=f"supported coordinates: {', '.join(_PLACES)}",
         )
@@ -65,7 +65,7 @@ def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
 def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
     """Output sizes and scales per source axis."""
     if task.node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise ModelError("keep_aspect_ratio_policy is not supported, only 'stretch'")
+        raise NotComputed("keep_aspect_ratio_policy is not supported, only 'stretch'")
     first = 2 if task.node.kind == "Resize" and task.opset >= _WITH_COORDINATES else 1
     sizes, scales = task.constant(first + 1), task.constant(first)
     axes = task.node.integers("axes") or tuple(range(len(shape)))
@@ -80,7 +80,7 @@ def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
         for axis, scale in rows:
             result[axis], ratios[axis] = floor(shape[axis] * scale), scale
     else:
-        raise ModelError("sizes or scales must be constants")
+        raise NotComputed("sizes or scales must be constants")
     return result, ratios
 
 
@@ -106,13 +106,15 @@ def _storage(shape: Shape, sizes: list[int], scales: list[float]) -> Layout:
 def depth_to_space(task: Task) -> None:
     order = task.node.text("mode", "DCR").lower()
     if order not in ("dcr", "crd"):
-        raise ModelError(f"mode '{order}' is not supported, expected DCR or CRD")
+        raise NotComputed(f"mode '{order}' is not supported, expected DCR or CRD")
     x = task.channel_last(0)
     attrs = BlockAttrs(task.node.integer("blocksize", 0), DepthOrder(order))
     task.emit("DepthToSpace", (x.tensor,), attrs, x.layout, x.via)
 
 
 def space_to_depth(task: Task) -> None:
+    if task.node.text("mode", "DCR") != "DCR":
+        raise NotComputed("mode CRD is not supported")
     x = task.channel_last(0)
     attrs = BlockAttrs(task.node.integer("blocksize", 0))
     task.emit("SpaceToDepth", (x.tensor,), attrs, x.layout, x.via)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const, QuantType
 from npuscope.files.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
 from npuscope.files.onnx.layout import (
@@ -78,7 +78,7 @@ def _stated_fill(task: Task) -> float:
         return task.node.number("value", 0.0)
     fill = task.constant(2)
     if task.node.input(2) and (fill is None or fill.data.size != 1):
-        raise ModelError("the fill value must be a constant number")
+        raise NotComputed("the fill value must be a constant number")
     return float(fill.real().ravel()[0]) if fill is not None else 0.0
 
 
@@ -304,7 +304,7 @@ def unsqueeze(task: Task) -> None:
 
 def _axes(task: Task) -> tuple[int, ...] | None:
     if task.node.input(1) and task.constant(1) is None:
-        raise ModelError("the axes must be constants")
+        raise NotComputed("the axes must be constants")
     return axes_of(task.node, [None, task.constant(1)])
 
 
@@ -354,6 +354,6 @@ def _same_type(task: Task, values: list[Value]) -> list[str]:
     if wanted is None and first.quant is not None:
         wanted = QuantType(first.dtype, first.quant)
     if wanted is None:
-        raise ModelError("an integer part has no scale")
+        raise NotComputed("an integer part has no scale")
     stem = f"{task.node.output}_part"
     return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npuscope.errors import ModelError
-from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, TYPE_NAMES, Const
+from npuscope.errors import ModelError, NotComputed
+from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, REAL_TYPES, TYPE_NAMES, Const
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.fold import axes_of
 from npuscope.files.onnx.layout import ADDED, Layout, checked_axis, dropped, plain
@@ -61,7 +61,7 @@ def gelu(task: Task) -> None:
 def clip(task: Task) -> None:
     limits = clip_range(task.node, task.reader.constants)
     if limits is None:
-        raise ModelError("the limits must be constants")
+        raise NotComputed("the limits must be constants")
     unary("Clip", ClipAttrs(*limits))(task)
 
 
@@ -112,8 +112,25 @@ def power(task: Task) -> None:
     kinds = {2.0: "Square", 0.5: "Sqrt"}
     if exponent is not None and exponent.data.ndim <= 1 and number in kinds:
         unary(kinds[number])(task)
+    elif exponent is not None and exponent.quant is None:
+        _power_of_numbers(task, exponent)
     else:
         binary("Pow")(task)
+
+
+def _power_of_numbers(task: Task, exponent: Const) -> None:
+    """The result has the type of the base, whatever that of the exponent is."""
+    layout = _common_layout(task, (0, 1))
+    base = task.operand(0, layout)
+    held = task.reader.graph.tensors[base]
+    name = task.operand(1, layout)
+    data = task.reader.graph.tensors[name].data
+    if held.quant is None and data is not None and data.dtype != held.dtype.numpy:
+        stored = task.reader.builder.constant(
+            f"{name}_as_{held.dtype.value}", data.astype(held.dtype.numpy), held.dtype
+        )
+        name = stored.name
+    task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
 
 
 def _broadcasting(
@@ -170,12 +187,15 @@ def cast(task: Task) -> None:
     wanted = TYPE_NAMES.get(task.node.integer("to", 0), "")
     x = task.value(0)
     held = task.tensor(x).dtype
-    if wanted == "float32" and (held.is_float or task.integer):
+    if wanted in REAL_TYPES and (held.is_float or task.integer):
         task.pass_on(x)
         return
-    types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
+    if wanted == held.value:
+        task.finish(x)  # integers with their scales stay what they are
+        return
+    types = {**INTEGER_TYPES, **PLAIN_TYPES, **dict.fromkeys(REAL_TYPES, DType.FLOAT32)}
     if wanted not in types or wanted == "int4":
-        raise ModelError(
+        raise NotComputed(
             f"a cast to {wanted or 'an unknown type'} is not supported",
             hint="export the model in float32",
         )
@@ -204,7 +224,7 @@ def reduction(kind: str) -> Convert:
 
 def _axes(task: Task, rank: int) -> tuple[int, ...]:
     if task.node.input(1) and task.constant(1) is None:
-        raise ModelError("the axes must be constants")
+        raise NotComputed("the axes must be constants")
     axes = axes_of(task.node, [None, task.constant(1)])
     if not axes:
         return () if task.node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
@@ -244,7 +264,7 @@ def softmax(kind: str) -> Convert:
         old = task.opset < _ALONG_AXIS_OPSET
         axis = checked_axis(task.node.integer("axis", 1 if old else -1), len(shape))
         if old and any(size != 1 for size in shape[axis + 1 :]):
-            raise ModelError(
+            raise NotComputed(
                 f"{kind} of opset {task.opset} over several axes of {shape} is not supported",
                 hint="export with opset 13 or later",
             )
@@ -256,7 +276,7 @@ def softmax(kind: str) -> Convert:
 
 def batch_norm(task: Task) -> None:
     if task.node.integer("training_mode", 0):
-        raise ModelError("BatchNormalization in training mode is not supported")
+        raise NotComputed("BatchNormalization in training mode is not supported")
     x = task.channel_last(0)
     parameters = tuple(task.real_parameter(index).name for index in (1, 2, 3, 4))
     attrs = BatchNormAttrs(task.node.number("epsilon", 1e-5))
@@ -265,7 +285,7 @@ def batch_norm(task: Task) -> None:
 
 def layer_norm(task: Task) -> None:
     if any(task.node.outputs[1:]):
-        raise ModelError("only the first output is supported; mean and deviation are not")
+        raise NotComputed("only the first output is supported; mean and deviation are not")
     x = task.in_source_order(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
     given = [index for index in (1, 2) if task.node.input(index)]
@@ -301,8 +321,9 @@ def _per_channel(task: Task, index: int, channels: int) -> str:
 
 def lp_normalization(task: Task) -> None:
     if task.node.integer("p", 2) != 2:
-        raise ModelError("only p = 2 is supported", hint="use LpNormalization with p = 2")
+        raise NotComputed("only p = 2 is supported", hint="use LpNormalization with p = 2")
     x = task.value(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
-    attrs = L2NormAttrs(x.layout.index(axis))
+    # A row of zeros stays one: the smallest float instead of a division by zero.
+    attrs = L2NormAttrs(x.layout.index(axis), float(np.finfo(np.float32).tiny))
     task.emit("L2Normalization", (x.tensor,), attrs, x.layout, x.via)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
@@ -52,7 +52,7 @@ def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) 
     size = (kernel[0], kernel[1])
     count = axes or _axes(node, size) or 2
     if count not in (1, 2):
-        raise ModelError(f"{count} spatial axes are not supported, expected 1 or 2")
+        raise NotComputed(f"{count} spatial axes are not supported, expected 1 or 2")
     strides = pair(node.integers("strides"), count, 1)
     dilations = pair(node.integers("dilations"), count, 1)
     if min(*strides, *dilations, *size) < 1:
@@ -74,10 +74,23 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
     more = pair(node.integers("output_padding"), axes, 0)
     if node.integers("output_shape") or node.text("auto_pad", "NOTSET").startswith("SAME"):
         reach = [(size[i] - 1) * dilations[i] + 1 + more[i] for i in (0, 1)]
+        more = _missing(node, shape, strides, (reach[0], reach[1]), more, axes)
         pads = _cuts(node, shape, strides, (reach[0], reach[1]), axes)
     else:
         pads = _pads(node, size, strides, dilations, shape, axes)
     return TransposedWindow(strides, pads, dilations, more)
+
+
+def _missing(
+    node: Node, shape: Shape, strides: _Pair, reach: _Pair, more: _Pair, axes: int
+) -> _Pair:
+    """Rows and columns of zeros behind a result that is smaller than what is asked for."""
+    given = node.integers("output_shape")
+    if not given:
+        return more
+    wanted = pair(given[-axes:], axes, 1)
+    lacks = [wanted[i] - (shape[i + 1] - 1) * strides[i] - reach[i] for i in (0, 1)]
+    return more[0] + max(lacks[0], 0), more[1] + max(lacks[1], 0)
 
 
 def _cuts(
@@ -105,7 +118,7 @@ def _pads(
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         return _same_pads(mode, kernel, strides, dilations, shape)
     if mode != "NOTSET":
-        raise ModelError(f"auto_pad '{mode}' is not supported")
+        raise NotComputed(f"auto_pad '{mode}' is not supported")
     given = node.integers("pads") or (0,) * (2 * axes)
     if len(given) != 2 * axes or min(given) < 0:
         raise ModelError(f"pads {given} do not fit {axes} spatial axes")
@@ -131,13 +144,13 @@ def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
     kernel = pair(node.integers("kernel_shape"), axes, 1)
     window = window_of(node, kernel, shape, axes)
     if window.dilations != (1, 1):
-        raise ModelError(f"pooling with dilations {window.dilations} is not supported")
+        raise NotComputed(f"pooling with dilations {window.dilations} is not supported")
     counts = bool(node.integer("count_include_pad", 0))
     pads = window.pads
     if node.integer("ceil_mode", 0):
         pads = _ceil_pads(kernel, window, shape)
         if counts and pads != window.pads:
-            raise ModelError("ceil_mode with count_include_pad is not supported")
+            raise NotComputed("ceil_mode with count_include_pad is not supported")
     counts = counts and any(pads)
     return PoolAttrs(kernel, window.strides, pads, counts)
 
@@ -156,7 +169,7 @@ def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, i
 def pool(kind: str) -> Callable[[Task], None]:
     def convert(task: Task) -> None:
         if len([name for name in task.node.outputs if name]) > 1:
-            raise ModelError("the second output (indices) is not supported")
+            raise NotComputed("the second output (indices) is not supported")
         x = task.windowed(0)
         attrs = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
         task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
@@ -181,7 +194,7 @@ def conv(task: Task) -> None:
 def _conv_weights(task: Task, rank: int) -> Tensor:
     const = task.constant(1)
     if const is None or const.data.ndim != rank:
-        raise ModelError("the weights must be a constant of the input's rank")
+        raise NotComputed("the weights must be a constant of the input's rank")
     if rank == 4:
         return task.parameter(1, "OHWI", (0, 2, 3, 1))
     key = (task.node.input(1), ("O1WI", task.integer))
@@ -199,7 +212,7 @@ def conv_transpose(task: Task) -> None:
     x = task.windowed(0)
     const = task.constant(1)
     if const is None or const.data.ndim != len(task.shape(x)):
-        raise ModelError("the weights must be a constant of the input's rank")
+        raise NotComputed("the weights must be a constant of the input's rank")
     groups = task.node.integer("group", 1)
     if groups < 1 or const.data.shape[0] % groups:
         raise ModelError(f"{const.data.shape[0]} input channels do not divide into {groups} groups")
@@ -236,13 +249,13 @@ def _turned(const: Const, groups: int) -> Const:
 def gemm(task: Task) -> None:
     node = task.node
     if node.input(2) and node.number("beta", 1.0) != 1.0:
-        raise ModelError("Gemm with beta is not supported", hint="multiply the bias by beta")
+        raise NotComputed("Gemm with beta is not supported", hint="multiply the bias by beta")
     turned = bool(node.integer("transA", 0))
     if task.constant(1) is not None:
         _dense(task, bool(node.integer("transB", 0)), (1, 0) if turned else (0, 1))
         return
     if node.number("alpha", 1.0) != 1.0 or node.input(2):
-        raise ModelError(
+        raise NotComputed(
             "Gemm of two activations with alpha or a bias is not supported",
             hint="write it as MatMul, Mul, Add",
         )
@@ -277,7 +290,7 @@ def _dense_weights(task: Task, transposed: bool) -> Tensor:
         return task.parameter(1, f"OI{order}", order)
     const = task.needed(1)
     if const.data.ndim != 2 or not alpha > 0:
-        raise ModelError(f"weights {const.data.shape} with alpha {alpha} are not supported")
+        raise NotComputed(f"weights {const.data.shape} with alpha {alpha} are not supported")
     key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
     return task.store(_times(const, alpha).transpose(order), key)
 
@@ -292,11 +305,11 @@ def _times(const: Const, factor: float) -> Const:
 def _product(task: Task) -> None:
     """Any ranks; a vector is a row on the left, a column on the right, and loses that axis."""
     if task.node.input(2):
-        raise ModelError("a product of two activations cannot have a bias")
+        raise NotComputed("a product of two activations cannot have a bias")
     a, b = task.value(0), task.value(1)
     ranks = len(task.shape(a)), len(task.shape(b))
     if min(ranks) < 1:
-        raise ModelError("a product with a single number is not supported", hint="use Mul")
+        raise NotComputed("a product with a single number is not supported", hint="use Mul")
     left = (ADDED, 0) if ranks[0] == 1 else plain(ranks[0])
     right = (0, ADDED) if ranks[1] == 1 else plain(ranks[1])
     a = task.arranger.arrange(a, left, task.node.origin)
@@ -340,7 +353,7 @@ def einsum(task: Task) -> None:
 
 def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Value:
     if len(task.shape(task.value(index))) != len(labels):
-        raise ModelError(f"operand {index} does not have the axes '{labels}'", hint=_HINT)
+        raise NotComputed(f"operand {index} does not have the axes '{labels}'", hint=_HINT)
     return task.arranged(index, _places(labels, order))
 
 
@@ -355,7 +368,7 @@ def _labels(equation: str) -> tuple[str, str, str]:
     parts = operands.split(",")
     wrong = not arrow or len(parts) != 2 or not (operands.replace(",", "") + result).isalpha()
     if wrong or any(len(set(part)) != len(part) for part in (*parts, result)):
-        raise ModelError(f"equation '{equation}' is not supported", hint=_HINT)
+        raise NotComputed(f"equation '{equation}' is not supported", hint=_HINT)
     return parts[0], parts[1], result
 
 
@@ -367,7 +380,7 @@ def _einsum_product(first: str, second: str, result: str) -> _Product:
     columns = "".join(label for label in second if label not in first)
     complete = set(result) == set(batch + rows + columns)
     if not complete or len(inner) != 1 or len(rows) > 1 or len(columns) > 1:
-        raise ModelError(
+        raise NotComputed(
             f"equation '{first},{second}->{result}' is not a single matrix product", hint=_HINT
         )
     return _Product(batch, rows, inner, columns)

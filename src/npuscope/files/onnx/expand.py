@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
 
@@ -155,7 +155,8 @@ def expand_integer(source: OnnxModel) -> OnnxModel:
         return source
     rewriter = _Rewriter(source)
     nodes = [new for node in source.nodes for new in rewriter.node(node)]
-    return replace(source, nodes=tuple(nodes), constants=rewriter.constants)
+    notes = (*source.notes, *rewriter.notes)
+    return replace(source, nodes=tuple(nodes), constants=rewriter.constants, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +178,18 @@ class _Rewriter:
                 self.readers.setdefault(name, []).append(node)
         self.outputs = set(source.outputs)
         self.swallowed: set[str] = set()
+        self.notes: list[str] = []
 
     def node(self, node: Node) -> list[Node]:
         if node.output in self.swallowed:
             return []
-        return self._product(node) if node.kind in _FLOAT_OPS else [node]
+        if node.kind not in _FLOAT_OPS:
+            return [node]
+        try:
+            return self._product(node)
+        except NotComputed as refusal:
+            self.notes.append(f"{node.origin}: {refusal.message}: work of unknown cost; {_HINT}")
+            return [node]
 
     def _product(self, node: Node) -> list[Node]:
         pattern = self._follow(node)
@@ -263,8 +271,8 @@ class _Rewriter:
             raise self._unsupported(node, "its input has no static scale")
         return value
 
-    def _unsupported(self, node: Node, reason: str) -> ModelError:
-        return ModelError(f"{node.kind} cannot be read: {reason}", where=node.origin, hint=_HINT)
+    def _unsupported(self, node: Node, reason: str) -> NotComputed:
+        return NotComputed(f"{node.kind} cannot be read: {reason}")
 
     def _add(self, name: str, data: np.ndarray | np.float32) -> None:
         self.constants[name] = Const(np.asarray(data, np.float32), "float32")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from npuscope.text import safe_terminal
 
 # --- Records: what the reader needs from an ONNX file ---
 
-Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Const | None
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Const | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class OnnxModel:
     constants: dict[str, Const]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
+    folder: Path = Path()  # where the file lies, and its external data
+    notes: tuple[str, ...] = ()  # what a user should know of how it was read
     proto: Any = field(default=None, compare=False, repr=False)  # the file itself
 
 
@@ -107,7 +111,15 @@ def check_single_assignment(source: OnnxModel) -> None:
 
 # --- Reading the protobuf; nothing is interpreted here ---
 
-OLDEST_OPSET, NEWEST_OPSET = 9, 21
+OLDEST_OPSET, NEWEST_OPSET = 7, 28
+_UPDATED_OPSET = 13
+# Ops that ONNX itself defines by others, and that no converter knows: read as their definition.
+FUNCTIONS = frozenset(
+    (
+        *("Attention", "Celu", "MeanVarianceNormalization", "ReduceLogSum", "ReduceLogSumExp"),
+        *("Selu", "Shrink", "Softsign", "ThresholdedRelu"),
+    )
+)
 _OWN_DOMAINS = ("", "ai.onnx")
 # onnxruntime writes its own versions of standard ops when the opset lacks a type
 _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
@@ -115,7 +127,7 @@ _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLine
 
 def parse(data: bytes, path: Path) -> OnnxModel:
     """The model as records; raises FileError or ModelError only."""
-    proto = _decode(data)
+    proto = _inlined(_updated(_decode(data)))
     graph = proto.graph
     check_count(len(graph.node), MAX_OPS, "nodes")
     check_count(len(graph.initializer), MAX_TENSORS, "initializers")
@@ -125,10 +137,11 @@ def parse(data: bytes, path: Path) -> OnnxModel:
     constants = {text(entry.name): reader.read(entry) for entry in graph.initializer}
     source = OnnxModel(
         opset=_opset(proto),
-        nodes=tuple(_node(node, index, reader) for index, node in enumerate(graph.node)),
+        nodes=sorted_nodes(tuple(_renamed(to_nodes(graph.node, reader)))),
         constants=constants,
         inputs=tuple(_input(info) for info in graph.input if text(info.name) not in constants),
         outputs=tuple(text(info.name) for info in graph.output),
+        folder=path.parent,
         proto=proto,
     )
     check_single_assignment(source)
@@ -155,16 +168,101 @@ def _decode(data: bytes) -> Any:
     return proto
 
 
+def _updated(proto: Any) -> Any:
+    """A model of the first opsets, whose broadcasting was another, in a newer one."""
+    versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
+    if not versions or versions[0] >= OLDEST_OPSET:
+        return proto
+    from onnx import version_converter
+
+    refused = (version_converter.ConvertError, RuntimeError, ValueError, TypeError)
+    try:
+        return version_converter.convert_version(proto, _UPDATED_OPSET)
+    except refused:
+        return proto  # refused for its opset
+
+
+def _inlined(proto: Any) -> Any:
+    """Calls of functions, the file's own or ONNX's, replaced by what they stand for."""
+    from onnx import inliner
+
+    try:
+        if proto.functions:
+            proto = inliner.inline_local_functions(proto)
+        kinds = {node.op_type for node in proto.graph.node if node.domain in _OWN_DOMAINS}
+        names = [("", kind) for kind in sorted(kinds.intersection(FUNCTIONS))]
+        if names:
+            _state_defaults(proto)
+            proto = inliner.inline_selected_functions(proto, names, inline_schema_functions=True)
+    except (RuntimeError, ValueError, TypeError):
+        pass  # the calls stay as ops that nothing here computes
+    return proto
+
+
+def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:
+    """A name that several Constant nodes use means the last of them, as onnxruntime reads it."""
+    made: Counter[str] = Counter()
+    meant: dict[str, str] = {}
+    for node in nodes:
+        if any(name in meant for name in node.inputs):
+            node = replace(node, inputs=tuple(meant.get(name, name) for name in node.inputs))
+        if node.kind == "Constant" and made[node.output]:
+            meant[node.output] = f"{node.output}/{made[node.output]}"
+            node = replace(node, outputs=(meant[node.output],))
+        made.update(node.outputs)
+        yield node
+
+
+def _state_defaults(proto: Any) -> None:
+    """Attributes that the nodes leave out: definitions name them."""
+    from onnx import defs
+
+    opset = _opset(proto)
+    for node in proto.graph.node:
+        if node.domain not in _OWN_DOMAINS or node.op_type not in FUNCTIONS:
+            continue
+        given = {item.name for item in node.attribute}
+        for name, form in defs.get_schema(node.op_type, opset).attributes.items():
+            if name not in given and form.default_value.name:
+                node.attribute.append(form.default_value)
+
+
+def sorted_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Every node behind those that make its inputs; a file in that order stays as it is."""
+    made = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
+    if all(made.get(name, -1) < place for place, node in enumerate(nodes) for name in node.inputs):
+        return nodes
+    waiting = [{made[name] for name in node.inputs if name in made} for node in nodes]
+    readers: dict[int, list[int]] = {}
+    for place, needs in enumerate(waiting):
+        for need in needs:
+            readers.setdefault(need, []).append(place)
+    ready = [place for place, needs in enumerate(waiting) if not needs]
+    order: list[int] = []
+    while ready:
+        place = heapq.heappop(ready)
+        order.append(place)
+        for reader in readers.get(place, []):
+            waiting[reader].discard(place)
+            if not waiting[reader]:
+                heapq.heappush(ready, reader)
+    return tuple(nodes[place] for place in order) if len(order) == len(nodes) else nodes
+
+
 def _opset(proto: Any) -> int:
     versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
     if not versions:
-        raise ModelError("the file does not state an opset of the ONNX domain")
+        return NEWEST_OPSET  # ops of other domains only
     if not OLDEST_OPSET <= versions[0] <= NEWEST_OPSET:
         raise ModelError(
             f"opset {versions[0]} is not supported, expected {OLDEST_OPSET} to {NEWEST_OPSET}",
             hint="convert it: onnx.version_converter.convert_version(model, 17)",
         )
     return int(versions[0])
+
+
+def to_nodes(protos: Iterable[Any], reader: TensorReader) -> Iterator[Node]:
+    return (_node(proto, index, reader) for index, proto in enumerate(protos))
 
 
 def _node(proto: Any, index: int, reader: TensorReader) -> Node:
@@ -195,6 +293,8 @@ def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
         return tuple(proto.ints)
     if proto.type == kinds.FLOATS:
         return tuple(proto.floats)
+    if proto.type == kinds.STRINGS:
+        return tuple(bytes(item).decode(errors="backslashreplace") for item in proto.strings)
     if proto.type == kinds.TENSOR:
         return reader.read(proto.t)
     return None  # a kind no converter asks for

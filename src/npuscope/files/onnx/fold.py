@@ -74,10 +74,11 @@ def _constant_of_shape(node: Node, inputs: Inputs, sized: Sized) -> Const:
 
 
 def _gather(node: Node, inputs: Inputs, sized: Sized) -> Const:
-    data, indices = _plain(inputs, 0), required(inputs, 1).data
+    source, indices = _movable(inputs, 0), required(inputs, 1).data
+    data = source.data
     axis = checked_axis(node.integer("axis", 0), data.ndim)
     sized((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data.itemsize)
-    return Const(np.asarray(np.take(data, indices, axis)), required(inputs, 0).type)
+    return Const(np.asarray(np.take(data, indices, axis)), source.type, source.quant)
 
 
 def _concat(node: Node, inputs: Inputs, sized: Sized) -> Const:
@@ -88,17 +89,23 @@ def _concat(node: Node, inputs: Inputs, sized: Sized) -> Const:
 
 
 def _slice(node: Node, inputs: Inputs, sized: Sized) -> Const:
-    data = _plain(inputs, 0)
-    starts, ends = (required(inputs, index).whole() for index in (1, 2))
-    axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
-    axes = axes_input.whole() if axes_input else list(range(len(starts)))
-    steps = steps_input.whole() if steps_input else [1] * len(starts)
+    source = _movable(inputs, 0)
+    data = source.data
+    if len(inputs) == 1:  # attributes before opset 10
+        starts, ends = list(node.integers("starts") or ()), list(node.integers("ends") or ())
+        axes = list(node.integers("axes") or range(len(starts)))
+        steps = [1] * len(starts)
+    else:
+        starts, ends = (required(inputs, index).whole() for index in (1, 2))
+        axes_input, steps_input = _optional(inputs, 3), _optional(inputs, 4)
+        axes = axes_input.whole() if axes_input else list(range(len(starts)))
+        steps = steps_input.whole() if steps_input else [1] * len(starts)
     cuts = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         # ONNX writes the end of a backward slice to the beginning as a very negative number
         stop = None if step < 0 and end < -data.shape[axis] else end
         cuts[axis] = slice(start, stop, step)
-    return Const(data[tuple(cuts)], required(inputs, 0).type)
+    return Const(data[tuple(cuts)], source.type, source.quant)
 
 
 def _positive(shape: Sequence[int]) -> None:
@@ -107,11 +114,13 @@ def _positive(shape: Sequence[int]) -> None:
 
 
 def _expand(node: Node, inputs: Inputs, sized: Sized) -> Const:
-    data, asked = _plain(inputs, 0), required(inputs, 1).whole()
+    source, asked = _movable(inputs, 0), required(inputs, 1).whole()
+    data = source.data
     _positive(asked)
     shape = broadcast(data.shape, tuple(asked)) if data.shape or asked else ()
     sized(shape, data.itemsize)
-    return Const(np.ascontiguousarray(np.broadcast_to(data, shape)), required(inputs, 0).type)
+    spread = np.ascontiguousarray(np.broadcast_to(data, shape))
+    return Const(spread, source.type, source.quant)
 
 
 def _tile(node: Node, inputs: Inputs, sized: Sized) -> Const:
@@ -126,6 +135,12 @@ def _range(node: Node, inputs: Inputs, sized: Sized) -> Const:
     dtype = _plain(inputs, 0).dtype
     sized([max(int((limit - start) / step) + 1, 0)], dtype.itemsize)
     return Const(np.arange(start, limit, step, dtype=dtype), required(inputs, 0).type)
+
+
+def _movable(inputs: Inputs, index: int) -> Const:
+    """A constant whose values may change their place: one scale for all goes with them."""
+    const = required(inputs, index)
+    return const.as_real() if const.quant is not None and const.quant.axis is not None else const
 
 
 def _plain(inputs: Inputs, index: int) -> np.ndarray:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from npuscope.errors import ModelError, NpuscopeError
-from npuscope.files.builder import Builder, drop_dead
-from npuscope.files.load import Pins, nearest_form, refuse_other_npus, static_shape
+from npuscope.errors import ModelError, NotComputed, NpuscopeError
+from npuscope.files.builder import Builder
 from npuscope.files.onnx.binding import (
     DEQUANTIZE,
     QUANTIZE,
@@ -21,20 +20,39 @@ from npuscope.files.onnx.binding import (
     fold_constants,
     node_type,
 )
-from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
+from npuscope.files.onnx.constants import (
+    INTEGER_TYPES,
+    PLAIN_TYPES,
+    REAL_TYPES,
+    TYPE_NUMBERS,
+    Const,
+    QuantType,
+    text,
+)
+from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
+from npuscope.files.onnx.dynamic import undo_dynamic, undo_training
 from npuscope.files.onnx.expand import expand, expand_integer
-from npuscope.files.onnx.file import Input, Node, OnnxModel, check_single_assignment, parse
+from npuscope.files.onnx.file import (
+    Input,
+    Node,
+    OnnxModel,
+    check_single_assignment,
+    parse,
+)
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
+from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
+from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
-from npuscope.files.onnx.stated import SAME_SHAPE, Stated, stated_tensors
+from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
 from npuscope.files.onnx.task import Task
+from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX, ONNX_ROWS
-from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.text import safe_terminal
 
 # --- Which graph inputs are channel-first images and signals ---
@@ -62,73 +80,6 @@ def channel_first(source: OnnxModel) -> set[str]:
     return found
 
 
-# --- After the walk: graph outputs in source order and under their own names ---
-
-
-def finish_outputs(reader: OnnxReader) -> None:
-    """Graph outputs in source order and under their own names; then drop unused tensors."""
-    names: dict[str, str] = {}
-    for name in reader.source.outputs:
-        origin = f"output:{safe_terminal(name)}"
-        names[name] = _output(reader, name, origin, set(names.values()))
-    reader.graph.outputs = tuple(names.values())
-    drop_dead(reader.graph)
-    _rename(reader.graph, {old: new for new, old in names.items() if old != new})
-
-
-def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
-    if name in reader.constants:
-        return _constant_output(reader, name)
-    value = reader.integers[name] if name in reader.integers else reader.real(name)
-    rank = len(reader.arranger.source_shape(value))
-    value = reader.arranger.arrange(value, plain(rank), origin)
-    tensor = reader.graph.tensors[value.tensor]
-    if tensor.name not in taken and tensor.name not in reader.graph.inputs:
-        return tensor.name
-    copy = reader.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
-    reader.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
-    return copy.name
-
-
-def _constant_output(reader: OnnxReader, name: str) -> str:
-    """A result that does not depend on the inputs, such as anchors that a network hands on."""
-    const = reader.constants[name]
-    types = {**INTEGER_TYPES, **PLAIN_TYPES, _FLOAT_TYPE: DType.FLOAT32}
-    if const.type not in types:
-        raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
-    reader.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
-    dtype = types[const.type]
-    data = const.data.astype(dtype.numpy, copy=False)
-    return reader.builder.constant(name, data, dtype).name
-
-
-def _rename(graph: Graph, names: dict[str, str]) -> None:
-    """Give tensors the names of their graph outputs; another tensor with that name is renamed."""
-    names = {old: new for old, new in names.items() if new not in graph.inputs}
-    for new in list(names.values()):
-        if new in graph.tensors and new not in names:
-            names[new] = graph.fresh_name(f"{new}_inner")
-    if not names:
-        return
-    swap = {name: names.get(name, name) for name in graph.tensors}
-    graph.tensors = {
-        swap[name]: replace(tensor, name=swap[name]) for name, tensor in graph.tensors.items()
-    }
-    graph.ops = [
-        op.replace(
-            name=swap[op.outputs[0]] if op.name == op.outputs[0] else op.name,
-            inputs=tuple(swap.get(name, name) for name in op.inputs),
-            outputs=tuple(swap[name] for name in op.outputs),
-        )
-        for op in graph.ops
-    ]
-    graph.inputs = tuple(swap[name] for name in graph.inputs)
-    graph.outputs = tuple(swap[name] for name in graph.outputs)
-
-
-_FLOAT_TYPE = "float32"
-
-
 @cache
 def converter(kind: str) -> Convert:
     """The function that converts a node to ops."""
@@ -142,6 +93,8 @@ def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     """The graph in an .onnx file."""
     source = parse(data, path)
     source = with_numbers(source, path)
+    source = unfuse(source)
+    source = undo_dynamic(undo_training(source))
     source = expand(source)
     source = expand_integer(source)
     computing = Computing(source.constants.values())
@@ -166,6 +119,7 @@ class OnnxReader:
         self.pins = pins
         self.builder = Builder(name, Numerics.QDQ)
         self.graph = self.builder.graph
+        self.graph.notes.extend(source.notes)
         self.arranger = Arranger(self.builder)
         self.constants = dict(source.constants)
         self.values: dict[str, Value] = {}
@@ -180,15 +134,17 @@ class OnnxReader:
         self.channel_first = channel_first(source)
         self.plan: Plan = Plan()
         self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
+        self.protos: dict[str, Any] = {}
+        self.guessed = False  # whether a shape is not what the file says
         self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
-        self.stated = self._stated()
+        self._size_inputs()
+        self.stated = stated_of(self)
         self.plan = self._bind()
-        self.pins.check_names([entry.name for entry in self.source.inputs])
         self.graph.inputs = tuple(self._input(entry) for entry in self.source.inputs)
         for node in self.source.nodes:
-            self._located(node)
+            self.located(node)
         finish_outputs(self)
         return self.graph
 
@@ -205,53 +161,39 @@ class OnnxReader:
         )
         return binder.run()
 
-    def _stated(self) -> dict[str, Stated]:
-        """What the file says of the results of nodes that nothing here computes."""
-        known = ONNX.keys() | {QUANTIZE, DEQUANTIZE, "Shape", "Size"}
-        nodes = [node for node in self.source.nodes if node.kind not in known]
-        refuse_other_npus((node.kind, node.origin) for node in nodes)
-        names = [name for node in nodes for name in node.outputs if name]
-        return stated_tensors(self.source.proto, names, self.pins) if names else {}
+    def _size_inputs(self) -> None:
+        dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
+        made = {name for node in self.source.nodes for name in node.outputs}
+        self.pins.check_names(dims, made)
+        for entry in self.source.inputs:
+            real = entry.type in REAL_TYPES
+            self.shapes[entry.name] = static_shape(
+                entry.name, dims[entry.name], self.pins, self.graph.notes, real=real
+            )
 
-    def _unknown(self, node: Node) -> None:
-        """A node that nothing here computes: one op for every output that somebody reads."""
-        inputs = tuple(self._plain(name, node.origin) for name in node.inputs if name)
-        held = tuple(name for name in inputs if name) or self.graph.inputs[:1]
-        outputs = [name for name in node.outputs if name in self.read]
-        for part, name in enumerate(outputs):
-            if name not in self.stated and node.kind.rpartition(".")[2] in SAME_SHAPE and held:
-                self.stated[name] = ("float32", self.graph.tensors[held[0]].shape)
-            if name not in self.stated:
-                raise ModelError(
-                    f"{node.kind} is not known here, and the file does not state the shape of "
-                    f"'{safe_terminal(name)}'",
-                    hint="pin open sizes with --shape, or run onnx.shape_inference on the model; "
-                    f"{nearest_form(node.kind)}",
-                )
-            type_name, shape = self.stated[name]
-            dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
-            tensor = self.builder.add(Tensor(name, shape, dtype))
-            attrs = UnknownAttrs(node.kind, shape, part)
-            self.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
-            self.define(name, Value(tensor.name, plain(len(shape))))
+    def _dims(self, entry: Input) -> Dims:
+        """Sizes as the file has them; a convolution that reads the input knows its channels."""
+        for node in self.readers.get(("Conv", entry.name), []):
+            weights = self.constants.get(node.input(1))
+            if weights is not None and len(entry.dims) == weights.data.ndim > 2:
+                channels = weights.data.shape[1] * node.integer("group", 1)
+                return (entry.dims[0], entry.dims[1] or channels, *entry.dims[2:])
+        return entry.dims
 
-    def _plain(self, name: str, origin: str) -> str:
-        """The tensor in the file's own order of axes; constants stay outside of the graph."""
-        if name in self.constants:
-            return ""
-        value = self.real(name)
-        rank = len(self.arranger.source_shape(value))
-        return self.arranger.arrange(value, plain(rank), origin).tensor
+    def node_protos(self) -> dict[str, Any]:
+        """Nodes of the file by their first output."""
+        if not self.protos:
+            self.protos = {text(node.output[0]): node for node in self.source.proto.graph.node}
+        return self.protos
 
     def _input(self, entry: Input) -> str:
-        shape = static_shape(entry.name, entry.dims, self.pins, self.graph.notes)
+        shape = self.shapes[entry.name]
         dtype, quant = self._input_type(entry)
         tensor = self.builder.add(Tensor(entry.name, shape, dtype, quant))
         value = Value(tensor.name, plain(len(shape)))
         if entry.name in self.channel_first and len(shape) in CHANNEL_LAST:
             origin = f"input:{safe_terminal(entry.name)}"
             value = self.arranger.arrange(value, CHANNEL_LAST[len(shape)], origin)
-        self.shapes[entry.name] = shape
         if entry.name in self.plan.inputs:
             for node in self.readers[QUANTIZE, entry.name]:
                 self.define(node.output, value)
@@ -262,7 +204,7 @@ class OnnxReader:
     def _input_type(self, entry: Input) -> tuple[DType, Quant | None]:
         if entry.name in self.plan.inputs:
             return self.plan.inputs[entry.name].dtype, self.plan.inputs[entry.name].quant
-        if entry.type == _FLOAT_TYPE:
+        if entry.type in REAL_TYPES:
             return DType.FLOAT32, None
         types = {**INTEGER_TYPES, **PLAIN_TYPES}
         if entry.type not in types:
@@ -286,7 +228,7 @@ class OnnxReader:
             elif node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].moves_data:
                 moved.update(node.outputs)
 
-    def _located(self, node: Node) -> None:
+    def located(self, node: Node) -> None:
         try:
             self._node(node)
         except NpuscopeError as error:
@@ -302,11 +244,25 @@ class OnnxReader:
             self._quantize(node)
         elif node.kind in ("Shape", "Size"):
             self._shape(node)
+        elif node.kind == "CastLike":
+            number = TYPE_NUMBERS.get(known_form(self, node.input(1))[0], 1)
+            self._node(Node("Cast", node.origin, node.inputs[:1], node.outputs, {"to": number}))
         elif not self._fold(node):
-            if node.kind in ONNX:
-                converter(node.kind)(Task(self, node))
-            else:
-                self._unknown(node)
+            self._convert(node)
+
+    def _convert(self, node: Node) -> None:
+        if node.kind not in ONNX:
+            if not walk_branch(self, node):
+                unknown(self, node)
+            return
+        try:
+            converter(node.kind)(Task(self, node))
+        except ModelError as refusal:
+            # Behind a guessed shape the file may be right and the guess wrong.
+            if not isinstance(refusal, NotComputed) and not self.guessed:
+                raise
+            self.plan.release(node.output)
+            unknown(self, node, refusal)
 
     # --- Tensors by ONNX name ---
 
@@ -345,6 +301,9 @@ class OnnxReader:
             )
         tensor = self.graph.tensors[value.tensor]
         wanted = node_type(node, self.constants)
+        if tensor.quant is None and wanted.quant.axis is None:
+            self.define(node.output, self._scaled(node, value, wanted.quant))
+            return
         if tensor.quant != wanted.quant:
             raise ModelError(
                 f"the tensor has {tensor.quant}, but it is read as {wanted.quant}: scales must "
@@ -353,6 +312,28 @@ class OnnxReader:
         self.integers[node.output] = value
         self.dequantizers[node.output] = node.origin
         self.shapes[node.output] = self.arranger.source_shape(value)
+
+    def _scaled(self, node: Node, value: Value, quant: Quant) -> Value:
+        """Plain integers, as an op computed them, as real numbers: (x - zero point) * scale."""
+        made = self._step(node, value, "Cast", Attrs())
+        if quant.zero_point:
+            made = self._step(node, made, "Sub", BinaryAttrs(), float(quant.zero_point))
+        return self._step(node, made, "Mul", BinaryAttrs(), quant.scale)
+
+    def _step(
+        self, node: Node, value: Value, kind: str, attrs: Attrs, number: float | None = None
+    ) -> Value:
+        """A float op on a value and maybe a number."""
+        source = self.graph.tensors[value.tensor]
+        inputs = [value.tensor]
+        if number is not None:
+            data = np.asarray(number, np.float32)
+            stored = self.builder.constant(f"{node.output}_{kind}", data, DType.FLOAT32)
+            inputs.append(stored.name)
+        shape, shown = source.shape, source.source_shape
+        tensor = self.builder.add(Tensor(node.output, shape, DType.FLOAT32, source_shape=shown))
+        self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
+        return Value(tensor.name, value.layout)
 
     def _quantize(self, node: Node) -> None:
         wanted = node_type(node, self.constants)
@@ -374,7 +355,8 @@ class OnnxReader:
         return Value(tensor.name, value.layout)
 
     def _shape(self, node: Node) -> None:
-        shape = self.shapes.get(node.input(0))
+        known = self.constants.get(node.input(0))
+        shape = self.shapes.get(node.input(0)) if known is None else known.data.shape
         if shape is None:
             raise ModelError(
                 f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"

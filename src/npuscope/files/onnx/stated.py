@@ -1,74 +1,236 @@
-"""Shapes and types that an ONNX file states of its tensors, for ops that nothing here computes."""
+"""Nodes that nothing here computes, with the shapes that the file states or onnx infers.
+
+A shape comes from the user (`--shape`), from the file, from onnx's own inference over the file, or
+from its inference over the one node, of whose inputs the walk knows all shapes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from npuscope.files.load import Pins
-from npuscope.files.onnx.constants import TYPE_NAMES, text
+from npuscope.errors import ModelError
+from npuscope.files.load import refuse_other_npus
+from npuscope.files.onnx.constants import (
+    INTEGER_TYPES,
+    PLAIN_TYPES,
+    TYPE_NAMES,
+    TYPE_NUMBERS,
+    Const,
+    text,
+)
+from npuscope.files.onnx.file import Node
+from npuscope.files.onnx.layout import Value, plain
 from npuscope.graph.limits import MAX_RANK
+from npuscope.graph.model import DType, Tensor
+from npuscope.ops.row import Shape
+from npuscope.ops.table import ONNX
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.files.onnx.reader import OnnxReader
 
 _MOST_BYTES = 256 << 20  # of a model that is handed to onnx's own shape inference
+_MOST_VALUES = 1024  # of a constant whose values the inference may need: axes, sizes
 # Ops of other domains whose first result has the shape of their first input: quantizers of training
 # frameworks, and what onnxruntime fuses.
 SAME_SHAPE = (
     *("Quant", "BipolarQuant", "Trunc", "SkipLayerNormalization", "SimplifiedLayerNormalization"),
     *("SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "RotaryEmbedding"),
 )
-Stated = tuple[str, tuple[int, ...]]  # element type, shape
+_OWN_WALK = ("QuantizeLinear", "DequantizeLinear", "Shape", "Size", "CastLike")
+Stated = tuple[str, Shape]  # element type, shape
 
 
-def stated_tensors(proto: Any, names: Iterable[str], pins: Pins) -> dict[str, Stated]:
-    """What the file says of the tensors; what it leaves out is inferred by the onnx package."""
-    wanted = set(names)
-    symbols = _symbols(proto.graph, pins)
-    found = _read(proto.graph, wanted, symbols)
-    if wanted - found.keys() and proto.ByteSize() <= _MOST_BYTES:
-        found = {**_read(_inferred(proto, symbols), wanted, symbols), **found}
-    return found
+def stated_of(reader: OnnxReader) -> dict[str, Stated]:
+    """What the file says of the results of nodes that no converter knows."""
+    known = ONNX.keys() | set(_OWN_WALK)
+    nodes = [node for node in reader.source.nodes if node.kind not in known]
+    refuse_other_npus((node.kind, node.origin) for node in nodes)
+    names = {name for node in nodes for name in node.outputs if name}
+    return _Stated(reader.source.proto, reader.shapes, reader.pins.symbols).of(names)
 
 
-def _symbols(graph: Any, pins: Pins) -> dict[str, int]:
-    """Sizes of symbols: those that the user pinned; that of a batch is 1."""
-    found: dict[str, int] = {}
-    for info in graph.input:
-        pinned = pins.shapes.get(text(info.name), ())
-        dims = info.type.tensor_type.shape.dim
-        for axis, dim in enumerate(dims):
-            if axis < len(pinned):
-                found.setdefault(text(dim.dim_param), pinned[axis])
-            elif axis == 0:
-                found.setdefault(text(dim.dim_param), 1)
-    return {name: size for name, size in found.items() if name}
+class _Stated:
+    """Shapes of a file, with `shapes` of its inputs and the sizes of symbols."""
+
+    def __init__(self, proto: Any, shapes: Mapping[str, Shape], symbols: Mapping[str, int]) -> None:
+        self.proto = proto
+        self.shapes = shapes
+        self.symbols = symbols
+
+    def of(self, wanted: set[str]) -> dict[str, Stated]:
+        found = self._read(self.proto.graph, wanted) if wanted else {}
+        if wanted - found.keys() and self.proto.ByteSize() <= _MOST_BYTES:
+            found = {**self._read(self._inferred(), wanted), **found}
+        return found
+
+    def _read(self, graph: Any, wanted: set[str]) -> dict[str, Stated]:
+        infos = (info for infos in (graph.value_info, graph.output) for info in infos)
+        found: dict[str, Stated] = {}
+        for info in infos:
+            name = text(info.name)
+            shape = _shape(info.type.tensor_type, self.symbols) if name in wanted else None
+            if shape is not None and min(shape, default=1) > 0:
+                found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), shape)
+        return found
+
+    def _inferred(self) -> Any:
+        """The graph with inferred shapes; what onnx cannot follow stays as it is."""
+        import onnx
+
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self.proto)
+        for info in copy.graph.input:
+            sizes = self.shapes.get(text(info.name), ())
+            for dim, size in zip(info.type.tensor_type.shape.dim, sizes, strict=False):
+                dim.dim_value = size
+        return infer(copy)
 
 
-def _read(graph: Any, wanted: set[str], symbols: dict[str, int]) -> dict[str, Stated]:
-    infos = (info for infos in (graph.value_info, graph.output) for info in infos)
-    found: dict[str, Stated] = {}
-    for info in infos:
-        name = text(info.name)
-        tensor = info.type.tensor_type
-        if name not in wanted or not tensor.HasField("shape") or len(tensor.shape.dim) > MAX_RANK:
-            continue
-        dims = [dim.dim_value or symbols.get(text(dim.dim_param), 0) for dim in tensor.shape.dim]
-        if all(size > 0 for size in dims):
-            found[name] = (TYPE_NAMES.get(tensor.elem_type, ""), tuple(map(int, dims)))
-    return found
-
-
-def _inferred(proto: Any, symbols: dict[str, int]) -> Any:
-    """The graph with inferred shapes; what onnx cannot follow stays as it is."""
+def infer(model: Any) -> Any:
+    """The graph of a model with what onnx can infer."""
     import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    for info in copy.graph.input:
-        for dim in info.type.tensor_type.shape.dim:
-            size = symbols.get(text(dim.dim_param), 0)
-            if size:
-                dim.dim_value = size
     try:
-        return onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return proto.graph
+        return model.graph
+
+
+def _shape(tensor: Any, symbols: Mapping[str, int]) -> Shape | None:
+    """The stated shape, 0 where a size is open; none where not even the rank is known."""
+    if not tensor.HasField("shape") or len(tensor.shape.dim) > MAX_RANK:
+        return None
+    return tuple(
+        int(dim.dim_value) or symbols.get(text(dim.dim_param), 0) for dim in tensor.shape.dim
+    )
+
+
+# --- One node ---
+
+
+def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -> None:
+    """A node that nothing here computes: one op for every output that somebody reads."""
+    if refusal is not None:
+        reader.graph.notes.append(f"{node.origin}: {refusal.message}: work of unknown cost")
+    inputs = tuple(_plain(reader, name, node.origin) for name in node.inputs if name)
+    held = tuple(name for name in inputs if name) or reader.graph.inputs[:1]
+    outputs = [name for name in node.outputs if name in reader.read]
+    try:
+        _find(reader, node, outputs, held)
+    except ModelError as error:
+        raise refusal or error from None
+    for part, name in enumerate(outputs):
+        type_name, shape = reader.stated[name]
+        if name in reader.values:
+            continue  # made before the converter gave up
+        dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
+        tensor = reader.builder.add(Tensor(name, shape, dtype))
+        attrs = UnknownAttrs(node.kind, shape, part)
+        reader.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
+        reader.define(name, Value(tensor.name, plain(len(shape))))
+
+
+def _plain(reader: OnnxReader, name: str, origin: str) -> str:
+    """The tensor in the file's own order of axes; constants stay outside of the graph."""
+    if name in reader.constants:
+        return ""
+    value = reader.real(name)
+    rank = len(reader.arranger.source_shape(value))
+    return reader.arranger.arrange(value, plain(rank), origin).tensor
+
+
+def _find(reader: OnnxReader, node: Node, outputs: list[str], held: tuple[str, ...]) -> None:
+    """Add the shapes of a node's results to `reader.stated`."""
+    if any(name not in reader.stated for name in outputs):
+        for name, found in _inferred_here(reader, node, outputs).items():
+            reader.stated.setdefault(name, found)
+    for name in outputs:
+        pinned = reader.pins.shapes.get(name)
+        if pinned is not None:
+            reader.stated[name] = (reader.stated.get(name, ("float32", ()))[0], pinned)
+        if name in reader.stated:
+            continue
+        if node.kind.rpartition(".")[2] in SAME_SHAPE and held:
+            reader.stated[name] = ("float32", reader.graph.tensors[held[0]].shape)
+            continue
+        if _has_schema(reader, node) or not held:
+            raise ModelError(f"the file does not state the shape of '{safe_terminal(name)}'")
+        shape = reader.graph.tensors[held[0]].shape
+        reader.stated[name] = ("float32", shape)
+        reader.guessed = True
+        label = safe_terminal(name)
+        reader.graph.notes.append(
+            f"{node.kind} is not known here, and no shape of '{label}' is stated: taken as that of "
+            f"its first input, {shape}; --shape {label}=... states another"
+        )
+
+
+def _has_schema(reader: OnnxReader, node: Node) -> bool:
+    """Whether the op is one of ONNX's own, whose shapes can be inferred if the node is right."""
+    import onnx
+
+    control = node.kind in ("If", "Loop", "Scan")
+    return not control and onnx.defs.has(node.kind, reader.source.opset, "")
+
+
+def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> dict[str, Stated]:
+    """What onnx infers from the node alone, with the shapes and constants that the walk knows.
+
+    A size that depends on data, as that of NonZero, is taken as 1, and noted.
+    """
+    import onnx
+
+    proto = reader.node_protos().get(node.output)
+    if proto is None:
+        return {}
+    constants = {name: reader.constants[name] for name in node.inputs if name in reader.constants}
+    small = {name: const for name, const in constants.items() if const.data.size <= _MOST_VALUES}
+    infos = [_info(name, *known_form(reader, name)) for name in dict.fromkeys(node.inputs) if name]
+    values = [_tensor(*row) for row in small.items()]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([proto], "node", infos, [], values),
+        opset_imports=reader.source.proto.opset_import,
+        functions=reader.source.proto.functions,
+    )
+    found: dict[str, Stated] = {}
+    for info in infer(model).value_info:
+        name = text(info.name)
+        shape = _shape(info.type.tensor_type, reader.pins.symbols)
+        if name not in outputs or shape is None:
+            continue
+        if 0 in shape:
+            reader.guessed = True
+            reader.graph.notes.append(
+                f"the size of '{safe_terminal(name)}' depends on data ({node.kind}): taken as 1; "
+                f"--shape {safe_terminal(name)}=... states another"
+            )
+        sizes = tuple(size or 1 for size in shape)
+        found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)
+    return found
+
+
+def known_form(reader: OnnxReader, name: str) -> Stated:
+    """Element type and shape that the file means, of a constant or of what was walked over."""
+    if name in reader.constants:
+        const = reader.constants[name]
+        return ("float32" if const.quant else const.type, const.data.shape)
+    dtype = DType.FLOAT32
+    if name in reader.values and name not in reader.integers:
+        dtype = reader.graph.tensors[reader.values[name].tensor].dtype
+    return dtype.value, reader.shapes[name]
+
+
+def _info(name: str, type_name: str, shape: Shape) -> Any:
+    import onnx
+
+    number = TYPE_NUMBERS.get(type_name, TYPE_NUMBERS["float32"])
+    return onnx.helper.make_tensor_value_info(name, number, shape)
+
+
+def _tensor(name: str, const: Const) -> Any:
+    import onnx
+
+    return onnx.numpy_helper.from_array(const.real() if const.quant else const.data, name)

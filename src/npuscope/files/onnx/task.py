@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.binding import QUANTIZE, moves, node_type
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
 from npuscope.files.onnx.layout import (
@@ -46,7 +46,7 @@ class Parameters:
     def needed(self, index: int) -> Const:
         const = self.constant(index)
         if const is None:
-            raise ModelError(f"input {index} must be a constant")
+            raise NotComputed(f"input {index} must be a constant")
         return const
 
     def whole(self, index: int) -> list[int] | None:
@@ -66,7 +66,7 @@ class Parameters:
         if const.quant is None and const.type in PLAIN_TYPES:
             return add(name, const.data, PLAIN_TYPES[const.type])
         if const.quant is None and const.data.dtype.kind not in "f":
-            raise ModelError(f"'{safe_terminal(name)}' is {const.type} and has no scale")
+            raise NotComputed(f"'{safe_terminal(name)}' is {const.type} and has no scale")
         return add(name, const.real(), DType.FLOAT32)
 
     def constant_value(self, name: str) -> Value:
@@ -96,7 +96,7 @@ class Parameters:
             return ""
         const = self.constant(index)
         if const is None:
-            raise ModelError("the bias must be a constant")
+            raise NotComputed("the bias must be a constant")
         flat = const.reshape((const.data.size,))
         exact = self.integer and _is_product(flat, x.quant, weights.quant)
         key = (self.node.input(index), ("bias", exact))
@@ -185,7 +185,7 @@ class Task(Parameters):
         value = self.value(index)
         rank = len(self.shape(value))
         if rank not in CHANNEL_LAST:
-            raise ModelError(
+            raise NotComputed(
                 f"{rank - 2} spatial axes are not supported, expected 1 or 2",
                 hint="fold the other spatial axes into the batch or the channels",
             )
@@ -281,7 +281,7 @@ class Task(Parameters):
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
     ) -> Tensor:
         if len(shape) != len(layout):
-            raise ModelError(
+            raise NotComputed(
                 "an op whose inputs are all constants is not supported",
                 hint="fold constants before export",
             )
@@ -329,7 +329,7 @@ class Task(Parameters):
         first = self.reader.graph.tensors[like]
         known = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
         if not known and not moves(self.node):
-            raise ModelError(
+            raise NotComputed(
                 f"it computes on {first.dtype.value} values without a DequantizeLinear"
             )
         return first.dtype, first.quant

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.images import BlockAttrs, Coordinates, NearestRounding, ResizeAttrs, ResizeMode
+from npuscope.ops.indexing import GatherNdAttrs
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -185,7 +186,22 @@ def split_v(reader: TfliteReader, op: SourceOp) -> None:
     sizes = reader.integers(op, 1).ravel().tolist()
     known = sum(size for size in sizes if size >= 0)
     sizes = [x.shape[axis] - known if size < 0 else size for size in sizes]
+    if 0 in sizes and sum(sizes) == x.shape[axis] and len(sizes) == len(op.outputs):
+        _parts_that_hold_something(reader, op, x, axis, sizes)
+        return
     reader.emit_all(op, "Split", (x.name,), SplitAttrs(axis, tuple(sizes)))
+
+
+def _parts_that_hold_something(
+    reader: TfliteReader, op: SourceOp, x: Tensor, axis: int, sizes: list[int]
+) -> None:
+    """Empty parts have no tensor here; nothing can read a value of them."""
+    for place, size in enumerate(sizes):
+        if size:
+            starts, counts = [0] * len(x.shape), list(x.shape)
+            starts[axis], counts[axis] = sum(sizes[:place]), size
+            attrs = SliceAttrs(tuple(starts), tuple(counts), (1,) * len(x.shape))
+            reader.emit(op, "Slice", (x.name,), attrs, tuple(counts), output=place)
 
 
 def _only_axis(reader: TfliteReader, op: SourceOp, position: int, x: Tensor) -> int:
@@ -222,6 +238,11 @@ def gather(reader: TfliteReader, op: SourceOp) -> None:
     batch = op.number("BatchDims")
     batch = batch + len(indices.shape) if batch < 0 else batch
     reader.emit(op, "Gather", (x.name, indices.name), GatherAttrs(axis, batch))
+
+
+def gather_nd(reader: TfliteReader, op: SourceOp) -> None:
+    names = (reader.tensor(op, 0).name, reader.tensor(op, 1).name)
+    reader.emit(op, "GatherND", names, GatherNdAttrs())
 
 
 def tile(reader: TfliteReader, op: SourceOp) -> None:
@@ -284,7 +305,7 @@ def rank(reader: TfliteReader, op: SourceOp) -> None:
 def fill(reader: TfliteReader, op: SourceOp) -> None:
     sizes, value = reader.integers(op, 0).ravel().tolist(), reader.tensor(op, 1)
     if value.data is None or value.elements != 1:
-        raise ModelError("the value must be a constant number", where=op.origin)
+        raise NotComputed("the value must be a constant number", where=op.origin)
     reader.check_size(op, sizes)
     reader.make_constant(op, np.full(sizes, value.data.ravel()[0]))
 
@@ -294,7 +315,7 @@ def span(reader: TfliteReader, op: SourceOp) -> None:
     tensors = [reader.tensor(op, index) for index in range(3)]
     values = [t.data.ravel()[0] for t in tensors if t.data is not None and t.elements == 1]
     if len(values) != 3 or values[2] == 0:
-        raise ModelError("start, limit and step must be constant numbers", where=op.origin)
+        raise NotComputed("start, limit and step must be constant numbers", where=op.origin)
     start, limit, step = values
     count = max(int(np.ceil((float(limit) - float(start)) / float(step))), 0)
     reader.check_size(op, [count])

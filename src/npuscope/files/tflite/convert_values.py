@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NotComputed
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Activation, Attrs, DType
 from npuscope.ops.elementwise import BinaryAttrs
@@ -35,7 +35,7 @@ _SAME = 0
 def activation(op: SourceOp) -> Activation:
     code = op.number("FusedActivationFunction")
     if code not in _ACTIVATIONS:
-        raise ModelError(
+        raise NotComputed(
             f"fused activation {code} is not supported",
             where=op.origin,
             hint="export it as a separate operator; only RELU, RELU6 and RELU_N1_TO_1 can be fused",
@@ -117,7 +117,7 @@ def fully_connected(reader: TfliteReader, op: SourceOp) -> None:
     """Unless it keeps the axes, the operator itself flattens its input to (rows, I)."""
     x, weights = reader.tensor(op, 0), reader.tensor(op, 1)
     if op.number("WeightsFormat"):
-        raise ModelError("shuffled weights are not supported", where=op.origin)
+        raise NotComputed("shuffled weights are not supported", where=op.origin)
     if len(weights.shape) != 2 or weights.shape[1] < 1 or x.elements % weights.shape[1]:
         raise ModelError(
             f"weights {weights.shape} do not fit an input of shape {x.shape}", where=op.origin
@@ -219,7 +219,7 @@ def log_softmax(reader: TfliteReader, op: SourceOp) -> None:
 def l2_normalization(reader: TfliteReader, op: SourceOp) -> None:
     x = reader.tensor(op, 0)
     if op.number("FusedActivationFunction"):
-        raise ModelError("a fused activation is not supported", where=op.origin)
+        raise NotComputed("a fused activation is not supported", where=op.origin)
     attrs = L2NormAttrs(len(x.shape) - 1, _L2_EPSILON)
     reader.emit(op, "L2Normalization", (x.name,), attrs)
 

@@ -7,22 +7,25 @@ are transposed, and implicit flattening becomes an op. Shape arithmetic is compu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from npuscope.errors import ModelError
+from npuscope.errors import InternalError, ModelError, NotComputed
 from npuscope.files.builder import Builder, drop_dead, fold_last_op
-from npuscope.files.load import Pins, refuse_other_npus, static_shape
+from npuscope.files.load import refuse_other_npus
+from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
-from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors
+from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors, element_type
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
 from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.row import Shape, Tflite, named
 from npuscope.ops.table import TFLITE
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
+from npuscope.ops.verify import verify
 from npuscope.shown import counted
 
 Convert = Callable[["TfliteReader", SourceOp], None]
@@ -48,14 +51,50 @@ def converter(operator: str) -> Convert:
 
 
 def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
-    """The graph in a .tflite file."""
-    return TfliteReader(with_state(parse(data)), name, pins, Budget(len(data))).run()
+    """The graph in a .tflite file.
+
+    Some files state placeholders for the shapes of what they compute: where the stated ones do
+    not fit together, all are inferred from the inputs.
+    """
+    source = with_state(parse(data))
+    stated = pins.used
+    first: ModelError | None = None
+    for inferred, lenient in _ATTEMPTS:
+        if lenient and not _has_placeholders(source):
+            break
+        pins.used = stated or inferred
+        reader = TfliteReader(source, name, pins, Budget(len(data)), lenient)
+        try:
+            graph = reader.run()
+            verify(graph, ModelError)
+            return graph
+        except ModelError as error:
+            first = first or error
+    pins.used = stated
+    raise first or InternalError("the file was not read")
+
+
+# Stated shapes; inferred ones; inferred ones, with work of unknown cost where they do not fit.
+_ATTEMPTS = ((False, False), (True, False), (True, True))
+
+
+def _has_placeholders(source: TfliteModel) -> bool:
+    """Whether the file leaves shapes open of what it computes, other than the batch."""
+    return any(-1 in tensor.signature[1:] for tensor in source.tensors)
 
 
 class TfliteReader:
     """State of one reading. The operator table calls back into it."""
 
-    def __init__(self, source: TfliteModel, name: str, pins: Pins, budget: Budget) -> None:
+    def __init__(
+        self,
+        source: TfliteModel,
+        name: str,
+        pins: Pins,
+        budget: Budget,
+        lenient: bool = False,
+    ) -> None:
+        self.lenient = lenient
         self.source = source
         self.builder = Builder(name, Numerics.LITERT)
         self.pins = pins
@@ -63,7 +102,8 @@ class TfliteReader:
 
     def run(self) -> Graph:
         graph = self.builder.graph
-        self.pins.check_names([self.source.tensors[index].name for index in self.source.inputs])
+        inputs = (self.source.tensors[index] for index in self.source.inputs)
+        self.pins.check_names({tensor.name: _dims(tensor) for tensor in inputs})
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
         if self.source.states:
             kept = counted(self.source.states, "variable")
@@ -74,20 +114,35 @@ class TfliteReader:
         for op in ops:
             if self._is_widening(op):
                 self.make_constant(op, self._weights(op))
-            elif op.kind in OPERATORS:
-                converter(op.kind)(self, op)
+                self.tensors.widened.update(op.outputs)
             else:
-                self._unknown(op, needed)
+                self._convert(op, needed)
         graph.outputs = tuple(self._output(index) for index in self.source.outputs)
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
+    def _convert(self, op: SourceOp, needed: set[int]) -> None:
+        if op.kind not in OPERATORS:
+            self._unknown(op, needed)
+            return
+        try:
+            converter(op.kind)(self, op)
+        except ModelError as refusal:
+            if not self.lenient and (self.pins.used or not isinstance(refusal, NotComputed)):
+                raise  # the stated shapes do not hold
+            if any(index in self.tensors.names for index in op.outputs):
+                raise  # a part was made already
+            where = refusal.where or op.origin
+            note = f"{where}: {refusal.message}: work of unknown cost"
+            self.builder.graph.notes.append(note)
+            self._unknown(op, needed)
+
     def _input(self, index: int) -> str:
         tensor = self.source.tensors[index]
-        signature = tensor.signature or tensor.shape
-        dims = tuple(None if dim < 0 else dim for dim in signature)
-        shape = static_shape(tensor.name, dims, self.pins, self.builder.graph.notes)
-        return self.tensors.add(tensor, shape).name
+        real = tensor.type.startswith("FLOAT") or tensor.quant is not None
+        notes = self.builder.graph.notes
+        shape = static_shape(tensor.name, _dims(tensor), self.pins, notes, tensor.shape, real)
+        return self.tensors.add(tensor, shape, STAND_INS.get(tensor.type)).name
 
     def _output(self, index: int) -> str:
         if index < 0:
@@ -95,10 +150,13 @@ class TfliteReader:
         return self.tensors.get(index).name
 
     def _is_widening(self, op: SourceOp) -> bool:
-        """Constants of 16-bit floats, which a file widens before their use."""
-        source = self.source.tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
-        half = source is not None and source.type == "FLOAT16" and source.data is not None
-        return op.kind == "DEQUANTIZE" and half and len(op.outputs) == 1
+        """Constants of 16-bit floats, or sparse ones, which a file widens before their use."""
+        if op.kind not in ("DEQUANTIZE", "DENSIFY") or len(op.outputs) != 1 or not op.inputs:
+            return False
+        index = op.inputs[0]
+        source = self.source.tensors[index]
+        constant = index in self.tensors.widened or (index >= 0 and source.data is not None)
+        return constant and (op.kind == "DENSIFY" or source.type == "FLOAT16")
 
     def _weights(self, op: SourceOp) -> np.ndarray:
         data = self.tensor(op, 0).data
@@ -107,12 +165,6 @@ class TfliteReader:
 
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
-        if op.kind == "DENSIFY":  # not work, but weights: without them no layer can be mapped
-            raise ModelError(
-                "its weights are stored sparse, which is not read here",
-                where=op.origin,
-                hint="convert the model without sparse weights",
-            )
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
         # What cannot be named (handles, sparse constants) is stood for by the network's input.
         inputs = inputs or self.builder.graph.inputs[:1]
@@ -136,7 +188,7 @@ class TfliteReader:
 
     def _is_plain(self, index: int) -> bool:
         source = self.source.tensors[index]
-        return source.data is not None and source.type in TYPES and not source.sparse
+        return source.data is not None and source.type in TYPES
 
     # what the operator table asks for
 
@@ -145,6 +197,7 @@ class TfliteReader:
         index = op.inputs[position] if position < len(op.inputs) else -1
         if index < 0:
             raise ModelError(f"input {position} is missing", where=op.origin)
+        element_type(self.source.tensors[index])  # refuses types that have a stand-in only
         return self.tensors.get(index)
 
     def optional(self, op: SourceOp, position: int) -> str:
@@ -160,14 +213,14 @@ class TfliteReader:
         """The values of an input that must be an integer constant."""
         tensor = self.tensor(op, position)
         if tensor.data is None or tensor.dtype not in (DType.INT32, DType.INT64):
-            raise ModelError(f"input {position} must be an integer constant", where=op.origin)
+            raise NotComputed(f"input {position} must be an integer constant", where=op.origin)
         return tensor.data
 
     def real_scalar(self, op: SourceOp, position: int) -> float:
         """The real value of a one-element constant."""
         tensor = self.tensor(op, position)
         if tensor.data is None or tensor.elements != 1:
-            raise ModelError(f"input {position} must be a constant number", where=op.origin)
+            raise NotComputed(f"input {position} must be a constant number", where=op.origin)
         value = float(tensor.data.reshape(-1)[0])
         quant = tensor.quant
         return value if quant is None else (value - quant.zero_point) * quant.scale
@@ -284,6 +337,11 @@ class TfliteReader:
         return self.source.tensors[index]
 
 
+def _dims(tensor: SourceTensor) -> Dims:
+    """The open shape, where the file has one beside the stated shape."""
+    return tuple(None if dim < 0 else dim for dim in tensor.signature or tensor.shape)
+
+
 def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[SourceOp]:
     """The operators that the outputs need, in file order.
 
@@ -304,12 +362,29 @@ def _data_inputs(op: SourceOp) -> int | None:
 
 
 def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
-    """The shape a RESHAPE asks for, with its -1 resolved for the pinned input."""
+    """The shape that the op asks for, for the pinned input."""
+    if op.kind == "EXPAND_DIMS":
+        axis = int(reader.integers(op, 1).ravel()[0])
+        place = reader.axis(op, axis, replace(x, shape=(*x.shape, 1), data=None))
+        return (*x.shape[:place], 1, *x.shape[place:])
+    if op.kind == "SQUEEZE":
+        return _squeezed(reader, op, x)
     asked = op.options.get("NewShape", ())
     target = list(asked) if isinstance(asked, tuple) else []
     if op.kind == "RESHAPE" and len(op.inputs) > 1:
-        target = reader.integers(op, 1).ravel().tolist()
+        empty = reader.source.tensors[op.inputs[1]].shape == (0,)  # asks for a single number
+        target = [] if empty else reader.integers(op, 1).ravel().tolist()
     rest = int(np.prod([dim for dim in target if dim >= 0], dtype=object))
     if op.kind != "RESHAPE" or target.count(-1) > 1 or rest < 1 or x.elements % rest:
         raise ModelError(f"{op.kind} cannot follow the pinned input shape", where=op.origin)
     return tuple(x.elements // rest if dim == -1 else dim for dim in target)
+
+
+def _squeezed(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
+    given = op.options.get("SqueezeDims", ())
+    gone = {reader.axis(op, int(axis), x) for axis in given} if isinstance(given, tuple) else set()
+    if any(x.shape[axis] != 1 for axis in gone):
+        raise ModelError(f"axes {sorted(gone)} of {x.shape} cannot be squeezed", where=op.origin)
+    if not gone:
+        return tuple(size for size in x.shape if size != 1)
+    return tuple(size for axis, size in enumerate(x.shape) if axis not in gone)

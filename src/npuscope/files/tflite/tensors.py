@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope.errors import FileError, ModelError
+from npuscope.errors import FileError, ModelError, NotComputed
 from npuscope.files.builder import Builder, unpack_int4
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
+from npuscope.files.tflite.sparse import Sparsity, dense
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.ops.row import Shape
@@ -34,6 +35,7 @@ STAND_INS = {
     "COMPLEX64": DType.INT64,
     "VARIANT": DType.INT64,
     "RESOURCE": DType.INT64,
+    "STRING": DType.INT64,
 }
 
 
@@ -45,6 +47,7 @@ class TfliteTensors:
         self.builder = builder
         self.budget = budget
         self.names: dict[int, str] = {}  # source tensor -> graph tensor
+        self.widened: set[int] = set()  # constants that an operator made of stored ones
         self.turned: dict[int, str] = {}  # depthwise weights -> transposed constant
 
     def get(self, index: int) -> Tensor:
@@ -89,7 +92,7 @@ class TfliteTensors:
         source = self.source.tensors[index]
         constant = index >= 0 and self._data(source) is not None
         if not constant or len(source.shape) != 4 or source.shape[0] != 1:
-            raise ModelError(
+            raise NotComputed(
                 f"depthwise weights must be a constant (1, kh, kw, O), found {source.shape}",
                 where=op.origin,
             )
@@ -120,6 +123,8 @@ class TfliteTensors:
 
     def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
         raw = source.data
+        if source.sparsity is not None and raw is not None:
+            return self._dense(source, source.sparsity, raw, dtype)
         half = source.type == "FLOAT16"
         wanted = Tensor("", source.shape, dtype).size_bytes // (2 if half else 1)
         if raw is None or raw.nbytes != wanted or min(source.shape, default=1) < 1:
@@ -134,6 +139,20 @@ class TfliteTensors:
         if dtype is DType.INT4:
             return unpack_int4(raw, _elements(source)).reshape(source.shape)
         return raw.view(dtype.numpy).reshape(source.shape)
+
+    def _dense(
+        self, source: SourceTensor, sparsity: Sparsity, raw: np.ndarray, dtype: DType
+    ) -> np.ndarray:
+        if min(source.shape, default=1) < 1 or dtype is DType.INT4:
+            raise NotComputed("this sparse tensor is not supported", where=_label(source))
+        item = np.dtype(np.float16) if source.type == "FLOAT16" else dtype.numpy
+        self.budget.take(Tensor("", source.shape, dtype).size_bytes)
+        values = raw[: raw.nbytes // item.itemsize * item.itemsize].view(item)
+        try:
+            return dense(sparsity, values, source.shape).astype(dtype.numpy)
+        except FileError as error:
+            error.where = _label(source)
+            raise
 
 
 def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
@@ -150,10 +169,8 @@ def _elements(source: SourceTensor) -> int:
 
 
 def element_type(source: SourceTensor) -> DType:
-    if source.sparse:
-        raise ModelError("sparse tensors are not supported", where=_label(source))
     if source.type not in TYPES:
-        raise ModelError(
+        raise NotComputed(
             f"{source.type} tensors are not supported",
             where=_label(source),
             hint="convert the model with float32, int8, uint8 or int16 tensors",

@@ -194,6 +194,7 @@ def comparison(compare: Compare) -> Maker:
 
 both = comparison(np.logical_and)
 either = comparison(np.logical_or)
+one_of_both = comparison(np.logical_xor)
 
 
 def negation(graph: Graph, op: Op) -> Step:

@@ -59,6 +59,16 @@ def remainder(graph: Graph, op: Op) -> Step:
     return step
 
 
+def floor_divide(graph: Graph, op: Op) -> Step:
+    """Towards minus infinity, as LiteRT does; a division by zero gives 0 for integers."""
+
+    def step(inputs: Sequence[Array]) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.floor_divide(inputs[0], inputs[1]))
+
+    return step
+
+
 def _power(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return real_math.power(a, b)

@@ -100,15 +100,15 @@ def broadcast_to(graph: Graph, op: Op) -> Step:
 
 def depth_to_space(graph: Graph, op: Op) -> Step:
     attrs, shape = op.attrs_as(BlockAttrs), graph.output_tensor(op).shape
-    block = attrs.block
+    rows, columns = attrs.sides
 
     def step(inputs: Sequence[Array]) -> Array:
         n, height, width, channels = inputs[0].shape
-        depth = channels // block**2
+        depth = channels // (rows * columns)
         if attrs.order == DepthOrder.DCR:
-            parts = inputs[0].reshape(n, height, width, block, block, depth)
+            parts = inputs[0].reshape(n, height, width, rows, columns, depth)
             return parts.transpose(0, 1, 3, 2, 4, 5).reshape(shape)
-        parts = inputs[0].reshape(n, height, width, depth, block, block)
+        parts = inputs[0].reshape(n, height, width, depth, rows, columns)
         return parts.transpose(0, 1, 4, 2, 5, 3).reshape(shape)
 
     return step
@@ -116,12 +116,12 @@ def depth_to_space(graph: Graph, op: Op) -> Step:
 
 def space_to_depth(graph: Graph, op: Op) -> Step:
     attrs, shape = op.attrs_as(BlockAttrs), graph.output_tensor(op).shape
-    block = attrs.block
+    rows, columns = attrs.sides
     order = (0, 1, 3, 2, 4, 5) if attrs.order == DepthOrder.DCR else (0, 1, 3, 5, 2, 4)
 
     def step(inputs: Sequence[Array]) -> Array:
         n, height, width, channels = inputs[0].shape
-        parts = inputs[0].reshape(n, height // block, block, width // block, block, channels)
+        parts = inputs[0].reshape(n, height // rows, rows, width // columns, columns, channels)
         return parts.transpose(order).reshape(shape)
 
     return step

@@ -174,17 +174,17 @@ def _transpose(work: Work) -> KernelCall:
 
 def _depth_to_space(work: Work) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
-    block, (n, height, width, channels) = attrs.block, work.inputs[0].shape
-    depth = channels // block**2
+    (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
+    depth = channels // (rows * columns)
     if attrs.order == DepthOrder.DCR:
-        return _permuted(work, [n, height, width, block, block, depth], (0, 1, 3, 2, 4, 5))
-    return _permuted(work, [n, height, width, depth, block, block], (0, 1, 4, 2, 5, 3))
+        return _permuted(work, [n, height, width, rows, columns, depth], (0, 1, 3, 2, 4, 5))
+    return _permuted(work, [n, height, width, depth, rows, columns], (0, 1, 4, 2, 5, 3))
 
 
 def _space_to_depth(work: Work) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
-    block, (n, height, width, channels) = attrs.block, work.inputs[0].shape
-    view = [n, height // block, block, width // block, block, channels]
+    (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
+    view = [n, height // rows, rows, width // columns, columns, channels]
     crd = attrs.order == DepthOrder.CRD
     return _permuted(work, view, (0, 1, 3, 5, 2, 4) if crd else (0, 1, 3, 2, 4, 5))
 

@@ -89,6 +89,7 @@ def _is_operator(name: str) -> bool:
 
 
 Maker = Callable[[LibraryReader, CallLine], Call]
+Steps = tuple[int, ...]
 
 
 def _concat(reader: LibraryReader, line: CallLine) -> Call:
@@ -184,28 +185,53 @@ def _place(reader: LibraryReader, row: Struct) -> tuple[str, int]:
 def _depth_to_space(reader: LibraryReader, line: CallLine) -> Call:
     """Channels are (row of block, column of block, channel)."""
     source, target = reader.table(line.arguments[0])[0], reader.table(line.arguments[2])[0]
-    block = line.arguments[3] if isinstance(line.arguments[3], int) else 2
-    (height, width, channels), steps = _depth_steps(source, block)
-    rows, columns, elements = _walk(target, target.shape)[1]
-    steps_out = (block * rows, block * columns, rows, columns, elements)
-    (name, start), (target_name, start_out) = reader.known(source), reader.known(target)
-    shape = (height, width, block, block, channels)
-    copy = Copy(0, start, start_out, source.nbits // 8, shape, steps, steps_out)
-    return Call("DepthToSpace", (name,), (target_name,), as_arguments([copy]))
+    shape, deep, image = _block_walks(source, target, line)
+    return _block_call("DepthToSpace", reader, (source, deep), (target, image), shape)
 
 
-def _depth_steps(source: Buffer, block: int) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+def _space_to_depth(reader: LibraryReader, line: CallLine) -> Call:
+    source, target = reader.table(line.arguments[0])[0], reader.table(line.arguments[2])[0]
+    shape, deep, image = _block_walks(target, source, line)
+    return _block_call("SpaceToDepth", reader, (source, image), (target, deep), shape)
+
+
+def _block_call(
+    kernel: str,
+    reader: LibraryReader,
+    source: tuple[Buffer, Steps],
+    target: tuple[Buffer, Steps],
+    shape: Steps,
+) -> Call:
+    (name, start), (target_name, start_out) = reader.known(source[0]), reader.known(target[0])
+    copy = Copy(0, start, start_out, source[0].nbits // 8, shape, source[1], target[1])
+    return Call(kernel, (name,), (target_name,), as_arguments([copy]))
+
+
+def _block_walks(deep: Buffer, image: Buffer, line: CallLine) -> tuple[Steps, Steps, Steps]:
+    """Sizes of (h, w, block row, block column, c), and the steps in both buffers."""
+    given = [value if isinstance(value, int) else 2 for value in line.arguments[3:5]]
+    block = given[0], given[-1]
+    (height, width, channels), steps = _depth_steps(deep, block)
+    rows, columns, elements = _walk(image, image.shape)[1]
+    steps_image = (block[0] * rows, block[1] * columns, rows, columns, elements)
+    return (height, width, *block, channels), steps, steps_image
+
+
+def _depth_steps(source: Buffer, block: tuple[int, int]) -> tuple[tuple[int, int, int], Steps]:
     """(H, W, C) of the result's channels; steps for (h, w, block row, block column, c)."""
     _, height, width, deep = _four(source.shape)
-    channels, element = deep // (block * block), source.nbits // 8
+    channels, element = deep // (block[0] * block[1]), source.nbits // 8
     if source.batch == deep:
         pixel = deep * element
-        steps = (width * pixel, pixel, block * channels * element, channels * element, element)
+        steps = (width * pixel, pixel, block[1] * channels * element, channels * element, element)
     elif source.batch == channels:
         plane = height * width * channels * element
-        steps = (width * channels * element, channels * element, block * plane, plane, element)
+        steps = (width * channels * element, channels * element, block[1] * plane, plane, element)
+    elif source.batch == 1:
+        plane = height * width * element
+        steps = (width * element, element, block[1] * channels * plane, channels * plane, plane)
     else:
-        raise FileError(f"depth to space from channel blocks of {source.batch} is not known")
+        raise FileError(f"blocks of pixels in channel blocks of {source.batch} are not known")
     return (height, width, channels), steps
 
 
@@ -215,4 +241,5 @@ OPERATORS: dict[str, Maker] = {
     "Slice": _slice,
     "Cast": _cast,
     "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
 }

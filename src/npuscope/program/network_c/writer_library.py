@@ -185,10 +185,11 @@ def _concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
 def _blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     if dict(call.args).get("order", "dcr") != "dcr":
         raise NoKernel("order")
-    block = _whole(call, "block")
+    rows = _whole(call, "block")
+    columns = dict(call.args).get("width") or rows
     source, output = _plain(scope, call.inputs[0]), _plain(scope, call.outputs[0])
     function = (
-        f"  LL_ATON_LIB_DMA_{call.kernel}({prefix}_in, 1, {prefix}_out, {block}, {block}, "
+        f"  LL_ATON_LIB_DMA_{call.kernel}({prefix}_in, 1, {prefix}_out, {rows}, {columns}, "
         f"{_ENGINES}{_tail(scope)});"
     )
     return LibraryCall([*tables(scope, prefix, [source], [output]), function])

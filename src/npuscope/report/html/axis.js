@@ -1,22 +1,28 @@
 // The x axis that timeline, memory map and series share: milliseconds, or one step per epoch.
 const GUTTER = 118;
 const RIGHT = 14;
-const starts = [];
-let clock = 0;
-for (const epoch of epochs) {
-  starts.push(clock);
-  clock += epoch.phases[0] + epoch.phases[1] + epoch.phases[2];
+const axis = { mode: "time", from: 0, to: 1, views: [] };
+let starts = [];
+let totalTime = 1;
+let longest = 0;
+
+// All that the axis takes from the epochs.
+function measureEpochs() {
+  let clock = 0;
+  starts = epochs.map((epoch) => {
+    const start = clock;
+    clock += epoch.phases[0] + epoch.phases[1] + epoch.phases[2];
+    return start;
+  });
+  totalTime = clock || 1;
+  longest = Math.max(0, ...epochs.map((epoch) => epoch.ms));
 }
-const totalTime = clock || 1;
 
 // A few long epochs hide all others on a time axis; then every epoch gets the same room.
-const longest = Math.max(0, ...epochs.map((epoch) => epoch.ms));
-const axis = {
-  mode: epochs.length > 20 && longest > 0.25 * totalTime ? "epoch" : "time",
-  from: 0,
-  to: 1,
-  views: [],
-};
+const usualMode = () => (epochs.length > 20 && longest > 0.25 * totalTime ? "epoch" : "time");
+
+measureEpochs();
+axis.mode = usualMode();
 
 const span = () => (axis.mode === "time" ? totalTime : epochs.length || 1);
 const leftOf = (i) => (axis.mode === "time" ? starts[i] : i);
@@ -34,7 +40,8 @@ function phaseSpan(i, phase) {
 
 // The width to draw for. What was drawn is scaled as a whole where paper is narrower.
 function drawnWidth(plot) {
-  const width = plot.clientWidth;
+  // A browser may lay out a page in no room at all before it knows its size.
+  const width = Math.max(GUTTER + RIGHT + 50, widthOf(plot));
   plot.setAttribute("viewBox", `0 0 ${width} ${plot.getAttribute("height")}`);
   return width;
 }
@@ -63,8 +70,15 @@ function visibleRange() {
   return [first, last === null ? epochs.length - 1 : last];
 }
 
+// All widths are read before anything is drawn: each reading after a change lays out the page again.
+const widths = new Map();
+const widthOf = (node) => widths.get(node) ?? node.clientWidth;
+
 function redraw() {
+  for (const node of root.querySelectorAll(".plot, .series, .scroller"))
+    widths.set(node, node.clientWidth);
   for (const view of axis.views) view();
+  widths.clear();
 }
 
 function zoom(from, to) {
@@ -189,9 +203,12 @@ function interactive(plot, origin, lines) {
   });
   plot.addEventListener("pointerleave", hideTip);
   plot.addEventListener("pointerdown", (event) => {
-    if (event.button === 0 && place(event) >= GUTTER) pressed = place(event);
+    if (event.button !== 0 || place(event) < GUTTER) return;
+    pressed = place(event);
+    // A drag may end outside of the plot.
+    plot.setPointerCapture(event.pointerId);
   });
-  window.addEventListener("pointerup", (event) => {
+  plot.addEventListener("pointerup", (event) => {
     if (pressed === null) return;
     const ends = [pressed, place(event)].sort((a, b) => a - b);
     pressed = null;

@@ -1,5 +1,6 @@
 // Elements, numbers and the epoch that all views share. Foreign names are only ever text nodes.
-const data = JSON.parse(document.getElementById("data").textContent);
+// A live view draws the same page again with other data.
+let data = JSON.parse(document.getElementById("data").textContent);
 const root = document.getElementById("report");
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -50,6 +51,12 @@ function si(value, unit) {
   return `${(value / size).toPrecision(3)} ${letter}${unit}`;
 }
 
+// At most so many characters; of a longer text the middle goes.
+function cut(text, most) {
+  const half = Math.max(1, Math.floor((most - 1) / 2));
+  return text.length <= most ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
+}
+
 // "Conv, Add x2" of ["Conv", "Add", "Add"].
 function counted(names) {
   const counts = new Map();
@@ -57,7 +64,7 @@ function counted(names) {
   return [...counts].map(([name, n]) => (n > 1 ? `${name} x${n}` : name)).join(", ");
 }
 
-const epochs = data.epochs || [];
+let epochs = data.epochs || [];
 const label = (epoch) =>
   epoch.first === epoch.last ? `${epoch.first}` : `${epoch.first}-${epoch.last}`;
 const kindClass = (epoch) => `kind-${epoch.kind.toLowerCase()}`;

@@ -14,23 +14,12 @@ function drawCompared() {
   const points = comparedPoints();
   const caption = data.measured
     ? "Each epoch: our prediction against what was measured. On the line they agree."
-    : "Nothing was measured here: every time is " +
-      data.source +
-      (data.error ? `, known error ${data.error}` : "") +
-      ". Shown instead: the compiler's own cycle estimate (its max cycles) against the time of the NPU core in this report.";
+    : `Each NPU epoch: the compiler's own cycle estimate (its max cycles) against the time of the core in this report, which is ${data.source}. On the line they agree.`;
+  const title = data.measured ? "Predicted against measured" : "The compiler's estimate against ours";
   const names = data.measured
     ? ["predicted", "measured"]
     : ["compiler's estimate", `core, ${data.source}`];
-  if (!points.length) {
-    root.append(
-      section(
-        "compared",
-        "Predicted against measured",
-        "Nothing to compare: name the build that ran, so that its epochs can be predicted.",
-      ),
-    );
-    return;
-  }
+  if (!points.length) return;
   const sum = (key) => points.reduce((total, point) => total + point[key], 0);
   const [x, y] = [sum("x"), sum("y")];
   const plot = svg("svg", {
@@ -50,7 +39,7 @@ function drawCompared() {
   root.append(
     section(
       "compared",
-      "Predicted against measured",
+      title,
       caption,
       el(
         "div",
@@ -147,7 +136,7 @@ function drawScatter(plot, points, names) {
         ),
         svg(
           "text",
-          { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" },
+          { x: box.left - 6, y: Math.min(box.bottom - 1, y(value) + 4), "text-anchor": "end" },
           `${Number(value.toPrecision(2))} ms`,
         ),
       ),

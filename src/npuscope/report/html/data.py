@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -34,6 +35,7 @@ from npuscope.report.figures import (
     source_of,
     verdict,
 )
+from npuscope.report.html.evidence import evidence_text
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
 from npuscope.rulebook.finding import Finding, gain
@@ -64,6 +66,32 @@ def epoch_edges(profile: Profile, program: Program) -> list[tuple[int, int]]:
     return list(found)
 
 
+# Keras numbers the parts of a block in one word: block_1_expand_relu.
+_NUMBERED = re.compile(r"([A-Za-z]+_?\d+[a-z]?)_(?=[A-Za-z])")
+
+
+def epoch_modules(profile: Profile, program: Program) -> list[list[str]]:
+    """For every epoch the modules that its name tells, from the outermost on; [] where none."""
+    places = _places(profile)
+    found: list[list[str]] = [[] for _ in profile.epochs]
+    for epoch in program.executed:
+        here = places.get(epoch.number)
+        if here is not None and not found[here]:
+            found[here] = _modules(epoch)
+    return found
+
+
+def _modules(epoch: Epoch) -> list[str]:
+    """By the source op; formats without names of ops have some for tensors."""
+    names = (*reversed(epoch.origin), *_writes(epoch))
+    path = next((name for name in names if "/" in name), "").partition(";")[0]
+    kind, _, rest = path.partition(":")  # "Conv:model/block/conv"
+    parts = (rest if rest and "/" not in kind else path).strip("/").split("/")[:-1]
+    return [
+        piece for part in parts[:_MOST_MODULES] for piece in _NUMBERED.sub(r"\1/", part).split("/")
+    ]
+
+
 def _places(profile: Profile) -> dict[int, int]:
     return {
         number: index
@@ -86,6 +114,7 @@ def _engines(epoch: Epoch) -> Iterator[Streng]:
     return (unit for unit in epoch.units if isinstance(unit, Streng))
 
 
+_MOST_MODULES = 8  # of one name, from the outermost on
 _MOST_NAMES = 12  # of the ops in one epoch
 _MOST_FINDINGS = 1000  # in the page; --json has all
 _PLACED = "from the placement of this program"
@@ -122,6 +151,7 @@ def profile_data(
         "epochs": [_epoch(epoch, clocks, pools) for epoch in profile.epochs],
         "measured": any(epoch.predicted_ms is not None for epoch in profile.epochs),
         "edges": epoch_edges(profile, built.program) if built else None,
+        "modules": epoch_modules(profile, built.program) if built else None,
         "memory": memory_map(profile, built) if built else None,
         "roofs": roofs(profile, built.machine) if built else None,
         "explained": built is not None,
@@ -286,17 +316,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "title": finding.title,
         "epoch": finding.epoch,
         "ops": _names(finding.ops),
-        "evidence": _evidence(finding),
+        "evidence": evidence_text(finding),
+        "cost": finding.evidence.get("ms"),
         "cause": finding.cause,
         "confidence": finding.confidence.value,
         "fixes": [[fix.title, gain(fix.gain_ms), fix.automatic] for fix in finding.fixes],
     }
-
-
-def _evidence(finding: Finding) -> list[list[str]]:
-    """Single values alone: descriptions of whole tensors are for the JSON."""
-    return [
-        [name, f"{value:.4g}" if isinstance(value, float) else str(value)]
-        for name, value in finding.evidence.items()
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    ]

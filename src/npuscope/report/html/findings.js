@@ -1,5 +1,6 @@
 // Findings by rule, the one that pays most first; each leads to its epoch.
 function drawFindings() {
+  if (!data.explained) return;
   const groups = new Map();
   for (const finding of data.findings) {
     if (!groups.has(finding.rule)) groups.set(finding.rule, []);
@@ -7,9 +8,7 @@ function drawFindings() {
   }
   const caption = data.findings.length
     ? "What to change, by rule. Gains are predicted by recompiling or from the timing model; they carry its error."
-    : data.explained
-      ? "No rule found anything."
-      : "Not looked for: rules need the program that ran. Name the build to see them.";
+    : "No rule found anything.";
   const more = data.more_findings
     ? el(
         "p",
@@ -28,7 +27,12 @@ function epochOf(finding) {
   return epochs.findIndex((epoch) => epoch.origin.some((name) => finding.ops.includes(name)));
 }
 
-function ruleGroup(findings) {
+const OPENED = 3; // groups that show their cases from the start: the timeline should not be far
+
+// Rules that the reader opened or closed, so that they stay so when the page is drawn again.
+const toggled = new Map();
+
+function ruleGroup(findings, place) {
   const first = findings[0];
   const gain = findings.reduce((sum, finding) => sum + bestGain(finding), 0);
   const summary = el(
@@ -42,7 +46,7 @@ function ruleGroup(findings) {
     el(
       "span",
       { class: "caption" },
-      `${findings.length === 1 ? "once" : `${findings.length} times`}${gain >= 0.0005 ? `, up to ${ms(gain)} ms` : ""}, ${first.confidence}`,
+      groupText(findings, gain),
     ),
   );
   const box = el("details", { class: "rule" }, summary, el("p", {}, first.cause));
@@ -53,13 +57,28 @@ function ruleGroup(findings) {
     box.append(...ruleBody(findings));
   };
   box.addEventListener("toggle", () => {
+    toggled.set(first.rule, box.open);
     if (box.open) fill();
   });
-  if (first.severity !== "info" && findings.length <= 8) {
+  const usual = place < OPENED && findings.length <= 8;
+  if (toggled.get(first.rule) ?? usual) {
     box.setAttribute("open", "");
     fill();
   }
   return box;
+}
+
+// How often, what it takes now, and what a change would save.
+function groupText(findings, gain) {
+  const cost = findings.reduce((sum, finding) => sum + (finding.cost || 0), 0);
+  return [
+    findings.length === 1 ? "once" : `${findings.length} times`,
+    cost >= 0.0005 ? `takes ${ms(cost)} ms (${percent(cost, data.total_ms)})` : "",
+    gain >= 0.0005 ? `a change saves up to ${ms(gain)} ms` : "",
+    findings[0].confidence,
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 // The same advice for every case is given once.
@@ -87,9 +106,12 @@ const fixList = (finding) =>
     ),
   );
 
+// The rest is in the tip.
+const someOps = (ops) =>
+  ops.length > 5 ? `${ops.slice(0, 4).join(", ")} and ${ops.length - 4} more` : ops.join(", ");
+
 function findingCase(finding, withFixes) {
   const index = epochOf(finding);
-  const evidence = finding.evidence.map(([name, value]) => `${name} ${value}`).join(", ");
   return el(
     "li",
     {},
@@ -106,8 +128,8 @@ function findingCase(finding, withFixes) {
           `epoch ${label(epochs[index])}`,
         ),
     " ",
-    finding.ops.join(", "),
-    evidence ? el("span", { class: "caption" }, ` ${evidence}`) : null,
+    el("span", { title: finding.ops.join(", ") }, someOps(finding.ops)),
+    finding.evidence ? el("span", { class: "caption" }, ` ${finding.evidence}`) : null,
     withFixes && finding.fixes.length ? fixList(finding) : null,
   );
 }

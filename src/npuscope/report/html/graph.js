@@ -1,122 +1,296 @@
-// Epochs as nodes: left to right by what they wait for, branches below each other.
-const NODE = { width: 74, height: 34, gapX: 26, gapY: 14 };
+// Epochs from top to bottom, with a line from each to those that read what it made. Modules open and
+// close, a search leads from hit to hit, and the height of a row is the zoom.
+const LANE = 11;
+const ROW_HEIGHTS = [4, 7, 11, 16, 22];
+const SMALLEST_TEXT = 11; // height of a row
+const CHARACTER = 6.1; // wide, in the font of a row
 
 function drawGraph() {
-  if (!data.edges || !data.edges.length) {
-    root.append(section("graph", "Graph of epochs", "Not known: it needs the program that ran."));
-    return;
-  }
-  const places = layered();
-  const high = Math.max(...places.map((place) => place.lane)) + 1;
-  const wide = Math.max(...places.map((place) => place.rank)) + 1;
-  const size = {
-    width: wide * (NODE.width + NODE.gapX) + 10,
-    height: high * (NODE.height + NODE.gapY) + 26,
+  if (!data.edges || !data.edges.length) return;
+  const groups = groupsOf();
+  const view = {
+    groups,
+    // Few epochs are shown as they are; of many the modules, until they are asked for.
+    open: new Set(epochs.length <= 60 ? groups : []),
+    zoom: 4,
+    words: "",
+    hit: -1,
+    plot: svg("svg", { id: "graph-plot", role: "group", "aria-label": "graph of epochs" }),
   };
-  const plot = svg("svg", {
-    id: "graph-plot",
-    width: size.width,
-    height: size.height,
-    viewBox: `0 0 ${size.width} ${size.height}`,
-    role: "img",
-    "aria-label": "graph of epochs",
-  });
-  const scroller = el("div", { class: wide > 24 ? "scroller long" : "scroller" }, plot);
-  plot.append(...data.edges.map(([from, to]) => edge(places[from], places[to], from, to)));
-  const nodes = epochs.map((epoch, index) => node(epoch, index, places[index]));
-  plot.append(...nodes);
+  view.box = el("div", { class: "scroller", tabindex: 0 }, view.plot);
+  const caption = groups.length
+    ? "From top to bottom. A line leads from the epoch that makes a buffer to those that read it; a module opens and closes with a click."
+    : "From top to bottom. A line leads from the epoch that makes a buffer to those that read it.";
   root.append(
-    section(
-      "graph",
-      "Graph of epochs",
-      "An arrow leads from the epoch that makes a buffer to one that reads it. The fill says where it runs, the bar below how long it takes against the longest.",
-      scroller,
-      chip("from the program"),
+    section("graph", "Graph of epochs", caption, graphBar(view), view.box, kindLegend(), chip("from the program")),
+  );
+  axis.views.push(() => drawRows(view));
+  onChoice((index, origin) => {
+    if (index !== null && origin !== "graph") revealRow(view, index);
+    markChoice(view);
+  });
+}
+
+// --- The bar: search, modules, zoom ---
+
+function graphBar(view) {
+  const act = (text, title, onclick) =>
+    el("button", { type: "button", title, onclick }, text);
+  const told = el("output", { class: "hint", id: "graph-hits" });
+  const search = el("input", {
+    type: "search",
+    id: "graph-search",
+    placeholder: "search: op, layer, epoch …",
+    "aria-label": "search the graph",
+    oninput: () => {
+      view.words = search.value.trim().toLowerCase();
+      view.hit = -1;
+      nextHit(view, 1, told);
+    },
+    onkeydown: (event) => {
+      if (event.key === "Enter") nextHit(view, event.shiftKey ? -1 : 1, told);
+    },
+  });
+  const zoomed = (step) => {
+    view.zoom = Math.max(0, Math.min(ROW_HEIGHTS.length - 1, view.zoom + step));
+    drawRows(view);
+  };
+  const modules = (open) => {
+    view.open = new Set(open ? view.groups : []);
+    drawRows(view);
+  };
+  return el(
+    "div",
+    { class: "bar" },
+    search,
+    el(
+      "span",
+      { class: "group", role: "group", "aria-label": "hits" },
+      act("↑", "hit before", () => nextHit(view, -1, told)),
+      act("↓", "next hit", () => nextHit(view, 1, told)),
+    ),
+    told,
+    view.groups.length
+      ? el(
+          "span",
+          { class: "group", role: "group", "aria-label": "modules" },
+          act("open all", "every epoch", () => modules(true)),
+          act("close all", "modules only", () => modules(false)),
+        )
+      : null,
+    el(
+      "span",
+      { class: "group", role: "group", "aria-label": "zoom of the graph" },
+      act("+", "larger rows", () => zoomed(1)),
+      act("−", "smaller rows", () => zoomed(-1)),
+      act("fit", "as much as fits", () => {
+        const fits = ROW_HEIGHTS.findLastIndex((high) => high * view.rows.length <= 540);
+        view.zoom = Math.max(0, fits);
+        drawRows(view);
+      }),
     ),
   );
-  onChoice((index, origin) => {
-    for (const path of plot.querySelectorAll(".edge"))
-      path.classList.toggle(
-        "edge-chosen",
-        index !== null &&
-          (path.dataset.from === String(index) || path.dataset.to === String(index)),
-      );
-    nodes.forEach((group, n) => group.classList.toggle("node-chosen", n === index));
-    if (index !== null && origin !== "graph")
-      scroller.scrollTo(
-        nodeX(places[index]) - scroller.clientWidth / 2,
-        nodeY(places[index]) - scroller.clientHeight / 2,
-      );
-  });
 }
 
-const nodeX = (place) => 5 + place.rank * (NODE.width + NODE.gapX);
-const nodeY = (place) => 8 + place.lane * (NODE.height + NODE.gapY);
-
-// The rank of an epoch is one more than that of the last it waits for; lanes are filled from above,
-// and an epoch stays in the lane of its producer where it can.
-function layered() {
-  const inputs = epochs.map(() => []);
-  for (const [from, to] of data.edges) if (from < to) inputs[to].push(from);
-  const places = [];
-  const taken = new Map();
-  epochs.forEach((epoch, index) => {
-    const rank = inputs[index].length
-      ? Math.max(...inputs[index].map((from) => places[from].rank)) + 1
-      : 0;
-    const used = taken.get(rank) || new Set();
-    taken.set(rank, used);
-    const wanted = inputs[index].length
-      ? Math.min(...inputs[index].map((from) => places[from].lane))
-      : 0;
-    let lane = wanted;
-    while (used.has(lane)) lane += 1;
-    used.add(lane);
-    places.push({ rank, lane });
-  });
-  return places;
+function hitsOf(view) {
+  if (!view.words) return [];
+  const words = view.words.split(/\s+/);
+  return epochs
+    .map((epoch, index) => index)
+    .filter((index) => {
+      const text = `${searchText(epochs[index])} ${(data.modules[index] || []).join("/").toLowerCase()}`;
+      return words.every((word) => text.includes(word));
+    });
 }
 
-function edge(a, b, from, to) {
-  const [x1, y1] = [nodeX(a) + NODE.width, nodeY(a) + NODE.height / 2];
-  const [x2, y2] = [nodeX(b), nodeY(b) + NODE.height / 2];
-  // A long way round passes below the nodes between.
-  const far = b.rank - a.rank > 1 && a.lane === b.lane;
-  const dip = far ? NODE.height / 2 + NODE.gapY / 2 : 0;
-  const d = far
-    ? `M${x1} ${y1}c12 0 4 ${dip} 18 ${dip}H${x2 - 18}c14 0 6 ${-dip} 18 ${-dip}`
-    : `M${x1} ${y1}C${x1 + 14} ${y1} ${x2 - 14} ${y2} ${x2} ${y2}`;
-  return svg("path", { class: "edge", d, "data-from": from, "data-to": to });
+function nextHit(view, step, told) {
+  const hits = hitsOf(view);
+  view.hits = new Set(hits);
+  if (hits.length) {
+    view.hit = (view.hit + step + hits.length) % hits.length;
+    told.textContent = `${view.hit + 1} of ${hits.length}`;
+    openAround(view, hits[view.hit]);
+  } else {
+    told.textContent = view.words ? "nothing found" : "";
+  }
+  drawRows(view);
+  if (hits.length) scrollToEpoch(view, hits[view.hit]);
 }
 
-function node(epoch, index, place) {
-  const [x, y] = [nodeX(place), nodeY(place)];
-  const words = counted(epoch.ops) || epoch.kind;
-  const short = words.length > 12 ? `${words.slice(0, 11)}…` : words;
+// --- Rows ---
+
+function openAround(view, index) {
+  const group = view.groups.find((one) => one.first <= index && index <= one.last);
+  if (group && !view.open.has(group)) view.open.add(group);
+}
+
+function revealRow(view, index) {
+  const before = view.open.size;
+  openAround(view, index);
+  if (view.open.size !== before) drawRows(view);
+  scrollToEpoch(view, index);
+}
+
+function scrollToEpoch(view, index) {
+  const row = view.rows.findIndex((one) => one.index === index);
+  if (row < 0) return;
+  const high = ROW_HEIGHTS[view.zoom];
+  view.box.scrollTop = row * high - (view.box.clientHeight - high) / 2;
+}
+
+const laneX = (lane) => 8 + lane * LANE;
+
+function drawRows(view) {
+  const high = ROW_HEIGHTS[view.zoom];
+  view.rows = rowsOf(view.groups, view.open);
+  const edges = rowEdges(view.rows);
+  const lanes = lanesOf(view.rows, edges);
+  const wide = Math.max(320, widthOf(view.box) - 2);
+  const left = laneX(Math.max(0, ...lanes.filter((lane) => lane !== null)) + 1) + 4;
+  const size = { width: wide, height: view.rows.length * high + 4 };
+  for (const [name, value] of Object.entries(size)) view.plot.setAttribute(name, value);
+  view.plot.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
+  const middle = (row) => row * high + high / 2 + 2;
+  view.plot.replaceChildren(
+    ...view.rows.map((row, n) => graphRow(view, row, n, { high, wide, left, y: n * high + 2 })),
+    ...edges.map(([from, to]) => graphEdge(lanes[from], lanes[to], middle(from), middle(to), high, [from, to])),
+    ...view.rows.flatMap((row, n) => (lanes[n] === null ? [] : [graphDot(row, laneX(lanes[n]), middle(n), high)])),
+  );
+  markChoice(view);
+}
+
+// Down the lane of the producer, then over to the reader.
+function graphEdge(from, to, y1, y2, high, [a, b]) {
+  const [x1, x2] = [laneX(from), laneX(to)];
+  const bend = Math.min(high, 12);
+  const d =
+    x1 === x2
+      ? `M${x1} ${y1}V${y2}`
+      : `M${x1} ${y1}V${y2 - bend}C${x1} ${y2} ${x2} ${y2 - bend} ${x2} ${y2}`;
+  return svg("path", { class: "edge", d, "data-from": a, "data-to": b });
+}
+
+const rowEpochs = (row) =>
+  row.head ? epochs.slice(row.group.first, row.group.last + 1) : [epochs[row.index]];
+
+// A module has the colour of what takes most of its time.
+function rowKind(row) {
+  const times = new Map();
+  for (const epoch of rowEpochs(row)) times.set(epoch.kind, (times.get(epoch.kind) || 0) + epoch.ms);
+  return [...times].sort((a, b) => b[1] - a[1])[0][0].toLowerCase();
+}
+
+function graphDot(row, cx, cy, high) {
+  const r = Math.min(high / 2 - 0.5, row.head ? 5 : 3.6);
+  const shape = { class: `node-dot kind-${rowKind(row)}`, cx, cy, r: Math.max(1.2, r) };
+  return svg("circle", shape);
+}
+
+function graphRow(view, row, n, place) {
+  const { high, wide, y } = place;
+  const inside = rowEpochs(row);
+  const spent = inside.reduce((sum, epoch) => sum + epoch.ms, 0);
+  const hit = inside.some((_, k) => view.hits?.has((row.head ? row.group.first : row.index) + k));
+  const dim = view.words && !hit ? " node-dim" : "";
+  const name = row.head ? "module" : "node";
+  const act = () => (row.head ? toggleGroup(view, row.group) : choose(row.index, "graph"));
   return svg(
     "g",
     {
-      class: `node ${kindClass(epoch)}`,
+      class: `${name} kind-${rowKind(row)}${hit ? " node-hit" : ""}${dim}`,
       tabindex: 0,
       role: "button",
-      "data-index": index,
-      "aria-label": `epoch ${label(epoch)}`,
-      onclick: () => choose(index, "graph"),
+      "aria-expanded": row.head ? String(view.open.has(row.group)) : null,
+      "data-index": row.head ? null : row.index,
+      "data-row": n,
+      "aria-label": row.head ? row.group.name : `epoch ${label(epochs[row.index])}`,
+      onclick: act,
       onkeydown: (event) => {
-        if (event.key === "Enter") choose(index, "graph");
+        if (event.key === "Enter" || event.key === " ") {
+          event.preventDefault();
+          act();
+        }
       },
-      onpointermove: (event) => showTip(event, epochLines(index)),
+      onpointermove: (event) =>
+        showTip(event, row.head ? moduleLines(row.group, spent) : epochLines(row.index)),
       onpointerleave: hideTip,
     },
-    svg("rect", { class: "node-box", x, y, width: NODE.width, height: NODE.height, rx: 4 }),
-    svg("rect", {
-      class: "node-time",
-      x: x + 3,
-      y: y + NODE.height - 5,
-      width: Math.max(1, ((NODE.width - 6) * epoch.ms) / (longest || 1)),
-      height: 3,
-    }),
-    svg("text", { class: "node-number", x: x + 5, y: y + 12 }, label(epoch)),
-    svg("text", { class: "node-ops", x: x + 5, y: y + 24 }, short),
+    svg("rect", { class: "node-box", x: 0, y, width: wide, height: high }),
+    ...(high >= SMALLEST_TEXT ? rowTexts(view, row, spent, place) : [rowBar(row, spent, place)]),
   );
+}
+
+const barRoom = (wide) => Math.min(220, wide * 0.2);
+
+// Against the longest row of its kind: epochs among epochs, modules among modules.
+function rowBar(row, spent, { high, wide, y }) {
+  const room = barRoom(wide);
+  const share = row.head ? spent / (data.total_ms || 1) : spent / (longest || 1);
+  return svg("rect", {
+    class: `node-time kind-${rowKind(row)}`,
+    x: wide - room,
+    y: y + high * 0.22,
+    width: Math.max(0.5, Math.min(1, share) * (room - 4)),
+    height: Math.max(1, high * 0.56),
+  });
+}
+
+function rowTexts(view, row, spent, place) {
+  const { high, wide, left, y } = place;
+  const base = y + high / 2 + 4;
+  const size = high < 14 ? "node-small" : "";
+  const number = left + (row.group && !row.head ? 14 : 0);
+  const room = wide - barRoom(wide) - 78 - number - 62;
+  const time = svg(
+    "text",
+    { class: `node-ms ${size}`, x: wide - barRoom(wide) - 8, y: base, "text-anchor": "end" },
+    `${ms(spent)} ms`,
+  );
+  if (row.head) {
+    const mark = view.open.has(row.group) ? "▾" : "▸";
+    const count = row.group.last - row.group.first + 1;
+    const tail = count === 1 ? "1 epoch" : `${count} epochs`;
+    const text = cut(row.group.name, Math.max(8, (room * 0.48) / CHARACTER));
+    const ops = counted(rowEpochs(row).flatMap((epoch) => epoch.ops));
+    const told = cut(`${tail}: ${ops}`, Math.max(9, (room * 0.55) / CHARACTER));
+    return [
+      svg("text", { class: `module-name ${size}`, x: left, y: base }, `${mark} ${text}`),
+      svg("text", { class: `node-ops ${size}`, x: left + 64 + room * 0.44, y: base }, told),
+      time,
+      rowBar(row, spent, place),
+    ];
+  }
+  const epoch = epochs[row.index];
+  const ops = cut(counted(epoch.ops) || epoch.kind, Math.max(6, (room * 0.42) / CHARACTER));
+  const from = cut(epoch.origin.join(", "), Math.max(6, (room * 0.55) / CHARACTER));
+  return [
+    svg("text", { class: `node-number ${size}`, x: number, y: base }, label(epoch)),
+    svg("text", { class: `node-name ${size}`, x: number + 50, y: base }, ops),
+    svg("text", { class: `node-ops ${size}`, x: number + 50 + room * 0.44, y: base }, from),
+    time,
+    rowBar(row, spent, place),
+  ];
+}
+
+const moduleLines = (group, spent) => [
+  group.name,
+  `${rangeName(group)}: ${ms(spent)} ms (${percent(spent, data.total_ms)})`,
+  counted(epochs.slice(group.first, group.last + 1).flatMap((epoch) => epoch.ops)),
+];
+
+function toggleGroup(view, group) {
+  if (view.open.has(group)) view.open.delete(group);
+  else view.open.add(group);
+  drawRows(view);
+}
+
+function markChoice(view) {
+  const row = view.rows.findIndex((one) => one.index === chosen.index);
+  for (const group of view.plot.querySelectorAll(".node"))
+    group.classList.toggle("node-chosen", row >= 0 && group.dataset.row === String(row));
+  for (const path of view.plot.querySelectorAll(".edge"))
+    path.classList.toggle(
+      "edge-chosen",
+      row >= 0 && (path.dataset.from === String(row) || path.dataset.to === String(row)),
+    );
 }

@@ -2,16 +2,7 @@
 const POOL_GAP = 26;
 
 function drawMemory() {
-  if (!data.memory) {
-    root.append(
-      section(
-        "memory",
-        "Memory",
-        "Not known: a device reports what it counted, not how the network was placed. Name the build to see it.",
-      ),
-    );
-    return;
-  }
+  if (!data.memory) return;
   const pools = data.memory.pools.map((pool) => ({ ...pool, height: poolHeight(pool) }));
   const height = pools.reduce((sum, pool) => sum + pool.height + POOL_GAP, 0);
   const plot = svg("svg", {

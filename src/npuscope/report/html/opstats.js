@@ -46,7 +46,9 @@ const sheet = (names, rows) =>
           el(
             "tr",
             {},
-            cells.map((cell, n) => el("td", { class: n ? "number" : "text" }, cell)),
+            cells.map((cell, n) =>
+              el("td", { class: n ? "number" : "text", title: cell.length > 40 ? cell : null }, cell),
+            ),
           ),
         ),
       ),

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from npuscope.text import safe_terminal
+from npuscope.text import safe_terminal, without_middle
 
 _STYLES = ("uplot/uPlot.min.css", "report.css")
 _LIBRARY = "uplot/uPlot.iife.min.js"
@@ -28,14 +28,19 @@ _SCRIPTS = (
     "series.js",
     "roofline.js",
     "compared.js",
+    "graph_layout.js",
     "graph.js",
     "findings.js",
     "table.js",
     "opstats.js",
     "sweep.js",
+    "compare.js",
+    "changes.js",
+    "live.js",
     "main.js",
 )
 _LONGEST = 240  # longer names are not read and make the file larger
+_ASKING = "; connect-src 'self'"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -57,12 +62,13 @@ it loads nothing else.</noscript></main>
 """
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The whole file. `data` is made of plain values; its `view` says how it is drawn."""
+def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
+    """The whole file. `data` is made of plain values; its `view` says how it is drawn. A page
+    that `asks` may send questions to the server it came from."""
     styles = "".join(_asset(name) for name in _STYLES)
     scripts = [_asset(_LIBRARY), _program()]
     return _PAGE.format(
-        policy=_policy(styles, scripts),
+        policy=_policy(styles, scripts) + (_ASKING if asks else ""),
         styles=f"<style>{styles}</style>",
         data=as_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
@@ -106,8 +112,7 @@ def as_json(data: Mapping[str, Any]) -> str:
 def _clean(value: Any) -> Any:
     """Texts that show what they are, numbers that JSON has; rounded, for finer digits are noise."""
     if isinstance(value, str):
-        text = safe_terminal(value)
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return without_middle(safe_terminal(value), _LONGEST)
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):

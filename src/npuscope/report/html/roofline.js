@@ -29,16 +29,7 @@ function rooflinePoints() {
 
 function drawRoofline() {
   const points = data.roofs ? rooflinePoints() : [];
-  if (!points.length) {
-    root.append(
-      section(
-        "roofline",
-        "Roofline",
-        "Not known: it needs the operations and the memory traffic of the program that ran.",
-      ),
-    );
-    return;
-  }
+  if (!points.length) return;
   const hidden = new Set();
   const plot = svg("svg", {
     class: "plot",
@@ -152,7 +143,7 @@ function drawRoofs(plot, points, memories) {
         "g",
         { class: "tick" },
         svg("line", { x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
-        svg("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, si(value, "op/s")),
+        svg("text", { x: box.left - 6, y: Math.min(box.bottom - 1, y(value) + 4), "text-anchor": "end" }, si(value, "op/s")),
       ),
     );
   plot.append(

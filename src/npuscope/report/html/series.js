@@ -1,26 +1,30 @@
 // Long series with uPlot, on the same x axis as the timeline.
 const plots = [];
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colours = new Map();
+
+// A colour of the style sheet; asking for it is slow, and a plot asks often.
+function colour(name) {
+  if (!colours.has(name)) {
+    const style = getComputedStyle(document.documentElement);
+    colours.set(name, style.getPropertyValue(name).trim());
+  }
+  return colours.get(name);
+}
+
 const seriesBox = (name) => el("div", { class: "series", id: `series-${name}` });
 
 function drawSeries() {
   const memories = data.roofs ? data.roofs.kinds : {};
-  const box = seriesBox("bus");
-  document
-    .getElementById("timeline")
-    .append(
-      el("h3", {}, "Bus load"),
-      el(
-        "p",
-        { class: "caption" },
-        "Bytes per second while the NPU core works; 0 while the CPU works.",
-      ),
-      box,
-    );
   const load = busSeries(memories);
-  if (load.length) addPlot(box, load, "GB/s", true, (value) => `${value.toFixed(2)} GB/s`);
-  else box.append(el("p", { class: "empty" }, "not counted in this run"));
+  if (load.length) {
+    const box = seriesBox("bus");
+    const caption = "Bytes per second while the NPU core works; 0 while the CPU works.";
+    document
+      .getElementById("timeline")
+      .append(el("h3", {}, "Bus load"), el("p", { class: "caption" }, caption), box);
+    addPlot(box, load, "GB/s", true, (value) => `${value.toFixed(2)} GB/s`);
+  }
   if (data.memory) {
     const ram = document.getElementById("series-ram");
     const most = ramSeries().map(peakText).join("; ");
@@ -143,7 +147,8 @@ function addPlot(box, series, unit, coreOnly, text) {
           ...ink,
           size: GUTTER,
           values: (self, splits) =>
-            splits.map((value) => `${value.toLocaleString("en-US")} ${unit}`),
+            // The corner belongs to the first mark of the axis below.
+            splits.map((value) => (value ? `${value.toLocaleString("en-US")} ${unit}` : "")),
         },
       ],
       series: [
@@ -178,7 +183,7 @@ function addPlot(box, series, unit, coreOnly, text) {
   );
   let mode = axis.mode;
   axis.views.push(() => {
-    const width = Math.max(200, box.clientWidth);
+    const width = Math.max(200, widthOf(box));
     if (width !== plot.width) plot.setSize({ width, height: 170 });
     if (mode !== axis.mode) plot.setData(stepped(series, coreOnly), false);
     mode = axis.mode;
@@ -187,7 +192,13 @@ function addPlot(box, series, unit, coreOnly, text) {
   plots.push(plot);
 }
 
+function forgetPlots() {
+  for (const plot of plots.splice(0)) plot.destroy();
+  peaks.clear();
+}
+
 // A canvas is not redrawn when the colours change.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  colours.clear();
   for (const plot of plots) plot.redraw();
 });

@@ -1,19 +1,27 @@
-// A sweep: latency against RAM of all runs with their front, best runs, failures.
+// A sweep: latency against RAM of all runs with the front of every model, best runs, failures.
 const COLOURS = ["core", "software", "read", "hybrid", "write", "control"];
 
 function drawSweep() {
   drawSummary();
   drawTradeOff();
   const best = ["model", "ms", "range, ms", "internal RAM", "external RAM", "weights", "with"];
-  root.append(
+  const parts = [
     section("best", "Best run of every model", "The fastest first.", table(best, data.best, [6])),
+    section(
+      "fronts",
+      "Fronts by model",
+      "Runs that no other run of the same model beats in both; the smallest RAM first.",
+      table(["model", "ms", "internal RAM", "external RAM", "with"], data.fronts, [4]),
+    ),
     section(
       "configurations",
       "Configurations",
       "The last column is the mean latency against the best run of the same model.",
       sheet(["configuration", "done", "failed", "to best"], data.configurations.map(texts)),
     ),
-  );
+  ];
+  // A model with one run on its front stands in the table of best runs already.
+  root.append(...parts.filter((part) => part.id !== "fronts" || data.fronts.length));
   if (data.failures.length) {
     const names = ["model", "with", "message", "hint"];
     const rows = table(names, data.failures, [1, 2, 3]);
@@ -41,16 +49,27 @@ function frontOf(points) {
   return front;
 }
 
+// Runs of different models do not compete: every model has a front of its own.
+function frontsOf(points) {
+  const models = new Map();
+  for (const point of points) {
+    if (!models.has(point.model)) models.set(point.model, []);
+    models.get(point.model).push(point);
+  }
+  return [...models.values()].map(frontOf);
+}
+
+const frontText = (points, fronts) =>
+  `${points.length === 1 ? "1 run" : `${points.length} runs`}, ${fronts.flat().length} on ` +
+  (fronts.length === 1 ? "the front" : `the fronts of ${fronts.length} models`);
+
 function chooser(id, name, options, onchange) {
   const items = options.map(([value, text]) => el("option", { value }, text));
   return el("label", {}, `${name} `, el("select", { id, onchange }, items));
 }
 
 function drawTradeOff() {
-  if (!data.points.length) {
-    root.append(section("trade-off", "Latency against RAM", "No run was done."));
-    return;
-  }
+  if (!data.points.length) return;
   const shown = { model: -1, axis: 0 };
   const plot = svg("svg", {
     class: "plot",
@@ -85,7 +104,7 @@ function drawTradeOff() {
     section(
       "trade-off",
       "Latency against RAM",
-      "Each run once, both axes logarithmic. Runs on the line form the front: no other run that is shown is faster and needs less internal RAM. A ring marks runs that use external RAM too.",
+      "Each run once, both axes logarithmic. Runs on a line form the front of their model: no other run of it is faster and needs less internal RAM. A ring marks runs that use external RAM too.",
       bar,
       plot,
       legend,
@@ -140,9 +159,10 @@ function drawPoints(plot, legend, shown) {
   const x = (value) => box.left + at(rams, value) * (box.right - box.left);
   const y = (value) => box.bottom - at(times, value) * (box.bottom - box.top);
   plot.replaceChildren(...tradeOffMarks(box, x, y, rams, times));
-  const front = frontOf(points);
-  plot.append(svg("path", { class: "front", d: staircase(front, x, y, box) }));
-  const onFront = new Set(front);
+  const fronts = frontsOf(points);
+  for (const front of fronts)
+    plot.append(svg("path", { class: "front", d: staircase(front, x, y, box) }));
+  const onFront = new Set(fronts.flat());
   for (const point of [...points].sort((a, b) => onFront.has(a) - onFront.has(b))) {
     const colour = COLOURS[values.indexOf(point.choices[shown.axis] ?? "") % COLOURS.length];
     plot.append(
@@ -159,7 +179,7 @@ function drawPoints(plot, legend, shown) {
     ...(data.axes.length ? values : []).map((value, n) =>
       el("li", {}, el("i", { class: `part-${COLOURS[n % COLOURS.length]}` }), value),
     ),
-    el("li", {}, `${points.length} runs, ${front.length} on the front`),
+    el("li", {}, frontText(points, fronts)),
   );
 }
 
@@ -182,7 +202,7 @@ function tradeOffMarks(box, x, y, rams, times) {
       svg("line", { x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
       svg(
         "text",
-        { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" },
+        { x: box.left - 6, y: Math.min(box.bottom - 1, y(value) + 4), "text-anchor": "end" },
         `${Number(value.toPrecision(2))} ms`,
       ),
     ),

@@ -1,4 +1,7 @@
-// All epochs as a table: sortable by any column, filtered by text and kind.
+// All epochs as a table, the longest first: sortable by any column, filtered by text and kind. The
+// order stays when the page is drawn again.
+let order = { name: "ms", up: false };
+
 function tableColumns() {
   const moved = (epoch) => epoch.traffic.reduce((sum, [, read, write]) => sum + read + write, 0);
   const columns = [
@@ -54,7 +57,7 @@ function drawTable() {
     el(
       "th",
       { scope: "col", class: type, "aria-sort": "none" },
-      el("button", { type: "button", onclick: () => sort(n) }, name),
+      el("button", { type: "button", onclick: () => press(n) }, name),
     ),
   );
   const shown = el("output", { class: "hint" });
@@ -75,7 +78,7 @@ function drawTable() {
     section(
       "epochs",
       "Epochs",
-      "Times in milliseconds; pre and post are work of the CPU around an epoch. Max cycles are the compiler's own estimate. A row leads to its place in every other view.",
+      "The longest first; a heading sorts by its column. Times in milliseconds; pre and post are work of the CPU around an epoch. Max cycles are the compiler's own estimate. A row leads to its place in every other view.",
       el("div", { class: "bar" }, text, kind, shown, sourceChip()),
       el(
         "div",
@@ -84,11 +87,17 @@ function drawTable() {
       ),
     ),
   );
-  let order = { column: 0, up: true };
 
-  function sort(n) {
+  function press(n) {
     const numeric = columns[n][1] === "number";
-    order = { column: n, up: order.column === n ? !order.up : !numeric || n === 0 };
+    const name = columns[n][0];
+    order = { name, up: order.name === name ? !order.up : !numeric || n === 0 };
+    sort();
+  }
+
+  function sort() {
+    const n = Math.max(0, columns.findIndex(([name]) => name === order.name));
+    const numeric = columns[n][1] === "number";
     const key = columns[n][2];
     const compare = numeric
       ? (a, b) => key(epochs[a]) - key(epochs[b])
@@ -119,6 +128,7 @@ function drawTable() {
     shown.textContent = `${count} of ${epochs.length} epochs`;
   }
 
+  sort();
   filter();
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr");

@@ -53,7 +53,8 @@ class Kernels:
         first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
         kept = words.reshape(self._delivered, self._kernel_size)[first : first + unit.nKernels]
         # kseten selects which byte of a wide kernel word is the weight.
-        return extend(kept >> 8 * unit.kseten, 1, bool(unit.k_unsigned)).T.astype(np.float32)
+        nbytes = 2 if unit.simd == Simd.S16X16 else 1
+        return extend(kept >> 8 * unit.kseten, nbytes, bool(unit.k_unsigned)).T.astype(np.float32)
 
     @property
     def _kernel_size(self) -> int:
@@ -264,7 +265,9 @@ def _counts_sum(unit: Convacc, frame: int) -> bool:
 def _finish(unit: Convacc, total: Wide, tally: Tally) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     shifted = shift(total, unit.shift_o)
-    result = narrow(shifted, unit.outbytes_o, unit.saturation_o)
+    # Builds pad unsigned maps with unsigned kernels of 1, so such a byte must not stop at 127.
+    unsigned = bool(unit.f_unsigned and unit.k_unsigned)
+    result = narrow(shifted, unit.outbytes_o, unit.saturation_o, unsigned)
     if unit.outbytes_o == 2:
         tally.outputs += len(result)
         tally.clamped += int(np.count_nonzero(result != shifted))
@@ -273,8 +276,6 @@ def _finish(unit: Convacc, total: Wide, tally: Tally) -> Words:
 
 def _check(unit: Convacc) -> None:
     refuse_fields(unit, "shift_f", "kt1_mode", "relu_mode_o")
-    if unit.simd not in (Simd.S8X8, Simd.S16X8):
-        raise refuse_operation(unit, "16x16 mode")
     if unit.afilt_mode not in (AfiltMode.NONE, AfiltMode.FRAMEZERO):
         raise refuse_operation(unit, f"afilt_mode {AfiltMode(unit.afilt_mode).name}")
     if unit.deepmode and (unit.kernelHeight, unit.kernelWidth) != (1, 1):

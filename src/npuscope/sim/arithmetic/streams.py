@@ -111,10 +111,10 @@ def limits(nbytes: int) -> tuple[int, int]:
     return -half, half - 1
 
 
-def narrow(value: Wide, nbytes: int, saturate: int) -> Words:
-    """Clip to a signed word, or keep the low bits when saturation is off."""
+def narrow(value: Wide, nbytes: int, saturate: int, unsigned: bool = False) -> Words:
+    """Clip to a signed (or unsigned) word, or keep the low bits when saturation is off."""
     if saturate:
-        low, high = limits(nbytes)
+        low, high = (0, (1 << 8 * nbytes) - 1) if unsigned else limits(nbytes)
         return np.clip(value, low, high).astype(np.int32)
     unused = 64 - 8 * nbytes
     return ((value << unused) >> unused).astype(np.int32)

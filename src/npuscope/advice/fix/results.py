@@ -1,0 +1,98 @@
+"""Values of networks on seeded data, each computed once: an edited network shares most of its ops
+with the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+import numpy as np
+
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.ops.run import run
+
+_MOST_BYTES = 1 << 29  # of values kept; networks beyond that are run as a whole
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Results:
+    """What tensors hold, found by what they are computed from: ops, constants and inputs."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, np.ndarray] = {}
+        self._bytes = 0
+
+    def run(self, graph: Graph, inputs: Arrays, keep: Iterable[str] = ()) -> dict[str, np.ndarray]:
+        """One inference, as the reference executor's `run` gives it."""
+        wanted = tuple(dict.fromkeys((*keep, *graph.outputs)))
+        keys = _keys(graph, inputs)
+        self._values |= {keys[name]: values for name, values in inputs.items()}
+        part = self._missing(graph, keys, wanted)
+        size_bytes = sum(part.tensor(n).size_bytes for op in part.ops for n in op.outputs)
+        if self._bytes + size_bytes > _MOST_BYTES:
+            return run(graph, inputs, wanted)
+        if part.ops:
+            given = {name: self._values[keys[name]] for name in part.inputs}
+            for name, values in run(
+                part, given, [n for op in part.ops for n in op.outputs]
+            ).items():
+                self._values[keys[name]] = values
+            self._bytes += size_bytes
+        constants = {name: graph.tensor(name).data for name in wanted}
+        return {n: self._values[keys[n]] if c is None else c for n, c in constants.items()}
+
+    def trace(self, graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Every tensor that an op makes."""
+        return self.run(graph, inputs, [name for op in graph.ops for name in op.outputs])
+
+    def _missing(self, graph: Graph, keys: dict[str, bytes], wanted: tuple[str, ...]) -> Graph:
+        """The ops whose results are not known yet, behind those that are."""
+        needed, ops, names = set(wanted), [], dict.fromkeys(wanted)
+        for op in reversed(graph.ops):
+            if any(n in needed and keys[n] not in self._values for n in op.outputs):
+                ops.append(op)
+                needed.update(op.inputs)
+                names |= dict.fromkeys((*op.inputs, *op.outputs))
+        made = {name for op in ops for name in op.outputs}
+        tensors = [graph.tensor(name) for name in names if name]
+        given = [t.name for t in tensors if not (t.is_constant or t.name in made)]
+        ends = [name for name in wanted if name in made]
+        return Graph(graph.name, tensors, reversed(ops), given, ends, graph.numerics)
+
+
+def _keys(graph: Graph, inputs: Arrays) -> dict[str, bytes]:
+    """By tensor: a fingerprint of all that it is computed from."""
+    keys = {t.name: _constant_key(t) for t in graph.tensors.values() if t.is_constant}
+    for name, values in inputs.items():
+        keys[name] = _digest(
+            b"given", _meaning(graph.tensor(name)), np.ascontiguousarray(values).data
+        )
+    for op in graph.ops:
+        _add_keys(graph, op, keys)
+    return keys
+
+
+def _constant_key(tensor: Tensor) -> bytes:
+    return _digest(b"constant", _meaning(tensor), np.ascontiguousarray(tensor.data).data)
+
+
+def _add_keys(graph: Graph, op: Op, keys: dict[str, bytes]) -> None:
+    makes = [graph.tensor(name) for name in op.outputs]
+    # Not its name and origin: edits leave the numbers of other ops behind.
+    does = repr((graph.numerics, op.kind, op.attrs)).encode()
+    inputs = [keys[name] if name else b"absent" for name in op.inputs]
+    whole = _digest(b"op", does, *inputs, *map(_meaning, makes))
+    keys |= {name: _digest(whole, str(n).encode()) for n, name in enumerate(op.outputs)}
+
+
+def _meaning(tensor: Tensor) -> bytes:
+    return repr((tensor.dtype, tensor.shape, tensor.quant)).encode()
+
+
+def _digest(*parts: bytes | memoryview) -> bytes:
+    made = blake2b(digest_size=20)
+    for part in parts:
+        made.update(b"%d:" % memoryview(part).nbytes)
+        made.update(part)
+    return made.digest()

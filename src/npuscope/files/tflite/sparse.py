@@ -1,0 +1,132 @@
+"""Sparse constants: which elements a file stores, and the dense array that they stand for.
+
+A tensor is walked axis by axis in a stated order; blocks add axes of their own. A dense axis lists
+all its places, a sparse one only those that hold something. Values are stored in that order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from npuscope.errors import FileError
+from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK, check_count
+
+_DENSE = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """A dense axis of `size` places, or a sparse one: where each row's places begin, and they."""
+
+    size: int
+    segments: np.ndarray | None = None
+    indices: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    order: tuple[int, ...]  # of the axes; blocks are counted behind them
+    blocks: tuple[int, ...]  # the axis that each block divides
+    axes: tuple[Axis, ...]
+
+
+def read_sparsity(table: Any, rank: int) -> Sparsity | None:
+    """The record of the file."""
+    if table is None:
+        return None
+    levels = check_count(table.DimMetadataLength(), 2 * MAX_RANK, "axes of a sparse tensor")
+    if not rank <= levels == table.TraversalOrderLength() == rank + table.BlockMapLength():
+        raise FileError(f"a sparse tensor of {rank} axes has {levels} entries")
+    return Sparsity(
+        tuple(int(table.TraversalOrder(i)) for i in range(levels)),
+        tuple(int(table.BlockMap(i)) for i in range(table.BlockMapLength())),
+        tuple(_axis(table.DimMetadata(i)) for i in range(levels)),
+    )
+
+
+def _axis(entry: Any) -> Axis:
+    if entry.Format() == _DENSE:
+        return Axis(int(entry.DenseSize()))
+    segments = _vector(entry.ArraySegments(), entry.ArraySegmentsType())
+    indices = _vector(entry.ArrayIndices(), entry.ArrayIndicesType())
+    return Axis(0, segments, indices)
+
+
+def _vector(table: Any, kind: int) -> np.ndarray:
+    """One of three tables of numbers: 32, 16 or 8 bits wide."""
+    import tflite
+
+    kinds = {1: tflite.Int32Vector, 2: tflite.Uint16Vector, 3: tflite.Uint8Vector}
+    if table is None or kind not in kinds:
+        raise FileError("a sparse axis has no list of places")
+    vector = kinds[kind]()
+    vector.Init(table.Bytes, table.Pos)
+    if not vector.ValuesLength():
+        return np.zeros(0, np.int64)
+    return np.asarray(vector.ValuesAsNumpy()).astype(np.int64)
+
+
+def dense(sparsity: Sparsity, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The whole array; zero where nothing is stored."""
+    rank = len(shape)
+    sizes = _block_sizes(sparsity, rank)
+    places = _places(sparsity, prod(shape))
+    found = [np.zeros(0, np.int64)] * rank
+    for level, axis in enumerate(sparsity.order):
+        if axis < rank:
+            found[axis] = places[level]
+        else:
+            divided = sparsity.blocks[axis - rank]
+            found[divided] = found[divided] * sizes[axis - rank] + places[level]
+    stored = len(places[0]) if places else 0
+    if stored > values.size:
+        raise FileError(f"a sparse tensor stores {values.size} of {stored} values")
+    for along, size in zip(found, shape, strict=True):
+        if along.size and not 0 <= along.min() <= along.max() < size:
+            raise FileError(f"a sparse tensor has places outside of {shape}")
+    result = np.zeros(shape, values.dtype)
+    result[tuple(found)] = values[:stored]
+    return result
+
+
+def _block_sizes(sparsity: Sparsity, rank: int) -> tuple[int, ...]:
+    """Blocks are dense: their size is that of their axis."""
+    if sorted(sparsity.order) != list(range(len(sparsity.order))) or any(
+        not 0 <= axis < rank for axis in sparsity.blocks
+    ):
+        raise FileError("the axes of a sparse tensor are not in an order")
+    if any(axis >= rank for axis in sparsity.order[:rank]):
+        raise FileError("blocks of a sparse tensor come before its axes")
+    at = {axis: sparsity.axes[level].size for level, axis in enumerate(sparsity.order)}
+    return tuple(at[rank + block] for block in range(len(sparsity.blocks)))
+
+
+def _places(sparsity: Sparsity, elements: int) -> list[np.ndarray]:
+    """For every stored value its place along each level."""
+    places: list[np.ndarray] = []
+    row = np.zeros(1, np.int64)  # the entry of the level before
+    for axis in sparsity.axes:
+        if axis.segments is None or axis.indices is None:
+            counts = np.full(row.shape, axis.size)
+            first = row * axis.size
+        else:
+            if row.size and row.max() + 1 >= axis.segments.size:
+                raise FileError("a sparse tensor has fewer rows than it names")
+            counts = axis.segments[row + 1] - axis.segments[row]
+            first = axis.segments[row]
+        if counts.size and (counts.min() < 0 or counts.sum() > min(elements, MAX_ELEMENTS)):
+            raise FileError("a sparse tensor stores more values than it has")
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = [np.repeat(place, counts) for place in places]
+        row = np.repeat(first, counts) + number
+        if axis.indices is None:
+            places.append(number)
+        else:
+            if row.size and row.max() >= axis.indices.size:
+                raise FileError("a sparse tensor names fewer places than it counts")
+            places.append(axis.indices[row])
+    return places

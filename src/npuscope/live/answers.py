@@ -1,0 +1,166 @@
+"""What a tab gets: the page with all that may be chosen, a report, a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from npuscope.advice.compare.model import Side
+from npuscope.advice.compare.run import compare
+from npuscope.advice.sweep.summary import short_names
+from npuscope.live.library import Library, Shown, Timed, fix_name
+from npuscope.live.setting import Setting, command, setting_from
+from npuscope.machine.load import generations
+from npuscope.machine.set_keys import machine_keys
+from npuscope.options.rows import LEVELS
+from npuscope.report.estimate import known_keys
+from npuscope.report.html.compare import compare_data
+from npuscope.report.html.data import profile_data
+from npuscope.report.html.page import page
+from npuscope.rulebook.finding import gain
+from npuscope.version import __version__
+
+Answer = dict[str, Any]
+
+
+def first_page(library: Library, first: Setting) -> str:
+    """The application; its first report comes with the first question."""
+    names = short_names([str(path) for path in library.models])
+    return page(
+        {
+            "view": "live",
+            "version": __version__,
+            "models": [names[str(path)] for path in library.models],
+            "pools": [path.name for path in library.pools],
+            "generations": list(generations()),
+            "levels": list(LEVELS),
+            "notes": _key_notes(library),
+            "first": setting_json(first),
+        },
+        asks=True,
+    )
+
+
+def _key_notes(library: Library) -> dict[str, str]:
+    """What each key of a packaged machine means."""
+    name = library.options.get("machine", "")
+    if library.options.get("machine_file") or not isinstance(name, str):
+        return {}
+    return {row.key.name: row.note for row in known_keys(name or "stm32n6")}
+
+
+def setting_json(setting: Setting) -> Answer:
+    return {
+        "model": setting.model,
+        "generation": setting.generation,
+        "epoch_controller": setting.epoch_controller,
+        "optimization": setting.optimization,
+        "pools": setting.pools,
+        "values": [list(pair) for pair in setting.values],
+        "fixes": list(setting.fixes),
+    }
+
+
+def report(library: Library, asked: object) -> Answer:
+    """Figures, findings and fixes of one setting."""
+    shown = library.shown(_setting(library, asked))
+    library.ahead(shown)
+    setting, machine, found = shown.setting, shown.machine, shown.found
+    model = library.models[setting.model]
+    return {
+        "report": profile_data(found.profile, found.findings, shown.build, found.verdict),
+        "fixes": [*_applied(shown), *_offered(shown)],
+        "generation": machine.generation.name,
+        "epoch_controller": machine.epoch_controller,
+        "keys": {
+            key.name: [_plain(key.value), key.effect.value]
+            for key in machine_keys(machine).values()
+        },
+        "command": command(setting, model, library.mpool(setting), library.options),
+    }
+
+
+def comparison(library: Library, asked: object) -> Answer:
+    """Two settings against each other."""
+    pair = asked if isinstance(asked, list) and len(asked) == 2 else [None, None]
+    a, b = (library.timed(_setting(library, one)) for one in pair)
+    same = library.models[a.setting.model] == library.models[b.setting.model]
+    return compare_data(compare(_side("A", a), _side("B", b), same_model=same))
+
+
+def _side(letter: str, shown: Timed) -> Side:
+    """Under the names that ops have in the file: an edit shifts the numbers of those behind it."""
+    profile, program = shown.profile, shown.build.program
+    named = _names_in_file(shown)
+    runs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in profile.epochs)
+    epochs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in program.epochs)
+    return Side(
+        profile.model.file or letter,
+        replace(profile, epochs=tuple(runs)),
+        replace(program, epochs=tuple(epochs)),
+        shown.machine,
+        shown.states[-1].epochs,
+    )
+
+
+def _names_in_file(shown: Timed) -> dict[str, str]:
+    """Ops that make the same tensor as one of the file have its name; others are new."""
+    before, after = (state.look.build.graph for state in (shown.states[0], shown.states[-1]))
+    if before is None or after is None or before is after:
+        return {}
+    made = {name: op.origin for op in before.ops for name in op.outputs}
+    found = {}
+    for op in after.ops:
+        known = next((made[name] for name in op.outputs if name in made), ())
+        for place, name in enumerate(op.origin):
+            found[name] = known[place] if place < len(known) else f"{name} (new)"
+    return found
+
+
+def _renamed(origin: tuple[str, ...], named: dict[str, str]) -> tuple[str, ...]:
+    return tuple(named.get(name, name) for name in origin)
+
+
+def _setting(library: Library, asked: object) -> Setting:
+    return setting_from(asked, len(library.models), len(library.pools))
+
+
+def _applied(shown: Shown) -> list[Answer]:
+    """In their order, each with what it saved, or why it changed nothing."""
+    totals = shown.totals_ms
+    rows = []
+    for number, name in enumerate(shown.setting.fixes):
+        before, after = shown.states[number], shown.states[number + 1]
+        offer = next((one for one in before.offers if fix_name(one) == name), None)
+        rule, _, fix = name.partition("/")
+        row = {
+            "id": name,
+            "rule": rule,
+            "title": offer.fix.title if offer else fix,
+            "places": len(offer.places) if offer else 0,
+            "gain": totals[number] - totals[number + 1],
+            "on": True,
+            "notes": [after.refused] if after.refused else list(offer.notes if offer else ()),
+        }
+        rows.append(row)
+    return rows
+
+
+def _offered(shown: Shown) -> list[Answer]:
+    return [
+        {
+            "id": fix_name(one),
+            "rule": one.rule,
+            "title": one.fix.title,
+            "places": len(one.places),
+            "gain": gain(one.gain_ms),
+            "on": False,
+            "notes": list(one.notes),
+        }
+        for one in shown.offers
+        if fix_name(one) not in shown.setting.fixes
+    ]
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,343 @@
+"""The models of a live view, and what was built of them: kept, so that a change shows at once.
+
+A build is kept with its work prepared: other clocks and rates time it again in milliseconds. What
+the next click may ask for is built beforehand, while nobody waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from npuscope.advice.compare.half import EpochTimer, without_waiting
+from npuscope.advice.explain import Explanation, explain
+from npuscope.advice.fix.candidates import CUT, Candidate, Choice, candidates
+from npuscope.advice.fix.run import apply_places
+from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
+from npuscope.edits import open_document, whole_bytes
+from npuscope.errors import NpuscopeError, UsageError
+from npuscope.files.load import load_model
+from npuscope.live.setting import Setting, fixed_options
+from npuscope.machine.load import generations, plain_overrides
+from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import changes_of, with_overrides
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import Retimer, estimate, retimer
+from npuscope.rulebook.finding import Finding
+from npuscope.rulebook.registry import lint_model_file
+from npuscope.sim.program_work import program_work
+
+log = logging.getLogger(__name__)
+# Of the model files behind the builds that are kept; a build takes some times its file.
+_MOST_BYTES = 192 << 20
+_MOST_BUILDS = 64
+_PAUSE_S = 0.15  # the browser draws first
+_MOST_AHEAD = 12  # builds made beforehand for one setting
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A file as it stands after its fixes, built and ready to be timed on similar machines."""
+
+    look: Look
+    timer: Retimer
+    risks: tuple[Finding, ...]  # of the file alone
+    found: Explanation  # on the machine without what-if values of timing
+    offers: tuple[Candidate, ...]
+    refused: str = ""  # why the last fix changed nothing
+
+    @cached_property
+    def epochs(self) -> EpochTimer:
+        """For comparisons; most settings are never compared."""
+        made = self.look.build
+        return EpochTimer(
+            self.timer.work, program_work(made.program, without_waiting(made.machine))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What a setting takes: every state from the file as it is to the last fix."""
+
+    setting: Setting
+    machine: Machine
+    states: tuple[Prepared, ...]
+    profile: Profile
+
+    @property
+    def build(self) -> Build:
+        return replace(self.states[-1].look.build, machine=self.machine)
+
+    @property
+    def totals_ms(self) -> tuple[float, ...]:
+        """After every fix, on this machine."""
+        return tuple(state.timer.estimate(self.machine).total_ms for state in self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Timed):
+    """The same with its reasons and what may be changed."""
+
+    found: Explanation
+    offers: tuple[Candidate, ...]
+
+
+class Library:
+    """Answers any number of threads; a build that two of them need is made once."""
+
+    def __init__(self, models: Sequence[Path], pools: Sequence[Path], options: Options) -> None:
+        self.models, self.pools = tuple(models), tuple(pools)
+        self.options = fixed_options(options)
+        self._known: OrderedDict[object, tuple[Future[Prepared], int]] = OrderedDict()
+        self._machine: dict[object, Machine] = {}
+        self._lock = threading.Lock()
+        self._quiet = threading.Condition()
+        self._busy = 0  # requests that somebody waits for
+        self._round = 0  # of work beforehand: a new one ends those before it
+        self._beforehand = threading.local()
+
+    def timed(self, setting: Setting) -> Timed:
+        """The time alone, for a comparison; raises what the verbs raise."""
+        with self._in_front():
+            silicon, machine = self._machines(setting)
+            states = self._states(setting, silicon)
+            last = states[-1]
+            # Where nothing differs, the profile that was made with the build is the one.
+            known = last.found.profile if machine == silicon else last.timer.estimate(machine)
+            return Timed(setting, machine, states, known)
+
+    def shown(self, setting: Setting) -> Shown:
+        """All of a setting."""
+        with self._in_front():
+            timed = self.timed(setting)
+            last = timed.states[-1]
+            found, offers = last.found, last.offers
+            if timed.profile is not found.profile:
+                found = explain(timed.build, timed.profile, last.risks)
+                offers = self._offers(last.look, found)
+            return Shown(setting, timed.machine, timed.states, timed.profile, found, offers)
+
+    def mpool(self, setting: Setting) -> Path | None:
+        return self.pools[setting.pools - 1] if setting.pools else None
+
+    def _machines(self, setting: Setting) -> tuple[Machine, Machine]:
+        """Without and with the values that only timing reads."""
+        plain = self._plain(setting)
+        named = self.options.get("machine_file")
+        values = plain_overrides(setting.parsed(), plain.name, named)
+        changes = changes_of(plain, values)
+        mapping = {change.key: change.new for change in changes if change.remaps}
+        return with_overrides(plain, mapping), with_overrides(plain, values)
+
+    def _plain(self, setting: Setting) -> Machine:
+        """Read once: files of a vendor may have something to say every time."""
+        key = (setting.generation, setting.epoch_controller, setting.pools)
+        if key not in self._machine:
+            self._machine[key] = machine_for(self._build_options(setting))
+        return self._machine[key]
+
+    def _build_options(self, setting: Setting) -> Options:
+        return {
+            **self.options,
+            "generation": setting.generation,
+            "epoch_controller": setting.epoch_controller,
+            "optimization": setting.optimization,
+            "mpool": self.mpool(setting),
+        }
+
+    # --- States of a file: each is the one before with one more fix ---
+
+    def _states(self, setting: Setting, machine: Machine) -> tuple[Prepared, ...]:
+        path = self.models[setting.model]
+        bench = Workbench(path, self._bench_options(setting, machine))
+        stamp = path.stat()  # a file that was written again is read again
+        key = (path, stamp.st_mtime_ns, stamp.st_size, setting.optimization, _Same(machine))
+        states = [self._kept((key, ()), stamp.st_size, partial(self._opened, bench))]
+        for count, fix in enumerate(setting.fixes, 1):
+            before = states[-1]
+            make = partial(self._fixed, bench, before, fix)
+            states.append(self._kept((key, setting.fixes[:count]), stamp.st_size, make))
+        return tuple(states)
+
+    def _bench_options(self, setting: Setting, machine: Machine) -> Options:
+        """The machine as a whole stands for all that describes it."""
+        told = ("machine_file", "art_profile", "mpool")
+        kept = {k: v for k, v in self._build_options(setting).items() if k not in told}
+        level = optimization_level(self._build_options(setting))
+        return {**kept, "machine": machine, "optimization": level}  # type: ignore[typeddict-item]
+
+    def _kept(self, key: object, size: int, make: Callable[[], Prepared]) -> Prepared:
+        with self._lock:
+            entry = self._known.get(key)
+            future = entry[0] if entry else Future[Prepared]()
+            self._known[key] = (future, size)
+            self._known.move_to_end(key)
+            self._forget()
+        if entry is None:
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._known.pop(key, None)
+                future.set_exception(error)
+        elif not future.done():
+            with self._aside():
+                return future.result()
+        return future.result()
+
+    def _forget(self) -> None:
+        """What was not asked for longest, beyond the limits; the newest stays."""
+        total = sum(size for _, size in self._known.values())
+        while len(self._known) > 1 and (len(self._known) > _MOST_BUILDS or total > _MOST_BYTES):
+            total -= self._known.popitem(last=False)[1][1]
+
+    def _opened(self, bench: Workbench) -> Prepared:
+        """The file itself, so that figures are those of the other verbs."""
+        made = build(bench.path, bench.options)
+        graph = load_model(bench.path, bench.options.get("shapes"))
+        self._calm()
+        document, data = open_document(bench.path), whole_bytes(bench.path)
+        profile = estimate(made.program, made.machine, made.graph)
+        return self._prepared(
+            bench, Look(document, data, made, profile, Network(graph, made.machine))
+        )
+
+    def _fixed(self, bench: Workbench, before: Prepared, fix: str) -> Prepared:
+        candidate = next((one for one in before.offers if fix_name(one) == fix), None)
+        if candidate is None:
+            return replace(before, refused="not offered for the network as it is now")
+        document = before.look.document.copy()
+        misfits = apply_places(document, candidate, before.look)
+        if len(misfits) == len(candidate.places):
+            reasons = (*misfits, *candidate.notes, "there is no place for it")
+            return replace(before, refused=reasons[0])
+        self._calm()
+        try:
+            return self._prepared(bench, bench.look(document))
+        except NpuscopeError as error:
+            return replace(before, refused=f"the edited file cannot be read: {error}")
+
+    def _prepared(self, bench: Workbench, look: Look) -> Prepared:
+        self._calm()
+        made = look.build
+        risks = lint_model_file(bench.path, made.machine, look.data)
+        found = explain(made, look.profile, risks)
+        self._calm()
+        timer = retimer(made.program, made.machine, made.graph)
+        return Prepared(look, timer, risks, found, self._offers(look, found))
+
+    def _offers(self, look: Look, found: Explanation) -> tuple[Candidate, ...]:
+        """Every edit there is, each once; stand-in scales leave nothing to edit."""
+        if self.options.get("as_int8"):
+            return ()
+        every = [one for one in candidates(look, found, Choice(everything=True)) if one.places]
+        by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
+        # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
+        # finding are left to the rules that found a place.
+        kept = [one for one in every if one.rule or one.fix.id not in by_rules]
+        cuts = any(one.fix.id == CUT and not one.rule for one in kept)
+        return tuple(one for one in kept if not (cuts and one.rule and one.fix.id == CUT))
+
+    # --- What the next click may need ---
+
+    def _calm(self) -> None:
+        """Between two pieces of work that nobody waits for yet."""
+        if getattr(self._beforehand, "here", False):
+            with self._quiet:
+                self._quiet.wait_for(lambda: not self._busy)
+
+    @contextmanager
+    def _in_front(self) -> Iterator[None]:
+        with self._quiet:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._quiet:
+                self._busy -= 1
+                self._quiet.notify_all()
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """While waiting for what another thread builds: it must not wait for us."""
+        mine = 0 if getattr(self._beforehand, "here", False) else 1
+        with self._quiet:
+            self._busy -= mine
+            self._quiet.notify_all()
+        try:
+            yield
+        finally:
+            with self._quiet:
+                self._busy += mine
+
+    def ahead(self, shown: Shown) -> None:
+        """Builds for settings one click away, in a thread, until somebody asks for another."""
+        with self._quiet:
+            self._round += 1
+            current = self._round
+        steps = list(_neighbours(shown))[:_MOST_AHEAD]
+        threading.Thread(target=self._build_ahead, args=(steps, current), daemon=True).start()
+
+    def _build_ahead(self, steps: list[Setting], current: int) -> None:
+        self._beforehand.here = True
+        time.sleep(_PAUSE_S)
+        for setting in steps:
+            self._calm()
+            if self._round != current:
+                return
+            try:
+                self._states(setting, self._machines(setting)[0])
+            except (NpuscopeError, OSError) as error:
+                log.debug("not built beforehand: %s", error)
+
+
+def fix_name(candidate: Candidate) -> str:
+    """RULE/FIX; the rule is empty for what was not found but may be asked for."""
+    return f"{candidate.rule}/{candidate.fix.id}"
+
+
+def _neighbours(shown: Shown) -> Iterator[Setting]:
+    setting = shown.setting
+    for fix in shown.setting.fixes:
+        yield setting.without_fix(fix)
+    for offer in shown.offers:
+        if fix_name(offer) not in setting.fixes:
+            yield setting.with_fix(fix_name(offer))
+    now = shown.machine.generation.name
+    for name in generations():
+        if name != now:
+            yield replace(setting, generation=name)
+
+
+class _Same:
+    """A machine as a key: equal ones are one; dictionaries inside keep it from being hashed."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.machine == self.machine
+
+    def __hash__(self) -> int:
+        machine = self.machine
+        return hash((machine.name, machine.generation.name, machine.epoch_controller))
+
+
+def check_models(models: Sequence[Path]) -> None:
+    """A live view edits and compiles, so it needs models."""
+    for path in models:
+        if is_program(path):
+            raise UsageError(
+                "is a compiled program, not a model",
+                where=str(path),
+                hint="give the .tflite or .onnx file it was compiled from",
+            )

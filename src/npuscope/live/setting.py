@@ -1,0 +1,134 @@
+"""What one tab asks for: a model, the machine it runs on, fixes and what-if values."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from npuscope.building import Options
+from npuscope.errors import UsageError
+from npuscope.machine.set_keys import parse_value
+from npuscope.options.kinds import Kind
+from npuscope.options.rows import READING, TARGET
+from npuscope.records import JSON, decode
+
+# What a tab chooses; all other options are those that the server was started with.
+_CHOSEN = ("generation", "epoch_controller", "optimization", "mpool", "overrides")
+_CLOCKS = {"mcu_mhz": "clocks.mcu_mhz", "npu_mhz": "clocks.npu_mhz"}
+# Fixes that no rule offered, but that may be asked for: options of their own on `fix`.
+_FLAGS = {
+    "cut-tail": "--cut",
+    "integer-input": "--integer-io",
+    "integer-output": "--integer-io",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`pools` is 0 for the machine's own and n for the nth file; `values` are in TOML's spelling;
+    a fix is RULE/FIX, and they are applied in their order."""
+
+    model: int = 0
+    generation: str | None = None
+    epoch_controller: bool | None = None
+    optimization: int | None = None
+    pools: int = 0
+    values: tuple[tuple[str, str], ...] = ()
+    fixes: tuple[str, ...] = ()
+
+    def parsed(self) -> dict[str, object]:
+        return {key: parse_value(key, text) for key, text in self.values}
+
+    def with_fix(self, fix: str) -> Setting:
+        return replace(self, fixes=(*self.fixes, fix))
+
+    def without_fix(self, fix: str) -> Setting:
+        return replace(self, fixes=tuple(one for one in self.fixes if one != fix))
+
+
+def setting_from(data: object, models: int, pools: int) -> Setting:
+    """Checked: what a browser sends is as foreign as a file."""
+    asked: Setting = decode(data, Setting, "$", JSON)
+    if not 0 <= asked.model < models:
+        raise UsageError(f"there is no model {asked.model}", where="$.model")
+    if not 0 <= asked.pools <= pools:
+        raise UsageError(f"there is no pool file {asked.pools}", where="$.pools")
+    return replace(asked, values=tuple(dict(asked.values).items()))
+
+
+def first_setting(options: Options, pools: int) -> Setting:
+    """Where every tab begins: what the command line said."""
+    told = {key: options.get(name) for name, key in _CLOCKS.items()}
+    values = {key: mhz for key, mhz in told.items() if mhz is not None}
+    values |= options.get("overrides") or {}
+    return Setting(
+        generation=options.get("generation"),
+        epoch_controller=options.get("epoch_controller"),
+        optimization=options.get("optimization"),
+        pools=pools,
+        values=tuple((key, _spelt(value)) for key, value in values.items()),
+    )
+
+
+def fixed_options(options: Options) -> Options:
+    """Those that no tab changes."""
+    kept = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_CLOCKS) and v is not None}
+    return cast("Options", kept)
+
+
+def _spelt(value: object) -> str:
+    """As --set takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+# --- The same on the command line ---
+
+
+def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -> str:
+    """What gives these figures in a shell; with fixes, what writes the fixed file."""
+    words = ["npuscope", "fix" if setting.fixes else "estimate", str(model)]
+    if setting.fixes:
+        words += _fix_words(setting.fixes, model)
+    chosen: dict[str, object] = {
+        "generation": setting.generation,
+        "epoch_controller": setting.epoch_controller,
+        "optimization": setting.optimization,
+        "mpool": mpool,
+        "overrides": setting.parsed(),
+    }
+    for option in (*TARGET.options, *READING.options):
+        value = {**fixed, **chosen}.get(option.name)
+        if option.shell and value is not None:
+            words += _option_words(option.spellings, option.kind, value)
+    return shlex.join(words)
+
+
+def _fix_words(fixes: tuple[str, ...], model: Path) -> list[str]:
+    """`--only` keeps `fix` from trying others."""
+    pairs = [fix.partition("/") for fix in fixes]
+    names = dict.fromkeys(name for _, _, name in pairs)
+    flags = dict.fromkeys(_FLAGS[name] for rule, _, name in pairs if not rule and name in _FLAGS)
+    return ["--only", ",".join(names), *flags, "-o", f"{model.stem}_fixed{model.suffix}"]
+
+
+def _option_words(spellings: tuple[str, ...], kind: Kind, value: object) -> list[str]:
+    long = next(flag for flag in spellings if flag.startswith("--"))
+    if kind is Kind.SWITCH:
+        return [long if value else long.replace("--", "--no-", 1)]
+    if kind is Kind.FLAG:
+        return [long] if value else []
+    if isinstance(value, Mapping):
+        return [word for key, one in value.items() for word in (long, f"{key}={_listed(one)}")]
+    return [long, str(value)]
+
+
+def _listed(value: object) -> str:
+    """Shapes are written 1,224,224,3; lists of a machine as TOML has them."""
+    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
+        return ",".join(map(str, value))
+    return _spelt(value)

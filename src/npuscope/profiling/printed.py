@@ -1,0 +1,168 @@
+"""The profiler's report as people see it, read back: nodes with their counters, and what the
+compiler had said of each epoch. A page or a mail that quotes the report holds nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from npuscope.profiling.model import EpochProfile, Profile
+from npuscope.profiling.profiler_events import (
+    BusLine,
+    EngineCount,
+    NodeRun,
+    PortBursts,
+)
+from npuscope.profiling.profiler_log import EpochText, ProfilerLog
+from npuscope.program.generate_report.lines import number, whole
+from npuscope.program.model import Access, Claims
+from npuscope.sim.counters import EngineActivity, PoolTraffic
+
+_ACTIVE = "streng_active"
+_MOVED = re.compile(r"([^\s:,\[\]]{1,80}): r=(\d{1,18}), w=(\d{1,18})", re.ASCII)
+_COMPUTE = re.compile(r"(\d{1,18}) \(max_cycles=(\d{1,18})\)", re.ASCII)
+_DATA = re.compile(r"([^\s:,\[\]]{1,80}):(\d{1,18})", re.ASCII)
+_NO_EVENTS = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerText:
+    """The `[compiler]` part of one block, and the buffers that the engine lines name."""
+
+    c_idx: int
+    type: str
+    operations: dict[str, int]
+    units: dict[str, int]
+    claims: Claims
+    data: dict[int, tuple[tuple[str, int], ...]]
+
+
+def printed_nodes(log: ProfilerLog) -> tuple[NodeRun, ...]:
+    """One inference: the means that the report prints."""
+    nodes = (node for epoch in log.epochs for node in _nodes(epoch))
+    return tuple(replace(node, index=index) for index, node in enumerate(nodes))
+
+
+def _nodes(epoch: EpochText) -> Iterator[NodeRun]:
+    """The node and, where it is a hybrid, its internal blocks; the first of them has all."""
+    title = epoch.title
+    place = (0, title.first, title.first, title.last, _NO_EVENTS, _NO_EVENTS)
+    cache = epoch.cache
+    yield NodeRun(
+        *place,
+        title.kind,
+        mcu_cycles=epoch.mcu_cycles,
+        npu_cycles=_npu_cycles(epoch),
+        engines=tuple(
+            EngineCount(_ACTIVE, row.direction, row.id, row.active_cycles, 0)
+            for row in epoch.engines
+        ),
+        cache_read=tuple(value for _, value in cache.read) if cache else (),
+        cache_write=tuple(value for _, value in cache.write) if cache else (),
+        bursts=tuple(row for line in epoch.bus for row in _bursts(line)),
+    )
+    for extra in range(title.extra):
+        mcu = epoch.cycles("extra mcu") if not extra else (0, 0, 0)
+        yield NodeRun(*place, "EXTRA", mcu_cycles=mcu, npu_cycles=(0, 0, 0))
+
+
+def _npu_cycles(epoch: EpochText) -> tuple[int, ...]:
+    """Printed for the core phase; those around it follow from the ratio over all three."""
+    core = epoch.npu_core_cycles
+    if core is None:
+        return (0, 0, 0)
+    compute = compiler_text(epoch).claims.compute_cycles
+    share = number(epoch.value("compute cycles ratio").partition("%")[0])
+    pre, _, post = epoch.mcu_cycles if len(epoch.mcu_cycles) == 3 else (0, 0, 0)
+    around = 100 * compute / share - core if compute and share else 0.0
+    if around <= 0 or not pre + post:
+        return (0, core, 0)
+    before = round(around * pre / (pre + post))
+    return (before, core, round(around) - before)
+
+
+def _bursts(line: BusLine) -> Iterator[PortBursts]:
+    if line.id is not None:
+        for row in line.bursts:
+            yield PortBursts(f"port{line.id}", row.direction, row.counts)
+
+
+def compiler_text(epoch: EpochText) -> CompilerText:
+    compute = _COMPUTE.match(epoch.value("compute cycles"))
+    moved = _MOVED.findall(epoch.value("mem accesses"))
+    return CompilerText(
+        epoch.title.c_idx,
+        epoch.value("epoch type").removeprefix("EpochType."),
+        _counts(epoch.value("operations")),
+        _counts(epoch.value("processor units")),
+        Claims(
+            whole(epoch.value("ops")) or 0,
+            int(compute[1]) if compute else 0,
+            int(compute[2]) if compute else 0,
+            tuple(Access(pool, int(reads), int(writes)) for pool, reads, writes in moved),
+        ),
+        {row.id: tuple((p, int(n)) for p, n in _DATA.findall(row.data)) for row in epoch.engines},
+    )
+
+
+def _counts(text: str) -> dict[str, int]:
+    """`{'hw.conv': 4, 'hw.mul': 1}`."""
+    try:
+        value = ast.literal_eval(text) if len(text) < 10_000 else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {str(key): n for key, n in value.items() if isinstance(n, int) and n >= 0}
+
+
+def compiler_texts(log: ProfilerLog) -> dict[tuple[int, int], CompilerText]:
+    """By first and last epoch; blocks without such a part are left out."""
+    found = {(e.title.first, e.title.last): compiler_text(e) for e in log.epochs}
+    return {key: text for key, text in found.items() if text.type}
+
+
+def with_compiler(profile: Profile, said: Mapping[tuple[int, int], CompilerText]) -> Profile:
+    """Epochs with what the report said of them, where no program tells it."""
+    epochs = tuple(
+        _told(epoch, said[epoch.first, epoch.last]) if (epoch.first, epoch.last) in said else epoch
+        for epoch in profile.epochs
+    )
+    return replace(profile, epochs=epochs)
+
+
+def _told(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
+    if epoch.claims != Claims():
+        return epoch
+    claims = text.claims
+    traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in claims.accesses)
+    engines = tuple(_placed(row, text.data.get(row.id, ())) for row in epoch.counters.engines)
+    operators = [name.partition(".")[2] for name, n in text.operations.items() for _ in range(n)]
+    return replace(
+        epoch,
+        operators=tuple(name for name in operators if not name.startswith("dma")),
+        units={_UNITS.get(name, name): n for name, n in text.units.items()},
+        claims=claims,
+        counters=replace(epoch.counters, engines=engines, traffic=traffic),
+    )
+
+
+# As a Program names its units.
+_UNITS = {"STR_ENG": "STRENG", "CONV_ACC": "CONVACC"} | {
+    f"{name}_ACC": name for name in ("ARITH", "ACTIV", "POOL")
+}
+
+
+def _placed(row: EngineActivity, data: tuple[tuple[str, int], ...]) -> EngineActivity:
+    return replace(row, pool=data[0][0], bytes=sum(n for _, n in data)) if data else row
+
+
+def printed_note(log: ProfilerLog, nodes: int) -> str:
+    """How much of a run the text shows."""
+    totals = {e.value("duration").rpartition("total=")[2] for e in log.epochs} - {""}
+    total = f"; the report's own total is {', '.join(sorted(totals))}" if totals else ""
+    shown = len(log.epochs)
+    of = f" of {nodes}" if nodes > shown else ""
+    return f"read from a printed report with {shown}{of} epochs{total}"

@@ -1,0 +1,278 @@
+"""Plans carried out and judged: a file, its time on the machine, and how near its outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+
+from npuscope.advice.explain import explain
+from npuscope.building import Build, Options, build
+from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
+from npuscope.errors import ModelError, NpuscopeError
+from npuscope.files.load import read_model
+from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
+from npuscope.quantizing.choices import Part
+from npuscope.quantizing.plan import Plan
+from npuscope.quantizing.samples import Samples
+from npuscope.quantizing.sqnr import Noise
+from npuscope.quantizing.work import Progress, Work
+
+_NOISE = 0.001  # share of the time below which a change is not a gain
+_SAME_DB = 0.1  # what other samples would change anyway
+_MOST_PARTS = 8  # of one choice that are tried one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A plan carried out: the file with a float border, its time, and how near its outputs are."""
+
+    plan: Plan
+    data: bytes
+    profile: Profile
+    sqnr_db: Mapping[str, float]
+
+    @property
+    def mean_db(self) -> float:
+        return sum(self.sqnr_db.values()) / len(self.sqnr_db)
+
+    @property
+    def worst_db(self) -> float:
+        return min(self.sqnr_db.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One choice: at how many of its places it was taken, why, and what it gave."""
+
+    title: str
+    kept: int
+    places: int
+    reason: str
+    before: Trial
+    after: Trial
+
+
+class Bench:
+    """What stays the same while plans are tried."""
+
+    def __init__(
+        self,
+        path: Path,
+        work: Work,
+        samples: Samples,
+        options: Options,
+        loss_db: float,
+        progress: Progress,
+    ) -> None:
+        self.path = path
+        self.work = work
+        self.samples = samples
+        self.options = options
+        self.loss_db = loss_db
+        self.progress = progress
+        self.notes: list[str] = []
+        self.wanted = list(work.outputs(None, samples.held_out))
+        self.floor_db: Mapping[str, float] = {}
+        self.best_db: dict[str, float] = {}
+
+    # one trial
+
+    def trial(self, data: bytes, plan: Plan) -> Trial:
+        noise = Noise()
+        found = self.work.outputs(data, self.samples.held_out)
+        for wanted, values in zip(self.wanted, found, strict=True):
+            for name, real in wanted.items():
+                if real.dtype.kind == "f":
+                    noise.add(name, real, values[name])
+        if not noise.signal:
+            raise ModelError("no output of the network is float: there is nothing to compare")
+        return Trial(plan, data, self.timed(self.bordered(data))[1], noise.all_db())
+
+    def planned(self, plan: Plan) -> Trial:
+        return self.trial(self.work.make(plan), plan)
+
+    def calibrated(self, method: str, equalised: bool) -> Trial:
+        ranges = self.work.ranges(method, self.samples.calibration, equalised, self.progress)
+        return self.planned(Plan(method, ranges, equalised))
+
+    def plain(self) -> Trial | None:
+        """By the defaults of the tool underneath, on the same data: the floor for all choices."""
+        self.progress("what the quantizer makes by default")
+        data = self.work.plain(self.samples.calibration)
+        if data is None:
+            return None
+        try:
+            made = self.trial(data, Plan("plain", {}))
+        except NpuscopeError:
+            return None
+        self.floor_db = made.sqnr_db
+        return made
+
+    # time
+
+    def timed(self, data: bytes) -> tuple[Build, Profile]:
+        made = build(read_model(self.path, data), self._without_border())
+        made = replace(made, program=replace(made.program, model_file=self.path.name))
+        return made, estimate(made.program, made.machine, made.graph)
+
+    def _without_border(self) -> Options:
+        """The types at the border are those of the file."""
+        return {**self.options, "input_data_type": None, "output_data_type": None, "shapes": {}}
+
+    def float_profile(self) -> Profile | None:
+        """The float network as if it were int8; None where it cannot be compiled."""
+        try:
+            graph = read_model(self.path, self.work.float_bytes())
+            made = build(graph, {**self._without_border(), "as_int8": True})
+        except NpuscopeError:
+            return None
+        return estimate(made.program, made.machine, made.graph)
+
+    def zero_point_gains(self, trial: Trial) -> dict[str, float]:
+        """Milliseconds by layer, as the rules find them."""
+        made, profile = self.timed(self.bordered(trial.data))
+        found: dict[str, float] = {}
+        for finding in explain(made, profile, ()).findings:
+            gains = [fix.gain_ms or 0.0 for fix in finding.fixes if fix.id == "zero-point"]
+            for op in finding.ops if gains else ():
+                name = op.partition(":")[2]
+                found[name] = max(found.get(name, 0.0), gains[0])
+        return {name: gain for name, gain in found.items() if gain > 0}
+
+    # the border
+
+    def bordered(self, data: bytes) -> bytes:
+        """With integers at inputs and outputs, unless float was asked for."""
+        document = open_document(self.path, data)
+        wishes = (("integer-input", "input_data_type"), ("integer-output", "output_data_type"))
+        for edit, option in wishes:
+            kind, side = self.options.get(option) or "int8", option.partition("_")[0]
+            border = getattr(document, f"network_{side}s")()
+            if kind == "float32" or not document.convertible(border):
+                continue
+            request = EditRequest((), {"type": str(kind)}, None)  # type: ignore[arg-type]
+            try:
+                apply_edit(document, edit, request)
+            except NotFitting as misfit:
+                self.note(f"float32 stays at an {side}: {misfit}")
+        return document.to_bytes()
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def border(self, data: bytes, graph: Graph) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Inputs and outputs as the file has them: the Graph has no conversions at its border."""
+        names = (graph.inputs, graph.outputs)
+        sides = zip(names, self.work.border_is_float(data), strict=True)
+        inputs, outputs = (
+            tuple(_as_float(graph.tensor(n)) if real else graph.tensor(n) for n, real in rows)
+            for rows in (zip(side, floats, strict=True) for side, floats in sides)
+        )
+        return inputs, outputs
+
+    def final_db(
+        self, data: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> dict[str, float]:
+        """Of the file as it is written: given integers, giving integers."""
+        held = [
+            {n: given(t, v) for (n, v), t in zip(sample.items(), inputs, strict=True)}
+            for sample in self.samples.held_out
+        ]
+        noise = Noise()
+        for wanted, values in zip(self.wanted, self.work.outputs(data, held), strict=True):
+            for (name, real), output in zip(wanted.items(), outputs, strict=True):
+                if real.dtype.kind == "f":
+                    noise.add(name, real, told(output, values[name]))
+        return noise.all_db()
+
+    # judging
+
+    def remember(self, trial: Trial) -> None:
+        for name, db in trial.sqnr_db.items():
+            self.best_db[name] = max(db, self.best_db.get(name, db))
+
+    def judged(self, title: str, before: Trial, after: Trial) -> tuple[Trial, Step]:
+        kept, reason = self._verdict(before, after)
+        if kept:
+            self.remember(after)
+        return after if kept else before, Step(title, int(kept), 1, reason, before, after)
+
+    def _verdict(self, before: Trial, after: Trial) -> tuple[bool, str]:
+        return verdict(before, after, self.best_db, self.floor_db, self.loss_db)
+
+    def tried(self, title: str, best: Trial, parts: Sequence[Part]) -> tuple[Trial, list[Step]]:
+        """All parts together; if that does not help, one by one."""
+        if not parts:
+            return best, []
+        self.progress(title)
+        whole = reduce(lambda plan, part: part(plan), parts, best.plan)
+        found, step = self.judged(title, best, self.planned(whole))
+        count = len(parts)
+        if step.kept or count == 1:
+            return found, [replace(step, kept=step.kept * count, places=count)]
+        kept, first = 0, best
+        for number, part in enumerate(parts[:_MOST_PARTS], 1):
+            self.progress(f"{title}: {number} of {count}")
+            best, one = self.judged(title, best, self.planned(part(best.plan)))
+            kept += one.kept
+        if not kept:
+            return best, [replace(step, places=count)]
+        _, reason = self._verdict(first, best)
+        return best, [Step(title, kept, count, reason, first, best)]
+
+
+def verdict(
+    before: Trial,
+    after: Trial,
+    best_db: Mapping[str, float],
+    floor_db: Mapping[str, float],
+    loss_db: float,
+) -> tuple[bool, str]:
+    """Kept if faster at a price within the limit, or better at no more time.
+
+    `best_db` is what each output had at best so far, `floor_db` what the quantizer's defaults give.
+    """
+    old_ms, new_ms = before.profile.total_ms, after.profile.total_ms
+    change = (new_ms - old_ms) / max(old_ms, 1e-9)
+    if change > _NOISE:
+        return False, f"{change:.1%} slower"
+    gain = after.mean_db - before.mean_db
+    drop = max(before.sqnr_db[name] - db for name, db in after.sqnr_db.items())
+    better = gain > _SAME_DB and drop <= _SAME_DB
+    if change >= -_NOISE:
+        return better, f"{gain:.1f} dB better" if better else "it does not help"
+    below = [n for n, db in after.sqnr_db.items() if db < floor_db.get(n, db)]
+    if any(before.sqnr_db[name] >= floor_db[name] for name in below):
+        return False, "an output would be worse than by the quantizer's defaults"
+    lost = max(best_db.get(n, db) - db for n, db in after.sqnr_db.items())
+    if lost > loss_db:
+        return False, f"it costs {lost:.1f} dB, more than the {loss_db:g} dB allowed"
+    return True, f"{-change:.1%} faster"
+
+
+def _as_float(tensor: Tensor) -> Tensor:
+    return replace(tensor, dtype=DType.FLOAT32, quant=None)
+
+
+def given(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    """Real values as an input of the written file takes them."""
+    quant = tensor.quant
+    if quant is None or tensor.dtype.is_float or values.dtype.kind != "f":
+        return values.astype(tensor.dtype.numpy)
+    steps = np.rint(values / np.float32(quant.scale)) + quant.zero_point
+    return np.asarray(np.clip(steps, *tensor.dtype.limits), tensor.dtype.numpy)
+
+
+def told(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    """An output of the written file as real values."""
+    quant = tensor.quant
+    if quant is None or values.dtype.kind == "f":
+        return values
+    return np.asarray((values.astype(np.float64) - quant.zero_point) * quant.scale)

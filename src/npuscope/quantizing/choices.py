@@ -1,0 +1,79 @@
+"""What may be chosen beside the ranges that were seen, from what the rules know of the machine.
+
+A part changes a plan at one place. `bench` tries all parts of a choice together, then one by one,
+and keeps what helps: none of them has to be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+
+from npuscope.quantizing.plan import Layer, Plan, Range, tied
+
+Part = Callable[[Plan], Plan]
+
+# Ranges that do not depend on data, as LiteRT's converter has them.
+_FIXED = {
+    "Softmax": Range(0.0, 255 / 256),
+    "Sigmoid": Range(0.0, 255 / 256),
+    "HardSigmoid": Range(0.0, 255 / 256),
+    "Tanh": Range(-1.0, 127 / 128),
+}
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
+
+
+def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
+    """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
+    known = {n: _FIXED[layer.kind] for layer in layers if layer.kind in _FIXED
+             for n in layer.outputs if n in plan.ranges}  # fmt: skip
+    changed = {name: found for name, found in known.items() if plan.ranges[name] != found}
+    return [partial(Plan.with_ranges, changed=changed)] if changed else []
+
+
+def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
+    """The operands of a Concat and its result in one range: the join then moves bytes. Those of
+    an Add: neither is rescaled (LINT-ADD-SCALES)."""
+    parts: list[Part] = []
+    for layer in layers:
+        names = (*layer.inputs, *layer.outputs) if kind == "Concat" else layer.inputs
+        known = plan.ranges.keys() >= set(names)
+        if layer.kind == kind and known and len({plan.ranges[name] for name in names}) > 1:
+            parts.append(partial(_shared, layers=layers, tie=tuple(dict.fromkeys(names))))
+    return parts
+
+
+def _shared(plan: Plan, layers: Sequence[Layer], tie: tuple[str, ...]) -> Plan:
+    joint = tied(layers, plan.with_ranges({}, (tie,)))[tie[0]]
+    whole = reduce(Range.joined, (plan.ranges[name] for name in joint))
+    return plan.with_ranges(dict.fromkeys(joint, whole), (tie,))
+
+
+def fast_zero_points(
+    plan: Plan, layers: Sequence[Layer], gains_ms: Mapping[str, float]
+) -> list[Part]:
+    """Inputs of layers with zero point 0, so that the units need not subtract one (ADV-MODE-16X8).
+
+    First those that the rules expect a gain of, most for what they lose; then all others, in two
+    parts: nearly symmetric ones, and the rest."""
+    read = [
+        (layer, layer.inputs[0]) for layer in layers if layer.kind in _PRODUCTS and layer.inputs
+    ]
+    slow = {n: plan.ranges[n] for _, n in read if n in plan.ranges and not plan.ranges[n].is_fast}
+    gains: dict[str, float] = {}
+    for layer, name in read:
+        if name in slow and layer.name in gains_ms:
+            gains[name] = gains.get(name, 0.0) + gains_ms[layer.name]
+    order = sorted(gains, key=lambda n: gains[n] / (slow[n].lost_bits + _SMALL_LOSS), reverse=True)
+    others = [name for name in slow if name not in gains]
+    near = [name for name in others if slow[name].lost_bits <= _NEAR]
+    rest = [name for name in others if slow[name].lost_bits > _NEAR]
+    groups = [*([name] for name in order), *(group for group in (near, rest) if group)]
+    return [partial(_centred, layers=layers, names=group) for group in groups]
+
+
+def _centred(plan: Plan, layers: Sequence[Layer], names: Sequence[str]) -> Plan:
+    groups = tied(layers, plan)
+    changed = {m: plan.ranges[name].centred() for name in names for m in groups[name]}
+    return plan.with_ranges(changed)

@@ -1,0 +1,198 @@
+"""A float ONNX file made ready to be quantized: fixed sizes, float32, an opset with per-channel
+scales, batch normalisation and constants folded, a name for every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuscope.edits import whole_bytes
+from npuscope.errors import FileError, ModelError
+from npuscope.files.sizes import Dims, Pins, static_shape
+from npuscope.quantizing.onnx_repairs import (
+    flatten_biases,
+    inferred,
+    norms_as_layers,
+    split_fused,
+    use_float32,
+)
+from npuscope.quantizing.others import FLOAT_ONE, first_line
+from npuscope.quantizing.plan import Layer
+
+OLDEST_OPSET = 13  # QuantizeLinear with an axis
+_PREFERRED_OPSET = 17
+_NEWEST_OPSET = 20  # of IR version 9, the last that the vendor's tools read
+_OLDER_IR, _NEWEST_IR = 8, 9
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "DynamicQuantizeLinear")
+_LOOPS = ("If", "Loop", "Scan")
+
+
+@dataclass(frozen=True, slots=True)
+class FloatNetwork:
+    """The network and what was repaired, one sentence each."""
+
+    proto: Any
+    notes: tuple[str, ...]
+
+    def layers(self) -> tuple[Layer, ...]:
+        constants = {entry.name for entry in self.proto.graph.initializer}
+        return tuple(_layer(node, constants) for node in self.proto.graph.node)
+
+    def constant(self, name: str) -> np.ndarray | None:
+        from onnx import numpy_helper
+
+        found = next((e for e in self.proto.graph.initializer if e.name == name), None)
+        return None if found is None else np.asarray(numpy_helper.to_array(found))
+
+
+def _layer(node: Any, constants: set[str]) -> Layer:
+    computed = tuple(name for name in node.input if name and name not in constants)
+    held = [name for name in node.input[1:2] if name in constants]
+    return Layer(node.name, node.op_type, computed, tuple(node.output), held[0] if held else "")
+
+
+def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path) -> FloatNetwork:
+    """The repairs in order; `folder` is for files in between."""
+    import onnx
+    from onnx import inliner
+
+    proto = onnx.ModelProto.FromString(whole_bytes(path))
+    _check(proto)
+    notes: list[str] = []
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+        notes.append("functions of the file were inlined")
+    _drop_constant_inputs(proto)
+    use_float32(proto, notes)
+    split_fused(proto, notes)
+    _fix_sizes(proto, Pins(shapes), notes)
+    proto = _with_opset(proto, notes)
+    proto = _folded(proto, folder, notes)
+    proto = _with_opset(proto, notes)
+    norms_as_layers(proto, notes)
+    _name_nodes(proto)
+    flatten_biases(proto)
+    _tidy(proto)
+    return FloatNetwork(inferred(proto), tuple(notes))
+
+
+def _check(proto: Any) -> None:
+    if not proto.graph.node:
+        raise FileError("the file holds no graph with nodes")
+    kinds = {node.op_type for node in proto.graph.node}
+    if found := sorted(kinds.intersection(_QUANTIZED)):
+        raise ModelError(
+            f"the model is quantized already: it has {found[0]}",
+            hint=FLOAT_ONE,
+        )
+    if found := sorted(kinds.intersection(_LOOPS)):
+        raise ModelError(
+            f"the model has {found[0]}: what is inside cannot be calibrated",
+            hint="export one static graph without control flow",
+        )
+
+
+def _drop_constant_inputs(proto: Any) -> None:
+    """Old exporters list weights among the inputs, as IR versions before 4 demand it."""
+    proto.ir_version = max(proto.ir_version, _OLDER_IR)
+    held = {entry.name for entry in proto.graph.initializer}
+    for entry in [entry for entry in proto.graph.input if entry.name in held]:
+        proto.graph.input.remove(entry)
+
+
+def _fix_sizes(proto: Any, pins: Pins, notes: list[str]) -> None:
+    from onnx import TensorProto
+
+    stated = {entry.name: _stated(entry) for entry in proto.graph.input}
+    pins.check_names(stated)
+    changed = False
+    for entry in proto.graph.input:
+        tensor = entry.type.tensor_type
+        real = tensor.elem_type == TensorProto.FLOAT
+        shape = static_shape(entry.name, stated[entry.name], pins, notes, real=real)
+        changed = changed or shape != tuple(stated[entry.name])
+        for dim, size in zip(tensor.shape.dim, shape, strict=True):
+            dim.dim_value = size
+    if changed:  # what was stated for other sizes is inferred again
+        del proto.graph.value_info[:]
+        for entry in proto.graph.output:
+            entry.type.tensor_type.ClearField("shape")
+
+
+def _stated(entry: Any) -> Dims:
+    dims = entry.type.tensor_type.shape.dim
+    return tuple(d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
+
+
+def _opset(proto: Any) -> int:
+    return next((int(e.version) for e in proto.opset_import if e.domain in ("", "ai.onnx")), 0)
+
+
+def _with_opset(proto: Any, notes: list[str]) -> Any:
+    from onnx import version_converter
+
+    found = _opset(proto)
+    if OLDEST_OPSET <= found <= _NEWEST_OPSET:
+        return proto
+    try:
+        made = version_converter.convert_version(proto, _PREFERRED_OPSET)
+    except Exception as error:  # the converter raises what it likes
+        raise ModelError(
+            f"opset {found} could not be converted to {_PREFERRED_OPSET}: {first_line(error)}",
+            hint=f"export the model with opset {_PREFERRED_OPSET}",
+        ) from error
+    notes.append(f"opset {found} became {_PREFERRED_OPSET}")
+    return made
+
+
+def _folded(proto: Any, folder: Path, notes: list[str]) -> Any:
+    """By onnxruntime's basic optimisations: constants, BatchNormalization, what does nothing."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folder / "folded.onnx")
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    data = inferred(proto).SerializeToString()
+    try:
+        onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelError(
+            f"onnxruntime cannot open the model: {first_line(error)}",
+            hint="quantize runs the float network in onnxruntime; check that it runs there",
+        ) from error
+    made = onnx.load_model(folder / "folded.onnx")
+    before, after = (
+        sum(n.op_type == "BatchNormalization" for n in p.graph.node) for p in (proto, made)
+    )
+    if before > after:
+        notes.append(f"{before - after} BatchNormalization folded into the layers before them")
+    return made
+
+
+def _name_nodes(proto: Any) -> None:
+    """The quantizer tells nodes apart by name."""
+    used: set[str] = set()
+    for number, node in enumerate(proto.graph.node):
+        if not node.name or node.name in used:
+            node.name = f"{node.op_type}_{number}"
+        used.add(node.name)
+
+
+def _tidy(proto: Any) -> None:
+    """Without constants that nobody reads, and domains that onnxruntime lists because it knows
+    them."""
+    proto.ir_version = min(proto.ir_version, _NEWEST_IR)
+    read = {name for node in proto.graph.node for name in node.input}
+    for entry in [e for e in proto.graph.initializer if e.name not in read]:
+        proto.graph.initializer.remove(entry)
+    used = {node.domain for node in proto.graph.node} | {"", "ai.onnx"}
+    kept = [entry for entry in proto.opset_import if entry.domain in used]
+    del proto.opset_import[:]
+    proto.opset_import.extend(kept)

@@ -1,0 +1,267 @@
+"""The work on one TFLite file: ai-edge-quantizer makes the file, LiteRT runs it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuscope.edits import NotFitting, open_document
+from npuscope.edits.records import QuantSteps
+from npuscope.edits.tflite.document import TfliteDocument
+from npuscope.edits.tflite.file import EditOp, EditTensor
+from npuscope.errors import ModelError
+from npuscope.graph.model import Quant
+from npuscope.profiling.runtimes import Kernels, litert_interpreter
+from npuscope.quantizing.histogram import Histograms
+from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
+from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.samples import Border, Sample
+from npuscope.quantizing.work import Progress, Weights
+
+Values = dict[str, np.ndarray]
+_FLOAT = "FLOAT32"
+_BORDER = ("INPUT", "OUTPUT")
+_INTEGERS = "_int8"  # what edits add to the name of a float tensor
+# Ops that the quantizer leaves in float, though LiteRT has integer kernels for them.
+_LEFT_OUT = ("PRelu", "LeakyRelu", "Elu", "Abs", "Neg")
+_KINDS = {"DepthwiseConv": "Conv", "FullyConnected": "Gemm", "TransposeConv": "ConvTranspose"}
+
+
+class LitertWork:
+    """`data` is the float file with new operator codes and constants of 32 bits."""
+
+    tool = "ai-edge-quantizer"
+
+    def __init__(self, path: Path) -> None:
+        needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
+        document = open_document(path)
+        assert isinstance(document, TfliteDocument)
+        _check(document)
+        notes = []
+        if _use_float32(document):
+            notes.append("16-bit floats became 32-bit ones")
+        if document.close_batch():
+            notes.append("the dynamic batch size was set to 1")
+        # The quantizer walks through the list without asking whether there is one.
+        document.model.fields.setdefault("SignatureDefs", [])
+        self.data = document.to_bytes()
+        self.notes = tuple(notes)
+        self.layers = tuple(_layer(document, op) for op in document.ops if op.outputs)
+        self.inputs = tuple(document.graph_inputs)
+        self.output_names = tuple(tensor.name for tensor in document.graph_outputs)
+        self._made = {name for layer in self.layers for name in layer.outputs}
+        self._seen: Histograms | None = None
+
+    def float_bytes(self) -> bytes:
+        return self.data
+
+    def borders(self) -> tuple[Border, ...]:
+        return tuple(Border(t.name, t.shape, np.dtype(t.type.lower())) for t in self.inputs)
+
+    def ranges(
+        self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
+    ) -> dict[str, Range]:
+        if self._seen is None:
+            self._seen = Histograms()
+            for number, values in enumerate(self._run(self.data, samples, True), 1):
+                kept = {n: v for n, v in values.items() if n in self._made or _is_input(self, n)}
+                self._seen.add(kept)
+                progress(f"calibrating: sample {number} of {len(samples)}")
+        return self._seen.ranges(method)
+
+    def equalise(self, samples: Iterable[Sample]) -> bool:
+        """Weights are not moved between layers of this format."""
+        return False
+
+    def make(self, plan: Plan) -> bytes:
+        document = open_document(Path("made.tflite"), self._quantized(plan))
+        assert isinstance(document, TfliteDocument)
+        for op in [op for op in document.ops if document.kind(op) in _LEFT_OUT]:
+            _make_integer(document, op, plan)
+        self._keep_names(document)
+        return document.to_bytes()
+
+    def _keep_names(self, document: TfliteDocument) -> None:
+        """The quantizer gives an output's name to the integers in front of it."""
+        for name, output in zip(self.output_names, document.graph_outputs, strict=True):
+            for other in document.tensors:
+                if other.name == name and other is not output:
+                    other.name = f"{name}{_INTEGERS}"
+            output.name = name
+
+    def _quantized(self, plan: Plan) -> bytes:
+        from ai_edge_quantizer import algorithm_manager, quantizer, recipe
+
+        ranks = {t.name: len(t.shape) for t in self._tensors()}
+        found = {n: _statistics(r, ranks[n]) for n, r in plan.ranges.items() if n in ranks}
+        try:
+            with quiet(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tool = quantizer.Quantizer(bytearray(self.data), recipe.static_wi8_ai8())
+                for border in _BORDER:
+                    tool.update_quantization_recipe(
+                        ".*", border, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+                    )
+                made = tool.quantize(
+                    found, enable_progress_bar=False, enable_progress_report=False
+                ).quantized_model
+        except Exception as error:
+            raise ModelError(
+                f"ai-edge-quantizer cannot quantize it: {first_line(error)}"
+            ) from error
+        return bytes(made)
+
+    def _tensors(self) -> list[EditTensor]:
+        return TfliteDocument.parse(self.data).tensors
+
+    def plain(self, samples: Sequence[Sample]) -> bytes | None:
+        return self._quantized(
+            Plan("minmax", self.ranges("minmax", samples, False, lambda t: None))
+        )
+
+    def border_is_float(self, data: bytes) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+        document = TfliteDocument.parse(data)
+        sides = (document.graph_inputs, document.graph_outputs)
+        inputs, outputs = (tuple(t.type == _FLOAT for t in side) for side in sides)
+        return inputs, outputs
+
+    # running
+
+    def outputs(self, data: bytes | None, samples: Iterable[Sample]) -> Iterator[Values]:
+        return self._run(self.data if data is None else data, samples, False)
+
+    def inside(
+        self, data: bytes, plan: Plan, samples: Iterable[Sample]
+    ) -> Iterator[tuple[Values, Values]]:
+        held = list(samples)
+        rows = zip(self._run(self.data, held, True), self._run(data, held, True), strict=True)
+        for real, found in rows:
+            named = {n: found.get(f"{n}{_INTEGERS}", found.get(n)) for n in self._made}
+            yield real, {n: v for n, v in named.items() if v is not None}
+
+    def weights(self, data: bytes, plan: Plan) -> Weights:
+        was = {t.name: t for t in self._tensors() if t.is_constant}
+        now = {t.name: t for t in TfliteDocument.parse(data).tensors if t.is_constant}
+
+        def pair(name: str) -> tuple[np.ndarray, np.ndarray] | None:
+            old, new = was.get(name), now.get(name)
+            if old is None or new is None or old.data is None or new.data is None:
+                return None
+            if new.quant is None or new.data.shape != old.data.shape:
+                return None
+            shape = [1] * new.data.ndim
+            if new.quant.axis is not None:
+                shape[new.quant.axis] = -1
+            scales = np.array(new.quant.scales).reshape(shape)
+            zeros = np.array(new.quant.zero_points).reshape(shape)
+            return old.data, (new.data.astype(np.float64) - zeros) * scales
+
+        return pair
+
+    def _run(self, data: bytes, samples: Iterable[Sample], every: bool) -> Iterator[Values]:
+        """Results as real values under the names of the float file, or all tensors."""
+        interpreter = self._opened(data, every)
+        inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+        for sample in samples:
+            try:
+                for tensor, detail in zip(self.inputs, inputs, strict=True):
+                    interpreter.set_tensor(detail["index"], sample[tensor.name])
+                interpreter.invoke()
+            except (ValueError, RuntimeError) as error:
+                raise ModelError(f"LiteRT cannot run the model: {first_line(error)}") from error
+            if every:
+                yield _all_values(interpreter)
+            else:
+                found = (interpreter.get_tensor(detail["index"]) for detail in outputs)
+                yield dict(zip(self.output_names, found, strict=True))
+
+    def _opened(self, data: bytes, every: bool) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for kernels in (Kernels.REFERENCE, Kernels.DEFAULT):
+                try:
+                    return litert_interpreter(data, kernels, keep_all=every)
+                except (ValueError, RuntimeError) as error:
+                    reason = first_line(error)
+        raise ModelError(f"LiteRT cannot open the model: {reason}")
+
+
+def _is_input(work: LitertWork, name: str) -> bool:
+    return any(tensor.name == name for tensor in work.inputs)
+
+
+def _check(document: TfliteDocument) -> None:
+    if len(document.model.get("Subgraphs", [])) > 1:
+        raise ModelError(
+            "the model has several subgraphs: what is inside cannot be calibrated",
+            hint="export one static graph without control flow or state",
+        )
+    if any(tensor.quant is not None for tensor in document.tensors):
+        raise ModelError(
+            "the model is quantized already, or its weights are",
+            hint=FLOAT_ONE,
+        )
+
+
+def _use_float32(document: TfliteDocument) -> bool:
+    """Constants of 16 bits, which a DEQUANTIZE makes 32 of, are written as such."""
+    found = False
+    for op in [op for op in document.ops if op.kind == "DEQUANTIZE"]:
+        source = op.inputs[0]
+        if source is not None and source.data is not None and source.type == "FLOAT16":
+            op.outputs[0].data = source.data.astype(np.float32)
+            document.remove(op)
+            found = True
+    return found
+
+
+def _layer(document: TfliteDocument, op: EditOp) -> Layer:
+    kind = document.kind(op)
+    tensors = [tensor for tensor in op.inputs if tensor is not None]
+    computed = tuple(tensor.name for tensor in tensors if not tensor.is_constant)
+    held = op.input(1)
+    weights = held.name if held is not None and held.is_constant else ""
+    names = tuple(tensor.name for tensor in op.outputs)
+    return Layer(document.title(op), _KINDS.get(kind, kind), computed, names, weights)
+
+
+def _statistics(found: Range, rank: int) -> dict[str, np.ndarray]:
+    ends = {"min": found.low, "max": found.high}
+    return {name: np.full((1,) * rank, value, np.float32) for name, value in ends.items()}
+
+
+def _make_integer(document: TfliteDocument, op: EditOp, plan: Plan) -> None:
+    """One op between a DEQUANTIZE and a QUANTIZE; it stays where its operand is float."""
+    result = op.outputs[0]
+    found = plan.ranges.get(result.name)
+    if result.type != _FLOAT or found is None:
+        return
+    try:
+        for tensor in op.inputs:
+            if tensor is not None and not tensor.is_constant:
+                document.float_steps(tensor)
+    except NotFitting:
+        return
+    for place, tensor in enumerate(op.inputs):
+        if tensor is not None and tensor.is_constant:
+            document.quantize_constant(op, place)
+    steps = QuantSteps(Quant((found.scale,), (found.zero_point,)))
+    document.quantize_results([op], {result: steps})
+
+
+def _all_values(interpreter: Any) -> Values:
+    made: Values = {}
+    for detail in interpreter.get_tensor_details():
+        try:
+            values = interpreter.get_tensor(detail["index"])
+        except ValueError:  # a tensor that nobody computed
+            continue
+        scales, zeros = (detail["quantization_parameters"][k] for k in ("scales", "zero_points"))
+        if values.dtype != np.float32 and len(scales) == 1:
+            values = (values.astype(np.float64) - zeros[0]) * scales[0]
+        made[detail["name"]] = values
+    return made

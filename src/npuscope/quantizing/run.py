@@ -1,0 +1,175 @@
+"""Quantize a float network: calibrate, try what the machine likes, keep what helps, measure."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from npuscope.building import Options
+from npuscope.errors import UsageError
+from npuscope.files.load import is_tflite, model_bytes
+from npuscope.graph.model import Tensor
+from npuscope.machine.model import Machine
+from npuscope.profiling.model import Profile
+from npuscope.quantizing.bench import Bench, Step, Trial
+from npuscope.quantizing.choices import fast_zero_points, fixed_tails, shared_scales
+from npuscope.quantizing.histogram import METHODS
+from npuscope.quantizing.samples import ImageForm, Samples, load_samples
+from npuscope.quantizing.sqnr import LayerLoss, layer_losses
+from npuscope.quantizing.work import Progress, Work
+from npuscope.shown import Rows, Shown
+from npuscope.whole_file import work_folder
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asks for; `loss_db` is what a faster network may cost in signal to noise."""
+
+    data: str | Path
+    calibration: str = AUTO
+    samples: int = 128
+    seed: int = 0
+    loss_db: float = 1.0
+    form: ImageForm = field(default_factory=ImageForm)
+
+    def __post_init__(self) -> None:
+        if self.calibration not in (AUTO, *METHODS):
+            known = ", ".join((AUTO, *METHODS))
+            raise UsageError(
+                f"there is no calibration '{self.calibration}'",
+                where="--calibration",
+                hint=f"one of {known}",
+            )
+        if self.samples < 2:
+            raise UsageError(f"expected 2 or more, found {self.samples}", where="--samples")
+        if self.loss_db < 0:
+            raise UsageError(f"expected 0 or more, found {self.loss_db:g}", where="--loss-db")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Quantized(Shown):
+    """The result. `before` is the float network as if it were int8; `plain` is what the tool
+    underneath makes by default from the same data; None where there is none."""
+
+    data: bytes
+    machine: Machine
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    before: Profile | None
+    plain: Trial | None
+    after: Profile
+    sqnr_db: Mapping[str, float]
+    layers: tuple[LayerLoss, ...]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
+    samples: Samples
+    wish: Wish
+    tool: str
+    method: str
+
+    def told(self) -> str:
+        worst = min(self.sqnr_db.values())
+        return f"{self.after.total_ms:.3f} ms, SQNR of the outputs {worst:.1f} dB"
+
+    def table(self) -> Rows:
+        """One row per layer."""
+        return [
+            {
+                "layer": loss.name,
+                "kind": loss.kind,
+                "sqnr_db": loss.sqnr_db,
+                "drop_db": loss.drop_db,
+            }
+            for loss in self.layers
+        ]
+
+
+def quantize(
+    path: Path, wish: Wish, options: Options, progress: Progress = lambda text: None
+) -> Quantized:
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        progress("preparing the float network")
+        work = opened(path, options, folder)
+        samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
+        bench = Bench(path, work, samples, options, wish.loss_db, progress)
+        plain = bench.plain()
+        best, steps = chosen(bench, wish.calibration)
+        data = bench.bordered(best.data)
+        build, profile = bench.timed(data)
+        assert build.graph is not None
+        inputs, outputs = bench.border(data, build.graph)
+        progress("comparing layer by layer")
+        return Quantized(
+            data=data,
+            machine=build.machine,
+            inputs=inputs,
+            outputs=outputs,
+            before=bench.float_profile(),
+            plain=plain,
+            after=profile,
+            sqnr_db=bench.final_db(data, inputs, outputs),
+            layers=_losses(work, best, samples),
+            steps=tuple(steps),
+            notes=(*work.notes, *bench.notes),
+            samples=samples,
+            wish=wish,
+            tool=work.tool,
+            method=best.plan.method,
+        )
+
+
+def opened(path: Path, options: Options, folder: Path) -> Work:
+    if is_tflite(model_bytes(path)):
+        from npuscope.quantizing.litert import LitertWork
+
+        return LitertWork(path)
+    from npuscope.quantizing.onnx_work import OnnxWork
+
+    return OnnxWork(path, options.get("shapes"), folder)
+
+
+def chosen(bench: Bench, calibration: str) -> tuple[Trial, list[Step]]:
+    """The choices in order, each on what the one before left."""
+    layers = bench.work.layers
+    best, steps = _calibrated(bench, METHODS if calibration == AUTO else (calibration,))
+    for title, offer in (
+        ("the whole range of Softmax, Sigmoid and Tanh", fixed_tails),
+        ("one scale for the parts of a Concat", lambda p, ls: shared_scales(p, ls, "Concat")),
+        ("one scale for the operands of an Add", lambda p, ls: shared_scales(p, ls, "Add")),
+    ):
+        best, more = bench.tried(title, best, offer(best.plan, layers))
+        steps += more
+    parts = fast_zero_points(best.plan, layers, bench.zero_point_gains(best))
+    best, more = bench.tried("zero points that free the fast mode", best, parts)
+    return best, [*steps, *more]
+
+
+def _calibrated(bench: Bench, methods: tuple[str, ...]) -> tuple[Trial, list[Step]]:
+    """The method whose ranges serve best, then the same with equalised layers."""
+    made = [bench.calibrated(method, False) for method in methods]
+    best = max(made, key=lambda trial: trial.mean_db)
+    bench.remember(best)
+    steps = []
+    if len(made) > 1:
+        told = ", ".join(f"{trial.plan.method} {trial.mean_db:.1f}" for trial in made)
+        title = f"calibration by {best.plan.method}"
+        steps.append(Step(title, 1, 1, f"mean of the outputs in dB: {told}", made[0], best))
+    bench.progress("equalising layers")
+    if not bench.work.equalise(bench.samples.calibration):
+        return best, steps
+    other = bench.calibrated(best.plan.method, True)
+    best, step = bench.judged("weights moved between layers to equalise channels", best, other)
+    return best, [*steps, step]
+
+
+def _losses(work: Work, best: Trial, samples: Samples) -> tuple[LayerLoss, ...]:
+    return layer_losses(
+        work.layers,
+        best.plan,
+        work.inside(best.data, best.plan, samples.held_out),
+        work.weights(best.data, best.plan),
+    )

@@ -1,0 +1,245 @@
+"""Calibration data: a folder of images, arrays in a .npz or .npy file, or seeded random numbers.
+
+Every fourth sample is held out: ranges are found on the others, results are compared on these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from npuscope.bounded_file import ARRAY, check_size, read_array
+from npuscope.errors import FileError, UsageError
+from npuscope.quantizing.others import needs
+from npuscope.text import safe_terminal
+
+RANDOM = "random"
+_HELD_OUT = 4  # one in so many
+_MOST_HELD_OUT = 32
+_RANDOM_COUNT = 32
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+_RGB, _GREY = 3, 1
+_INDICES = 2  # random numbers for whole-number inputs are below this: any table has two rows
+
+Sample = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """An input of the float network."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageForm:
+    """Pixels of 0 to 255 become (pixel * `factor` - mean) / std, channel by channel."""
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    factor: float = 1 / 255
+    layout: str = ""  # nchw or nhwc; without one the shape tells
+
+
+def image_form(
+    mean: str | Sequence[float] | None,
+    std: str | Sequence[float] | None,
+    pixel_max: float,
+    layout: str | None,
+) -> ImageForm:
+    if pixel_max <= 0:
+        raise UsageError(f"expected a number above 0, found {pixel_max:g}", where="--pixel-max")
+    spread = _numbers(std, "--std")
+    if any(value <= 0 for value in spread):
+        raise UsageError("expected numbers above 0", where="--std")
+    return ImageForm(_numbers(mean, "--mean"), spread, pixel_max / 255, layout or "")
+
+
+def _numbers(given: str | Sequence[float] | None, flag: str) -> tuple[float, ...]:
+    parts = given.split(",") if isinstance(given, str) else given or ()
+    try:
+        return tuple(float(part) for part in parts)
+    except ValueError:
+        raise UsageError(f"expected numbers with commas, found '{given}'", where=flag) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """`told` says where they are from; `real` is False for random numbers."""
+
+    calibration: tuple[Sample, ...]
+    held_out: tuple[Sample, ...]
+    told: str
+    real: bool
+
+
+def load_samples(
+    source: str | Path, borders: Sequence[Border], form: ImageForm, most: int, seed: int
+) -> Samples:
+    path = Path(source)
+    if str(source) == RANDOM and not path.exists():
+        count = min(most, _RANDOM_COUNT)
+        told = f"{count} random samples, seed {seed}: figures of accuracy mean little"
+        return _split(_random(borders, count, seed), told, False)
+    if path.is_dir():
+        found = _pictures(path, borders, form, most, seed)
+        return _split(found, f"{len(found)} images of {path.name}", True)
+    found = _arrays(path, borders, most, seed)
+    return _split(found, f"{len(found)} samples of {path.name}", True)
+
+
+def _split(found: Sequence[Sample], told: str, real: bool) -> Samples:
+    held = found[::_HELD_OUT][:_MOST_HELD_OUT]
+    rest = [sample for number, sample in enumerate(found) if number % _HELD_OUT]
+    if not rest:  # one sample serves for both
+        rest = list(found)
+    return Samples(tuple(rest), tuple(held), told, real)
+
+
+def _chosen(count: int, most: int, seed: int) -> list[int]:
+    """Which of them, in their own order: the same for the same seed."""
+    if count <= most:
+        return list(range(count))
+    picked = np.random.default_rng(seed).choice(count, most, replace=False)
+    return sorted(int(number) for number in picked)
+
+
+# --- Random numbers ---
+
+
+def _random(borders: Sequence[Border], count: int, seed: int) -> list[Sample]:
+    generator = np.random.default_rng(seed)
+    return [{b.name: _noise(b, generator) for b in borders} for _ in range(count)]
+
+
+def _noise(border: Border, generator: np.random.Generator) -> np.ndarray:
+    if border.dtype.kind == "f":
+        return generator.normal(size=border.shape).astype(border.dtype)
+    if border.dtype.kind == "b":
+        return np.ones(border.shape, border.dtype)
+    most = 256 if border.dtype.itemsize == 1 else _INDICES
+    return generator.integers(0, most, border.shape).astype(border.dtype)
+
+
+# --- Arrays ---
+
+
+def _arrays(path: Path, borders: Sequence[Border], most: int, seed: int) -> list[Sample]:
+    """A .npz holds an array for every input, by name or in order; a .npy one for the only input.
+    The first axis counts the samples."""
+    named = _read_npz(path) if path.suffix.lower() == ".npz" else {"": read_array(path)}
+    if not set(named) >= {b.name for b in borders}:
+        if len(named) != len(borders):
+            inputs = ", ".join(safe_terminal(b.name) for b in borders)
+            raise FileError(
+                f"holds {len(named)} arrays, the model has {len(borders)} inputs",
+                where=str(path),
+                hint=f"name the arrays as the inputs: {inputs}",
+            )
+        named = dict(zip((b.name for b in borders), named.values(), strict=True))
+    columns = {b.name: _column(named[b.name], b, path) for b in borders}
+    count = min(len(column) for column in columns.values())
+    if not count:
+        raise FileError("holds no sample", where=str(path))
+    return [{n: c[i] for n, c in columns.items()} for i in _chosen(count, most, seed)]
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        check_size(path, path.stat().st_size, ARRAY)
+        with np.load(path, allow_pickle=False) as file:
+            return {name: np.asarray(file[name]) for name in file.files}
+    except FileNotFoundError:
+        raise FileError("no such file", where=str(path)) from None
+    except (ValueError, OSError, EOFError, BadZipFile, KeyError) as error:
+        raise FileError(f"is not a .npz file: {error}", where=str(path)) from None
+
+
+def _column(values: np.ndarray, border: Border, path: Path) -> list[np.ndarray]:
+    """Samples as the input takes them, with or without an axis for the batch."""
+    one = border.shape[1:] if border.shape[:1] == (1,) else border.shape
+    for wanted in (border.shape, one):
+        if values.ndim == len(wanted) + 1 and values.shape[1:] == wanted:
+            return [v.reshape(border.shape).astype(border.dtype) for v in values]
+        if values.shape == wanted:
+            return [values.reshape(border.shape).astype(border.dtype)]
+    raise FileError(
+        f"samples have the shape {values.shape[1:]}, input '{safe_terminal(border.name)}' is "
+        f"{border.shape}",
+        where=str(path),
+        hint="the first axis counts the samples, the others are those of the input",
+    )
+
+
+# --- Images ---
+
+
+def _pictures(
+    folder: Path, borders: Sequence[Border], form: ImageForm, most: int, seed: int
+) -> list[Sample]:
+    needs("Pillow", "PIL", "quantize")
+    if len(borders) != 1:
+        raise UsageError(
+            f"a folder of images fits one input, the model has {len(borders)}",
+            where=f"--data {folder}",
+            hint="give a .npz with one array for every input",
+        )
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _PICTURES and p.is_file())
+    if not files:
+        raise FileError("holds no images", where=str(folder), hint=f"known: {', '.join(_PICTURES)}")
+    border = borders[0]
+    first = channels_first(border.shape, form.layout)
+    chosen = [files[number] for number in _chosen(len(files), most, seed)]
+    return [{border.name: _picture(file, border, form, first)} for file in chosen]
+
+
+def channels_first(shape: Sequence[int], layout: str) -> bool:
+    """The axis of one or three channels tells; the one that is last wins where both could be."""
+    if len(shape) != 4:
+        raise UsageError(
+            f"the input has the shape {tuple(shape)}: images need batch, rows, columns, channels",
+            where="--data",
+            hint="give a .npz instead of a folder",
+        )
+    if layout:
+        return layout == "nchw"
+    last, second = (shape[axis] in (_GREY, _RGB) for axis in (3, 1))
+    if not last and not second:
+        raise UsageError(
+            f"no axis of the input {tuple(shape)} is one of 1 or 3 channels", where="--data"
+        )
+    return second and not last
+
+
+def _picture(file: Path, border: Border, form: ImageForm, first: bool) -> np.ndarray:
+    from PIL import Image, UnidentifiedImageError
+
+    rows, columns, channels = (
+        (border.shape[2], border.shape[3], border.shape[1]) if first else border.shape[1:]
+    )
+    try:
+        with Image.open(file) as image:
+            mode = "L" if channels == _GREY else "RGB"
+            sized = image.convert(mode).resize((columns, rows), Image.Resampling.BILINEAR)
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise FileError(f"cannot be read as an image: {error}", where=str(file)) from None
+    pixels = np.asarray(sized, np.float32).reshape(rows, columns, channels)
+    if border.dtype.kind == "f":
+        mean = _each(form.mean, channels, 0.0, "--mean")
+        std = _each(form.std, channels, 1.0, "--std")
+        pixels = (pixels * np.float32(form.factor) - mean) / std
+    ordered = pixels.transpose(2, 0, 1) if first else pixels
+    return np.ascontiguousarray(ordered, border.dtype).reshape(border.shape)
+
+
+def _each(values: Sequence[float], channels: int, default: float, flag: str) -> np.ndarray:
+    if len(values) not in (0, 1, channels):
+        raise UsageError(f"{len(values)} numbers, the images have {channels} channels", where=flag)
+    return np.array(tuple(values) or (default,), np.float32)

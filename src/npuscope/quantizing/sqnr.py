@@ -1,0 +1,139 @@
+"""Signal to noise: the float network against the quantized one, on samples that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf, log10
+
+import numpy as np
+
+from npuscope.quantizing.plan import Layer, Plan, Range
+
+Values = Mapping[str, np.ndarray]
+MOST_DB = 150.0  # equal to within float rounding; JSON has no infinity
+_LEAST_DB = -150.0
+
+
+@dataclass(slots=True)
+class Noise:
+    """Sums over samples, by tensor."""
+
+    signal: dict[str, float] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str, wanted: np.ndarray, found: np.ndarray) -> None:
+        real, other = (np.ravel(v).astype(np.float64) for v in (wanted, found))
+        ok = np.isfinite(real) & np.isfinite(other)  # masks of attention are -inf in both
+        gap = real[ok] - other[ok]
+        self.signal[name] = self.signal.get(name, 0.0) + float(real[ok] @ real[ok])
+        self.noise[name] = self.noise.get(name, 0.0) + float(gap @ gap)
+
+    def db(self, name: str) -> float:
+        return decibels(self.signal.get(name, 0.0), self.noise.get(name, 0.0))
+
+    def all_db(self) -> dict[str, float]:
+        return {name: self.db(name) for name in self.signal}
+
+
+def decibels(signal: float, noise: float) -> float:
+    if noise == 0.0:
+        return MOST_DB
+    ratio = 10 * log10(signal / noise) if signal > 0 else -inf
+    return round(min(max(ratio, _LEAST_DB), MOST_DB), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLoss:
+    """How far a layer's result is from the float one, and what it adds by itself.
+
+    `drop_db` is what is lost between the worst of its operands and its result. `steps_db` is what
+    rounding the exact result to its steps alone would leave, `weights_db` the same of weights.
+    """
+
+    name: str
+    kind: str
+    tensor: str
+    sqnr_db: float
+    drop_db: float
+    steps_db: float
+    weights_db: float | None
+    peak_ratio: float  # largest magnitude over the root of the mean square
+
+
+def layer_losses(
+    layers: Iterable[Layer],
+    plan: Plan,
+    pairs: Iterable[tuple[Values, Values]],
+    weights: Callable[[str], tuple[np.ndarray, np.ndarray] | None],
+) -> tuple[LayerLoss, ...]:
+    """`pairs` are all tensors of the float and of the quantized network, sample by sample;
+    `weights` gives a constant as it was and as it is."""
+    seen = _Seen(plan)
+    for real, found in pairs:
+        seen.add(real, found)
+    layers = tuple(layers)
+    makers = {name: layer for layer in layers for name in layer.outputs}
+    return tuple(
+        LayerLoss(
+            layer.name,
+            layer.kind,
+            layer.outputs[0],
+            seen.total.db(layer.outputs[0]),
+            round(seen.before(layer, makers) - seen.total.db(layer.outputs[0]), 2),
+            seen.rounding.db(layer.outputs[0]),
+            _weights_db(weights(layer.weights) if layer.weights else None),
+            seen.peak_ratio(layer.outputs[0]),
+        )
+        for layer in layers
+        if layer.outputs[0] in seen.total.signal
+    )
+
+
+class _Seen:
+    """What was found over all samples."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.total, self.rounding = Noise(), Noise()
+        self.peaks: dict[str, float] = {}
+        self.sizes: dict[str, int] = {}
+
+    def add(self, real: Values, found: Values) -> None:
+        for name, values in real.items():
+            if name not in self.plan.ranges:
+                continue
+            steps = rounded(values, self.plan.ranges[name])
+            self.rounding.add(name, values, steps)
+            # An input is in neither network's results: it is what its steps leave of it.
+            self.total.add(name, values, found.get(name, steps))
+            self.peaks[name] = max(self.peaks.get(name, 0.0), float(np.abs(values).max(initial=0)))
+            self.sizes[name] = self.sizes.get(name, 0) + values.size
+
+    def before(self, layer: Layer, makers: Mapping[str, Layer]) -> float:
+        """The worst operand; one without steps of its own is as good as what it is made from."""
+        known = MOST_DB
+        for name in layer.inputs:
+            if name in self.total.signal:
+                known = min(known, self.total.db(name))
+            elif name in makers:
+                known = min(known, self.before(makers[name], makers))
+        return known
+
+    def peak_ratio(self, name: str) -> float:
+        mean = self.total.signal[name] / max(self.sizes[name], 1)
+        return round(self.peaks[name] / mean**0.5, 1) if mean > 0 else 0.0
+
+
+def _weights_db(pair: tuple[np.ndarray, np.ndarray] | None) -> float | None:
+    if pair is None:
+        return None
+    noise = Noise()
+    noise.add("", *pair)
+    return noise.db("")
+
+
+def rounded(values: np.ndarray, found: Range) -> np.ndarray:
+    """To the int8 steps of a range and back."""
+    steps = np.clip(np.rint(values / found.scale) + found.zero_point, -128, 127)
+    return np.asarray((steps - found.zero_point) * found.scale)

@@ -1,0 +1,55 @@
+"""What a file format implements to be quantized: `onnx_work` and `litert`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.samples import Border, Sample
+
+Values = Mapping[str, np.ndarray]
+Progress = Callable[[str], None]
+Weights = Callable[[str], tuple[np.ndarray, np.ndarray] | None]
+
+
+class Work(Protocol):
+    """One float file, prepared; `notes` say what was repaired."""
+
+    tool: str
+    layers: tuple[Layer, ...]
+    notes: tuple[str, ...]
+
+    def float_bytes(self) -> bytes: ...
+
+    def borders(self) -> tuple[Border, ...]: ...
+
+    def ranges(
+        self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
+    ) -> dict[str, Range]:
+        """Of all float activations, inputs included."""
+
+    def equalise(self, samples: Iterable[Sample]) -> bool:
+        """Make the other form of the float network; False where there is none."""
+
+    def make(self, plan: Plan) -> bytes:
+        """A quantized file, still with floats at its border."""
+
+    def plain(self, samples: Sequence[Sample]) -> bytes | None:
+        """What the tool underneath makes by default."""
+
+    def border_is_float(self, data: bytes) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+        """Of every input and output of a quantized file."""
+
+    def outputs(self, data: bytes | None, samples: Iterable[Sample]) -> Iterator[Values]:
+        """Of a quantized file, or of the float network."""
+
+    def inside(
+        self, data: bytes, plan: Plan, samples: Iterable[Sample]
+    ) -> Iterator[tuple[Values, Values]]:
+        """Real values of all tensors that have steps, in float and quantized."""
+
+    def weights(self, data: bytes, plan: Plan) -> Weights:
+        """A constant as it was and as it is in a quantized file."""

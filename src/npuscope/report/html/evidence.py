@@ -1,0 +1,79 @@
+"""Evidence of a finding in words: where it runs, what it costs, what was seen.
+
+JSON has the evidence under its keys; a reader gets sentences. A key that is not known here is
+shown with its name as words, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from npuscope.report.figures import count, ms, size
+from npuscope.rulebook.finding import Finding
+from npuscope.shown import counted
+
+_PLACES = {"SW": "on the CPU", "HYBRID": "in a library call on the CPU"}
+# Told together with another key, by the page itself, or by the rule's own sentence.
+_ELSEWHERE = ("limit", "share", "ms_known", "way", "also", "tensors", "epochs", "deep1x1")
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "kind": lambda value: _PLACES.get(value, ""),
+    "bound": lambda value: f"bound by {value}",
+    "slowdown": lambda value: f"about {value:g}x slower than a better shape",
+    "layers": lambda value: counted(value, "layer"),
+    "cycles": lambda value: f"{count(value)} NPU cycles",
+    "weights_bytes": lambda value: f"{size(value)} of weights",
+    "internal_ram_bytes": lambda value: f"{size(value)} of RAM on the chip",
+    "lower_bound_bytes": lambda value: f"needs at least {size(value)}",
+    "ms_waiting": lambda value: f"{ms(value)} ms of waiting",
+    "mode": lambda value: f"mode {value}",
+    "zero_point": lambda value: f"zero point {value}",
+    "shift": lambda value: f"shifted by {counted(value, 'bit')}",
+    "pieces": lambda value: f"cut into {counted(value, 'piece')}",
+    "kernel": lambda value: f"kernel {value}",
+    "reachable_share": lambda value: f"{value:.1%} of the range can be reached",
+    "gain_is": lambda value: f"the gain is the {value}",
+    "buffer": lambda value: f"buffer {value}",
+    "pool": lambda value: f"in {value}",
+    "control_bound": lambda value: f"{counted(value, 'epoch')} shorter than its start",
+}
+
+
+def evidence_text(finding: Finding) -> str:
+    return "; ".join(text for text in _sentences(finding) if text)
+
+
+def _sentences(finding: Finding) -> Iterator[str]:
+    evidence = finding.evidence
+    yield _cost(finding)
+    yield _seen(evidence.get("value"), evidence.get("limit"))
+    for key, value in evidence.items():
+        if key in ("value", "ms", *_ELSEWHERE) or isinstance(value, bool):
+            continue
+        if key in _WORDS:
+            yield _WORDS[key](value)
+        elif isinstance(value, (str, int, float)):
+            yield f"{key.replace('_', ' ')}: {_plain(value)}"
+
+
+def _cost(finding: Finding) -> str:
+    """The time that it takes now, and its share of the whole."""
+    evidence = finding.evidence
+    spent, share = evidence.get("ms"), evidence.get("share")
+    if not isinstance(spent, (int, float)):
+        return ""
+    least = "at least " if evidence.get("ms_known") is False else ""
+    told = f"{least}{ms(spent)} ms"
+    return f"{told}, {share:.1%} of the time" if isinstance(share, float) else told
+
+
+def _seen(value: object, limit: object) -> str:
+    if value is None:
+        return ""
+    return f"{_plain(value)} (limit: {_plain(limit)})" if limit is not None else _plain(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, int):
+        return count(value) if abs(value) >= 10_000 else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

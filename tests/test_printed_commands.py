@@ -1,0 +1,121 @@
+"""Every command and option that a message names exists: what is printed can be typed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import npuscope
+from edits.moves_case import Lite
+from edits.test_slope_instead import lite as leaky
+from npuscope.advice.explain import catalogue
+from npuscope.cli.main import main
+from npuscope.options.kinds import Option, VendorEffect
+from npuscope.options.verbs import VERBS
+from npuscope.rulebook.fixes import FixTemplate
+
+SOURCES = Path(npuscope.__file__).parent
+OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
+COMMAND = re.compile(r"`npuscope ([a-z]+)([^`]*)`")
+# Options of other tools: linkers, protoc, the vendor's compiler in files that it wrote.
+FOREIGN = {
+    *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
+    *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
+}
+
+
+def spellings(options: tuple[Option, ...]) -> set[str]:
+    own = {spelling for option in options for spelling in option.spellings}
+    return own | {f"--no-{s.removeprefix('--')}" for s in own} | {"--help", "--version"}
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """String constants of the sources that are not docstrings, with their place."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        if path.parent.name == "options":
+            continue  # the table itself
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        bodies = (getattr(node, "body", None) for node in ast.walk(tree))
+        first = (body[0] for body in bodies if isinstance(body, list) and body)
+        docs = {id(node.value) for node in first if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = getattr(node, "value", None)
+            if isinstance(node, ast.Constant) and isinstance(text, str) and id(node) not in docs:
+                yield f"{path.relative_to(SOURCES)}:{node.lineno}", text
+
+
+def test_every_option_in_a_message_exists() -> None:
+    known = {s for verb in VERBS.values() for s in spellings(verb.options)} | FOREIGN
+    found = [(where, word) for where, text in messages() for word in OPTION.findall(text)]
+    assert len(found) > 80
+    assert [pair for pair in found if pair[1] not in known] == []
+
+
+def test_every_command_in_a_message_exists() -> None:
+    found = [(where, m) for where, text in messages() for m in COMMAND.finditer(text)]
+    assert len(found) > 20
+    for where, match in found:
+        verb, options = match[1], OPTION.findall(match[2])
+        if verb == "help":  # of all verbs, or of the one that follows
+            continue
+        assert verb in VERBS, where
+        assert {*options} <= spellings(VERBS[verb].options), where
+
+
+def fixes() -> dict[str, FixTemplate]:
+    return {f"{fix.id} {fix.title}": fix for rule in catalogue().values() for fix in rule.fixes}
+
+
+@pytest.mark.parametrize("name", [n for n, f in fixes().items() if f.title.startswith("compile")])
+def test_an_option_to_compile_with_is_obeyed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = fixes()[name].title.format(generation="4.0").replace("generation 4.0", "--generation")
+    options = OPTION.findall(title)
+    assert options
+    model = tmp_path / "network.tflite"
+    model.write_bytes(leaky())
+    values = {"--generation": ["open" if "open" in title else "4.0"]}
+    words = [word for option in options for word in (option, *values.get(option, []))]
+    assert main(["compile", str(model), "-o", str(tmp_path / "out"), *words]) == 0
+    refused = {o.dest for o in VERBS["compile"].options if o.effect is VendorEffect.REFUSED}
+    assert not {option.lstrip("-").replace("-", "_") for option in options} & refused
+    capsys.readouterr()
+
+
+def with_softmax() -> bytes:
+    net, shape = Lite(), (1, 2000)
+    x = net.op("LOGISTIC", [net.input(shape)], shape, 1 / 256, -128)
+    return net.finish(net.op("SOFTMAX", [x], shape, 1 / 256, -128, Beta=1.0))
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "wanted"),
+    [
+        (leaky(), ["--generation", "2.2", "--set", "clocks.npu_mhz=600"], "--generation 2.2"),
+        (with_softmax(), [], "--drop-softmax"),
+    ],
+)
+def test_the_next_step_can_be_taken(
+    data: bytes,
+    options: list[str],
+    wanted: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = tmp_path / "a folder" / "network.tflite"
+    model.parent.mkdir()
+    model.write_bytes(data)
+    assert main(["explain", str(model), *options]) == 0
+    shown = capsys.readouterr().out
+    command = next(line for line in shown.splitlines() if line.startswith("next"))
+    words = shlex.split(command.removeprefix("next"))
+    assert words[:3] == ["npuscope", "fix", str(model)]
+    assert wanted in command
+    assert main([*words[1:], "-o", str(tmp_path / "fixed.tflite")]) == 0
+    assert "applied" in capsys.readouterr().out
