@@ -161,8 +161,19 @@ def estimate(
     In: a model or a compiled program, with its `model` where a changed machine needs a new
     mapping. Out: a Profile with times, memory and what bounds each epoch.
 
+    For a machine of another family (`machine="cloudai100"`) it is what that family timed, with
+    `total_ms` and `inferences_per_s` too.
+
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
+    from npuscope.families import family_of
+
+    family = family_of(options.get("machine"))
+    if family is not None:
+        if model or html:
+            raise UsageError(f"not made for {family.name} machines", where="model, html")
+        timed: Any = family.time(family.compile(str(source), dict(options)))
+        return timed  # type: ignore[no-any-return]
     if html:
         from npuscope.report.result_files import write_explained
 
