@@ -232,6 +232,7 @@ class Compiled:
     program: Program
     files: tuple[str, ...]
     notes: tuple[str, ...]
+    graph: Graph | None = None
 
 
 def compiled(
@@ -256,11 +257,11 @@ def compiled(
         refuse_stand_ins(options, "compile")
     made = build(source, options)
     if directory is None:
-        return Compiled(made.program, (), ())
+        return Compiled(made.program, (), (), made.graph)
     names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""))
     with new_folder(directory) as folder:
         notes = write(made, folder.path, names)
-    return Compiled(made.program, folder.files, (*notes, *folder.kept))
+    return Compiled(made.program, folder.files, (*notes, *folder.kept), made.graph)
 
 
 def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:

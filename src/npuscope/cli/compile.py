@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options, api_options, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
-from npuscope.errors import UsageError
+from npuscope.errors import TargetError, UsageError
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -27,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.target is not None and args.target not in _TARGETS:
         raise UsageError(f"unknown target '{args.target}'", where="--target", hint="stm32n6")
     from npuscope import api
+    from npuscope.program.code_files import NO_C
 
     options = api_options(args)
     options["ec_single_epoch"] = args.ec_single_epoch
@@ -45,10 +47,17 @@ def run(args: argparse.Namespace) -> int:
     program = made.program
     notes = (*made.notes, *without_effect(args, "compile"))
     lines = [_answer(program, args.output), *(f"note     {safe_terminal(note)}" for note in notes)]
+    if made.graph is not None:
+        from npuscope.program.generate_report.summary import summary_lines
+
+        lines += ["", *summary_lines(program, made.graph, args.output, args.name)]
     if args.log_lowering:
         lines += _trail(program)
     deliver(args, "\n".join(lines), _as_json(program, args.output, made.files, notes))
-    return 0
+    missing = [note for note in made.notes if note.startswith(NO_C)]
+    for note in missing:  # everything else was written; but a build without C cannot be run
+        print(f"npuscope: {safe_terminal(note)}", file=sys.stderr)
+    return TargetError.exit_code if missing else 0
 
 
 def _answer(program: Program, directory: str) -> str:

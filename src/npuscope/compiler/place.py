@@ -16,7 +16,6 @@ from npuscope.errors import TargetError
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 
-
 _SPAN = 32  # epochs that share one list of the buffers alive in them
 _MOST_SPANS = 8  # what is alive in more stands in one list for all
 

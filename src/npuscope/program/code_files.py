@@ -19,6 +19,7 @@ from npuscope.version import __version__
 # --- The C side of a build: network.c, its header, and epoch-controller blobs ---
 
 Files = dict[str, str | bytes]
+NO_C = "no network.c was written"
 
 
 def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
@@ -33,7 +34,7 @@ def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str
     try:
         return (note,), _c_files(without_blobs(program), machine, name)
     except TargetError as error:
-        return (f"no network.c was written: {_told(error)}",), {}
+        return (f"{NO_C}: {_told(error)}",), {}
 
 
 def _c_files(program: Program, machine: Machine, name: str) -> Files:

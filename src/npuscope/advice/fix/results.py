@@ -34,7 +34,9 @@ class Results:
             return run(graph, inputs, wanted)
         if part.ops:
             given = {name: self._values[keys[name]] for name in part.inputs}
-            for name, values in run(part, given, [n for op in part.ops for n in op.outputs]).items():
+            for name, values in run(
+                part, given, [n for op in part.ops for n in op.outputs]
+            ).items():
                 self._values[keys[name]] = values
             self._bytes += size_bytes
         constants = {name: graph.tensor(name).data for name in wanted}
