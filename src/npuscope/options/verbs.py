@@ -50,7 +50,7 @@ VERBS: dict[str, Verb] = {
     ),
     "compile": Verb(
         "a model to the program that the device executes",
-        (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx"),),
+        (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
         (
             Group(
                 "",
