@@ -7,7 +7,18 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
 KNOWN = (
-    *("asm", "bisect", "board", "checklist", "compare", "compile", "disasm", "doctor", "estimate"),
+    *(
+        "asm",
+        "bisect",
+        "board",
+        "checklist",
+        "compare",
+        "compile",
+        "deploy",
+        "disasm",
+        "doctor",
+        "estimate",
+    ),
     *("explain", "export", "findings", "fix", "folder", "gate", "inspect", "lint", "machine"),
     *(
         "machines",

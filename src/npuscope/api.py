@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
-from npuscope.api_boards import board_serve, package, run
+from npuscope.api_boards import board_serve, deploy, package, run
 from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
 from npuscope.api_manycore import manycore_compile, manycore_run, opstats
 from npuscope.api_nouns import load
@@ -44,6 +44,7 @@ __all__ = [
     "compare",
     "compile",
     "demo",
+    "deploy",
     "disasm",
     "doctor",
     "estimate",

@@ -301,6 +301,15 @@ PACKAGE = (
     file("pack_dir", "not needed: npuscope includes the runtime, the kernels and the compiler",
         "DIR", python=False, effect=VendorEffect.NONE),
 )
+DEPLOY = (
+    text("board", "the board (stm32n6570-dk)", "", default="stm32n6570-dk",
+        choices=("stm32n6570-dk", "nucleo-n657x0-q")),
+    file("fsbl", "first stage boot loader: a signed .hex, or a .bin to be signed"),
+    file("application", "the application: a signed .hex, or a .bin to be signed"),
+    text("tool", "what programs the board", "", default="STM32_Programmer_CLI",
+        choices=("STM32_Programmer_CLI", "probe-rs", "pyocd")),
+    flag("run", "run the commands (default: only print them)"),
+)
 RUN = (
     file("input", "the same", flags=("-i", "--input"), python=False),
     text(

@@ -271,6 +271,11 @@ VERBS: dict[str, Verb] = {
         ),
         (Group("", rows.RUN), rows.vendor_output("run.log")),
     ),
+    "deploy": Verb(
+        "a network onto a real board: signing, addresses, order, boot switches",
+        (Argument("source", "DIR", "a build folder, or NAME_rel.bin of `package`"),),
+        (Group("", rows.DEPLOY), rows.OUTPUT),
+    ),
     "manycore": Verb("compile for a many-core accelerator, and run it", (), ()),
     "manycore compile": Verb(
         "a network to a program for many cores, with its stats layout",
