@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
-from npuscope.api_boards import board_serve, package, run
+from npuscope.api_boards import board_serve, deploy, package, run
 from npuscope.api_files import (
     asm,
     checklist,
@@ -54,6 +54,7 @@ __all__ = [
     "compile",
     "completion",
     "demo",
+    "deploy",
     "disasm",
     "doctor",
     "estimate",
@@ -256,6 +257,7 @@ class Compiled:
     program: Program
     files: tuple[str, ...]
     notes: tuple[str, ...]
+    graph: Graph | None = None
 
 
 def compiled(
@@ -280,11 +282,11 @@ def compiled(
         refuse_stand_ins(options, "compile")
     made = build(source, options)
     if directory is None:
-        return Compiled(made.program, (), ())
+        return Compiled(made.program, (), (), made.graph)
     names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""))
     with new_folder(directory) as folder:
         notes = write(made, folder.path, names)
-    return Compiled(made.program, folder.files, (*notes, *folder.kept))
+    return Compiled(made.program, folder.files, (*notes, *folder.kept), made.graph)
 
 
 def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class ReadOptions(TypedDict, total=False):
     flash: str | None
     psram: str | None
     mpool: str | Path | None
+    mdesc: str | Path | None
     overrides: Mapping[str, object]
     input_data_type: str | None
     output_data_type: str | None
@@ -260,7 +261,11 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
         from npuscope.machine.vendor_options import apply_art_profile
 
         machine = apply_art_profile(machine, profile)
-    mpool = options.get("mpool")
+    mdesc, mpool = options.get("mdesc"), options.get("mpool")
+    if mdesc is not None:
+        from npuscope.machine.vendor_options import apply_mdesc
+
+        machine = apply_mdesc(machine, mdesc)
     if mpool is None:
         return machine
     from npuscope.machine.mpool import apply_mpool

@@ -60,6 +60,7 @@ class ConvaccLimits:
     max_stride: Mapped[Some]
     line_buffer_elements: Mapped[Elements]
     max_pipe: Mapped[Some]
+    max_passes: Mapped[Some]
     min_deep_channels: Mapped[Count]
     depthwise_channels: Mapped[Some]
     depthwise_weight_cycles: Mapped[Rate]
