@@ -36,6 +36,7 @@ SERVING_ALL = (
     "bounded_file",
     "child",
     "errors",
+    "families",
     "options",
     "plain_data",
     "progress",

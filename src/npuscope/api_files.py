@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,6 +265,8 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
         return tuple(known.values())
     if rule.upper() in known:
         return (known[rule.upper()],)
+    import difflib
+
     near = difflib.get_close_matches(rule.upper(), known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
     raise UsageError(f"unknown rule '{rule}'", hint=hint)

@@ -75,6 +75,7 @@ def test_every_form_of_a_float_file_becomes_int8(tmp_path: Path, form: dict[str,
     # The tool leaves the PRELU in float: exact, and on the CPU.
     assert min(made.sqnr_db.values()) > made.plain.worst_db - 1
     assert made.after.total_ms < made.plain.profile.total_ms / 2
+    assert (graph.inputs, graph.outputs) == (("image",), ("result",))
     assert ("16-bit floats became 32-bit ones" in made.notes) is ("half" in form)
     assert npuscope.validate(tmp_path / "int8.tflite").passed
 

@@ -157,12 +157,26 @@ def _run(argv: list[str]) -> int:
         parser.print_help(sys.stderr)
         return UsageError.exit_code
     _start_logging(args)
+    _refuse_other_families(verb or "", args)
     from npuscope.whole_file import together
 
     # All files of one call appear together, or none of them.
     with together():
         code: int = module.run(args)
     return code
+
+
+# Verbs that look at the machine themselves.
+_KNOW_FAMILIES = ("estimate", "machines", "manycore", "opstats")
+
+
+def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:
+    machine = getattr(args, "machine", None)
+    if verb in _KNOW_FAMILIES or machine in (None, "stm32n6"):
+        return
+    from npuscope.families import refuse
+
+    refuse(verb, machine)
 
 
 def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:

@@ -199,9 +199,10 @@ class SoftwarePhases:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareLimits:
-    """What a kernel on the CPU cannot beat, MCU cycles."""
+    """Products of layers on the CPU, a MCU cycle."""
 
     int8_macs_per_cycle: Timed[Rate]
+    depthwise_macs_per_cycle: Timed[Rate]
     float_macs_per_cycle: Timed[Rate]
 
 

@@ -14,7 +14,7 @@ from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
-from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, noise
+from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, random_sample
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
@@ -259,8 +259,7 @@ def output_step(graph: Graph, name: str) -> float:
 
 def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
     for seed in range(seeds):
-        generator = np.random.default_rng(seed)
-        yield {name: noise(graph.tensor(name), generator) for name in graph.inputs}
+        yield random_sample(graph, np.random.default_rng(seed))
 
 
 def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:

@@ -13,7 +13,8 @@ import numpy as np
 from npuscope.compiler.passes.as_int8 import takes_integers
 from npuscope.errors import ModelError
 from npuscope.ops.table import OPS
-from npuscope.quantizing.float_onnx import FloatNetwork, first_line, quiet
+from npuscope.quantizing.float_onnx import FloatNetwork
+from npuscope.quantizing.others import first_line, quiet
 from npuscope.quantizing.plan import Plan
 
 Sample = Mapping[str, np.ndarray]

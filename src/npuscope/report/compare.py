@@ -11,14 +11,13 @@ from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import (
-    label,
+    label_with_range,
     machine_line,
     ms,
     percent,
     shorten,
     shorten_end,
     size,
-    source_of,
 )
 from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
@@ -150,7 +149,7 @@ def _explained(found: Comparison) -> str:
 def _side_line(letter: str, side: Side) -> str:
     machine = machine_line(side.profile).removeprefix("machine").strip()
     return (
-        f"{letter}        {safe_terminal(side.name)}: {machine} ({label(source_of(side.profile))})"
+        f"{letter}        {safe_terminal(side.name)}: {machine} ({label_with_range(side.profile)})"
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npuscope.advice.what_if import STEP, Sensitivity, WhatIf
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import Key, KeyChange, key_notes, machine_keys
@@ -28,6 +27,9 @@ from npuscope.report.figures import (
 )
 from npuscope.report.profile import epoch_label, names
 from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.advice.what_if import Sensitivity, WhatIf
 
 # --- What-if in one line, and the keys that would help most ---
 
@@ -83,6 +85,8 @@ def what_if_json(found: WhatIf) -> dict[str, Any]:
 
 def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[str]:
     heading = f"{'key':<42} {'value':>9} {'tried':>9} {'saved ms':>9} {'share':>6}"
+    from npuscope.advice.what_if import STEP
+
     lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; what saves most:"]
     lines.append(f"  {heading}")
     for row in rows[:_SHOWN]:

@@ -31,11 +31,14 @@ from npuscope.many_core.compiler.kinds import (
     size_bytes,
 )
 from npuscope.many_core.machine import CoreMachine
+from npuscope.ops.indexing import ROWS as INDEXING
 from npuscope.ops.layers import MatMulAttrs
 from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.recurrent import ROWS as RECURRENT
 from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 from npuscope.ops.table import OPS, macs
+from npuscope.ops.unknown import UNKNOWN
 
 Needs = tuple[Box | None, ...]
 
@@ -214,6 +217,8 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
     "Pad": _pad,
     "Gather": _gather,
     **dict.fromkeys(("Reshape", "MirrorPad", "Tile"), _everything),
+    **dict.fromkeys((row.kind for row in (*INDEXING, *RECURRENT)), _everything),
+    UNKNOWN: _everything,
 }
 
 

@@ -158,8 +158,9 @@ class _Host:
         found = self._devices.outcome(request)
         output_begin = max(tick + found.output_ready, self._output_free)
         output_end = output_begin + link.output_time
-        # The host answers in order, also when an output arrived earlier than the one before.
-        answered = max(output_end, self._completed[-1]) if self._completed else output_end
+        # The stats buffer is an output too: the device has ended when the host is told. The host
+        # answers in order, also when an output arrived earlier than the one before.
+        answered = max(output_end, tick + found.end, *self._completed[-1:])
         iteration = Iteration(
             number=number,
             enqueued=enqueued,
