@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import npuscope
 from npuscope.cli.main import main
+from npuscope.quantizing.bench import Bench
 from quantizing.float_nets import picture_file, small_net
 
 pytest.importorskip("onnxruntime")
@@ -94,3 +97,27 @@ def test_the_model_is_never_overwritten(tmp_path: Path, capsys: Capture) -> None
     code, _, err = run(capsys, "quantize", net, "-o", net, "--data", "random")
     assert code == 2 and "this is the file to read" in err
     assert net.read_bytes() == before
+
+
+def test_an_interruption_keeps_the_best(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bench, "tried", pressed)
+    target = tmp_path / "int8.onnx"
+    given = ("quantize", small_net(tmp_path), "-o", target, "--data", picture_file(tmp_path))
+    code, out, err = run(capsys, *given, "--json")
+    assert code == 130
+    assert json.loads(out)["interrupted"] is True
+    assert "the best so far is kept" in err
+    assert run(capsys, "validate", target, "-q")[0] == 0
+
+
+def test_progress_tells_the_best_so_far(tmp_path: Path) -> None:
+    seen: list[str] = []
+    npuscope.quantize(small_net(tmp_path), data=picture_file(tmp_path), progress=seen.append)
+    trying = [line for line in seen if "; trying: " in line]
+    assert trying
+    assert all(re.match(r"best so far \d+\.\d{3} ms, \d+\.\d dB; trying: ", one) for one in trying)

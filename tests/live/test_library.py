@@ -42,6 +42,7 @@ def library(model: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
         (Setting(values=(("clocks.npu_mhz", "500"),)), {"npu_mhz": 500}),
         (Setting(values=(("npu.clock_mhz", "500"), ("pools.npuRAM5.size_kib", "64"))),
             {"overrides": {"npu.clock_mhz": 500, "pools.npuRAM5.size_kib": 64}}),
+        (Setting(values=(("flash", "octo-dtr-50"),)), {"flash": "octo-dtr-50"}),
     ],
 )  # fmt: skip
 def test_it_says_what_the_verbs_say(
@@ -189,6 +190,8 @@ def test_options_are_where_a_tab_begins() -> None:
         {"generation": "2.2", "npu_mhz": 800, "overrides": {"mcu.clock_mhz": 600}}, pools=1
     )
     values = (("clocks.npu_mhz", "800"), ("mcu.clock_mhz", "600"))
+    slow = first_setting({"flash": "octo-dtr-50"}, pools=0)
+    assert slow == Setting(values=(("flash", "octo-dtr-50"),))
     assert told == Setting(generation="2.2", pools=1, values=values)
 
 
@@ -213,7 +216,8 @@ def test_the_command_gives_the_same_figures(
     library = Library([model], [pools], {"output_data_type": "float32"})
     asked = {
         "generation": "2.2", "epoch_controller": False, "optimization": 2, "pools": 1,
-        "values": [["clocks.npu_mhz", "640"], ["pools.npuRAM5.size_kib", "128"]],
+        "values": [["clocks.npu_mhz", "640"], ["pools.npuRAM5.size_kib", "128"],
+            ["flash", "octo-dtr-50"]],
     }  # fmt: skip
     answer = answers.report(library, asked)
     told = run_command(f"{answer['command']} --quiet", capsys)

@@ -103,6 +103,15 @@ def test_a_clock_is_typed(view: Page, server: LiveServer) -> None:
     assert view.evaluate(SHOWN) == milliseconds(server)
 
 
+def test_a_set_up_with_a_name_is_picked(view: Page, server: LiveServer) -> None:
+    told = view.evaluate(SHOWN)
+    act(view, put("pick-flash", "octo-dtr-50"))
+    assert view.evaluate(SHOWN) == milliseconds(server, flash="octo-dtr-50") != told
+    assert view.evaluate("document.getElementById('pick-flash').value") == "octo-dtr-50"
+    act(view, put("pick-flash", ""))
+    assert view.evaluate(SHOWN) == told
+
+
 def test_a_fix_is_toggled(view: Page) -> None:
     rows, told = view.evaluate(ROWS), view.evaluate(SHOWN)
     act(view, toggle("drop-softmax"))

@@ -37,6 +37,8 @@ def finding(**evidence: object) -> Finding:
         ({"value": None, "limit": None, "slowdown": 2.2}, "about 2.2x slower than a better shape"),
         ({"value": "x", "limit": None, "some_new_key": 1.23456}, "x; some new key: 1.235"),
         ({"value": "x", "limit": None, "weights_bytes": 2 << 20}, "x; 2.00 MiB of weights"),
+        ({"value": "x", "limit": None, "rows": 5376, "elements": 1}, "x; 5,376 rows; 1 element"),
+        ({"value": "x", "limit": None, "op": "Maximum"}, "x"),  # stands in the heading
     ],
 )  # fmt: skip
 def test_words(evidence: dict, text: str) -> None:

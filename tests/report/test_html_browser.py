@@ -339,3 +339,21 @@ def test_pages_of_other_verbs_are_drawn(
     assert tab.evaluate("document.querySelectorAll('main b').length") == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     tab.resize(1360)
+
+
+def test_a_cause_is_one_group_with_its_op_and_its_spelling(tab: Page, tmp_path: Path) -> None:
+    made, found = explained(demo_graph())
+    softmax = next(one for one in found.findings if one.rule == "NA-SOFTMAX")
+    others = [
+        replace(softmax, ops=tuple(f"op{n}" for n in range(20)),
+            evidence={**softmax.evidence, "op": op})
+        for op in ("Maximum", "Maximum", "Erf")
+    ]  # fmt: skip
+    text = profile_page(found.profile, (softmax, *others), made, found.verdict)
+    page = opened(tab, tmp_path, text)
+    heads = "[...document.querySelectorAll('#findings summary strong')].map((s) => s.textContent)"
+    title = softmax.title
+    assert page.evaluate(heads) == [title, f"{title}: Maximum", f"{title}: Erf"]
+    words = page.evaluate("document.getElementById('findings').textContent")
+    assert "op0, op1, op2, op3 and 16 more" in words
+    assert "PyTorch: " in words and "Keras: " in words

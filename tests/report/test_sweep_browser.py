@@ -55,6 +55,8 @@ def test_it_draws_runs_and_their_front(tab: Page, tmp_path: Path) -> None:
     assert tab.evaluate(DOTS) == 4
     assert tab.evaluate("document.querySelectorAll('.front').length") == 3  # one for every model
     assert tab.evaluate("document.querySelectorAll('.dot-external').length") == 1
+    names = tab.evaluate("[...document.querySelectorAll('.front-name')].map((t) => t.textContent)")
+    assert {"a.tflite", "b.tflite"} <= set(names)
     assert "NaN" not in tab.evaluate("document.getElementById('trade-off-plot').outerHTML")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1360
     assert tab.evaluate("document.querySelectorAll('#best tbody tr').length") == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_options, api_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import INTERRUPTED, deliver, refuse_overwrite, working
 from npuscope.progress import progress
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
             progress=lambda text: progress("%s", text),
             **api_options(args),
         )
-    deliver(
-        args, quantize_text(made, args.output, every=args.verbose), quantize_json(made, args.output)
-    )
-    return 0
+    result = quantize_json(made, args.output)
+    result |= {"interrupted": True} if made.interrupted else {}
+    deliver(args, quantize_text(made, args.output, every=args.verbose), result)
+    return INTERRUPTED if made.interrupted else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from npuscope.advice.compare.model import Side
@@ -10,7 +11,7 @@ from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
 from npuscope.live.library import Library, Shown, Timed, fix_name
 from npuscope.live.setting import Setting, command, setting_from
-from npuscope.machine.load import generations
+from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table
 from npuscope.machine.set_keys import machine_keys
 from npuscope.options.rows import LEVELS
 from npuscope.report.estimate import known_keys
@@ -34,6 +35,7 @@ def first_page(library: Library, first: Setting) -> str:
             "pools": [path.name for path in library.pools],
             "generations": list(generations()),
             "levels": list(LEVELS),
+            "named": _named(library),
             "notes": _key_notes(library),
             "first": setting_json(first),
         },
@@ -41,12 +43,23 @@ def first_page(library: Library, first: Setting) -> str:
     )
 
 
+def _named(library: Library) -> dict[str, list[str]]:
+    """Set-ups that have a name, by the key that takes it; the first is the usual one."""
+    name = library.options.get("machine") or DEFAULT_MACHINE
+    if not isinstance(name, str):
+        return {}
+    file = library.options.get("machine_file")
+    table = read_table(Path(file) if file else packaged(name))
+    tables = {"clock_mode": "clock_modes", "flash": "flash", "psram": "psram"}
+    return {key: list(table.get(rows, {})) for key, rows in tables.items() if table.get(rows)}
+
+
 def _key_notes(library: Library) -> dict[str, str]:
     """What each key of a packaged machine means."""
     name = library.options.get("machine", "")
     if library.options.get("machine_file") or not isinstance(name, str):
         return {}
-    return {row.key.name: row.note for row in known_keys(name or "stm32n6")}
+    return {row.key.name: row.note for row in known_keys(name or DEFAULT_MACHINE)}
 
 
 def setting_json(setting: Setting) -> Answer:

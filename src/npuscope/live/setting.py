@@ -17,7 +17,12 @@ from npuscope.records import JSON, decode
 
 # What a tab chooses; all other options are those that the server was started with.
 _CHOSEN = ("generation", "epoch_controller", "optimization", "mpool", "overrides")
-_CLOCKS = {"mcu_mhz": "clocks.mcu_mhz", "npu_mhz": "clocks.npu_mhz"}
+_VALUES = {
+    "mcu_mhz": "clocks.mcu_mhz",
+    "npu_mhz": "clocks.npu_mhz",
+    "flash": "flash",
+    "psram": "psram",
+}
 # Fixes that no rule offered, but that may be asked for: options of their own on `fix`.
 _FLAGS = {
     "cut-tail": "--cut",
@@ -61,8 +66,8 @@ def setting_from(data: object, models: int, pools: int) -> Setting:
 
 def first_setting(options: Options, pools: int) -> Setting:
     """Where every tab begins: what the command line said."""
-    told = {key: options.get(name) for name, key in _CLOCKS.items()}
-    values = {key: mhz for key, mhz in told.items() if mhz is not None}
+    told = {key: options.get(name) for name, key in _VALUES.items()}
+    values = {key: value for key, value in told.items() if value is not None}
     values |= options.get("overrides") or {}
     return Setting(
         generation=options.get("generation"),
@@ -75,7 +80,7 @@ def first_setting(options: Options, pools: int) -> Setting:
 
 def fixed_options(options: Options) -> Options:
     """Those that no tab changes."""
-    kept = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_CLOCKS) and v is not None}
+    kept = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_VALUES) and v is not None}
     return cast("Options", kept)
 
 

@@ -211,7 +211,7 @@ class Bench:
         """All parts together; if that does not help, one by one."""
         if not parts:
             return best, []
-        self.progress(title)
+        self.progress(f"{_best(best)}; trying: {title}")
         whole = reduce(lambda plan, part: part(plan), parts, best.plan)
         found, step = self.judged(title, best, self.planned(whole))
         count = len(parts)
@@ -219,13 +219,17 @@ class Bench:
             return found, [replace(step, kept=step.kept * count, places=count)]
         kept, first = 0, best
         for number, part in enumerate(parts[:_MOST_PARTS], 1):
-            self.progress(f"{title}: {number} of {count}")
+            self.progress(f"{_best(best)}; trying: {title}, {number} of {count}")
             best, one = self.judged(title, best, self.planned(part(best.plan)))
             kept += one.kept
         if not kept:
             return best, [replace(step, places=count)]
         _, reason = self._verdict(first, best)
         return best, [Step(title, kept, count, reason, first, best)]
+
+
+def _best(trial: Trial) -> str:
+    return f"best so far {trial.profile.total_ms:.3f} ms, {trial.mean_db:.1f} dB"
 
 
 def verdict(

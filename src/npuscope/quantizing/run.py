@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from npuscope.graph.model import Tensor
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.quantizing.bench import Bench, Step, Trial
-from npuscope.quantizing.choices import fast_zero_points, fixed_tails, shared_scales
+from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.samples import ImageForm, Samples, load_samples
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
@@ -22,6 +23,7 @@ from npuscope.quantizing.work import Progress, Work
 from npuscope.shown import Rows, Shown
 from npuscope.whole_file import work_folder
 
+log = logging.getLogger(__name__)
 AUTO = "auto"
 
 
@@ -70,6 +72,7 @@ class Quantized(Shown):
     wish: Wish
     tool: str
     method: str
+    interrupted: bool = False  # more could have been tried
 
     def told(self) -> str:
         worst = min(self.sqnr_db.values())
@@ -88,6 +91,36 @@ class Quantized(Shown):
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The best plan, and what was tried on the way."""
+
+    best: Trial
+    steps: list[Step]
+    interrupted: bool = False
+
+
+def _fast(bench: Bench, best: Trial) -> list[Part]:
+    return fast_zero_points(best.plan, bench.work.layers, bench.zero_point_gains(best))
+
+
+_OFFERS: tuple[tuple[str, Callable[[Bench, Trial], Sequence[Part]]], ...] = (
+    (
+        "the whole range of Softmax, Sigmoid and Tanh",
+        lambda bench, best: fixed_tails(best.plan, bench.work.layers),
+    ),
+    (
+        "one scale for the parts of a Concat",
+        lambda bench, best: shared_scales(best.plan, bench.work.layers, "Concat"),
+    ),
+    (
+        "one scale for the operands of an Add",
+        lambda bench, best: shared_scales(best.plan, bench.work.layers, "Add"),
+    ),
+    ("zero points that free the fast mode", _fast),
+)
+
+
 def quantize(
     path: Path, wish: Wish, options: Options, progress: Progress = lambda text: None
 ) -> Quantized:
@@ -97,7 +130,8 @@ def quantize(
         samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
         bench = Bench(path, work, samples, options, wish.loss_db, progress)
         plain = bench.plain()
-        best, steps = chosen(bench, wish.calibration)
+        found = chosen(bench, wish.calibration)
+        best = found.best
         data = bench.bordered(best.data)
         build, profile = bench.timed(data)
         assert build.graph is not None
@@ -113,12 +147,13 @@ def quantize(
             after=profile,
             sqnr_db=bench.final_db(data, inputs, outputs),
             layers=_losses(work, best, samples),
-            steps=tuple(steps),
+            steps=tuple(found.steps),
             notes=(*work.notes, *bench.notes),
             samples=samples,
             wish=wish,
             tool=work.tool,
             method=best.plan.method,
+            interrupted=found.interrupted,
         )
 
 
@@ -132,20 +167,18 @@ def opened(path: Path, options: Options, folder: Path) -> Work:
     return OnnxWork(path, options.get("shapes"), folder)
 
 
-def chosen(bench: Bench, calibration: str) -> tuple[Trial, list[Step]]:
-    """The choices in order, each on what the one before left."""
-    layers = bench.work.layers
-    best, steps = _calibrated(bench, METHODS if calibration == AUTO else (calibration,))
-    for title, offer in (
-        ("the whole range of Softmax, Sigmoid and Tanh", fixed_tails),
-        ("one scale for the parts of a Concat", lambda p, ls: shared_scales(p, ls, "Concat")),
-        ("one scale for the operands of an Add", lambda p, ls: shared_scales(p, ls, "Add")),
-    ):
-        best, more = bench.tried(title, best, offer(best.plan, layers))
-        steps += more
-    parts = fast_zero_points(best.plan, layers, bench.zero_point_gains(best))
-    best, more = bench.tried("zero points that free the fast mode", best, parts)
-    return best, [*steps, *more]
+def chosen(bench: Bench, calibration: str) -> Chosen:
+    """The choices in order, each on what the one before left. An interruption ends the search: the
+    best so far is the result."""
+    found = Chosen(*_calibrated(bench, METHODS if calibration == AUTO else (calibration,)))
+    try:
+        for title, offer in _OFFERS:
+            best, more = bench.tried(title, found.best, offer(bench, found.best))
+            found = Chosen(best, [*found.steps, *more])
+    except KeyboardInterrupt:
+        log.warning("interrupted after %d choices: the best so far is kept", len(found.steps))
+        return replace(found, interrupted=True)
+    return found
 
 
 def _calibrated(bench: Bench, methods: tuple[str, ...]) -> tuple[Trial, list[Step]]:

@@ -38,7 +38,8 @@ from npuscope.report.figures import (
 from npuscope.report.html.evidence import evidence_text
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.rulebook.finding import Finding, gain
+from npuscope.rulebook.finding import Finding, Fix, gain
+from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.version import __version__
 
@@ -309,16 +310,25 @@ def _names(names: Sequence[str]) -> list[str]:
     return [*shown, f"and {len(names) - len(shown)} more"] if len(names) > len(shown) else shown
 
 
+def _fix(fix: Fix) -> list[Any]:
+    """[title, gain, can be done by npuscope, what to change where the network is trained]."""
+    spelled = training(fix.id, fix.parameters)
+    told = f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
+    return [fix.title, gain(fix.gain_ms), fix.automatic, told]
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
         "title": finding.title,
         "epoch": finding.epoch,
-        "ops": _names(finding.ops),
+        "ops": list(finding.ops[:_MOST_NAMES]),
+        "more_ops": max(0, len(finding.ops) - _MOST_NAMES),
         "evidence": evidence_text(finding),
         "cost": finding.evidence.get("ms"),
+        "op": str(finding.evidence.get("op", "")),
         "cause": finding.cause,
         "confidence": finding.confidence.value,
-        "fixes": [[fix.title, gain(fix.gain_ms), fix.automatic] for fix in finding.fixes],
+        "fixes": [_fix(fix) for fix in finding.fixes],
     }

@@ -15,12 +15,21 @@ from npuscope.shown import counted
 
 _PLACES = {"SW": "on the CPU", "HYBRID": "in a library call on the CPU"}
 # Told together with another key, by the page itself, or by the rule's own sentence.
-_ELSEWHERE = ("limit", "share", "ms_known", "way", "also", "tensors", "epochs", "deep1x1")
+_ELSEWHERE = ("limit", "share", "ms_known", "way", "also", "tensors", "epochs", "deep1x1", "op")
+
+
+def counted_many(value: int, name: str) -> str:
+    """1,234 rows."""
+    return f"{count(value)} {name}" + ("" if value == 1 else "s")
+
+
 _WORDS: dict[str, Callable[[Any], str]] = {
     "kind": lambda value: _PLACES.get(value, ""),
     "bound": lambda value: f"bound by {value}",
     "slowdown": lambda value: f"about {value:g}x slower than a better shape",
     "layers": lambda value: counted(value, "layer"),
+    "elements": lambda value: counted_many(value, "element"),
+    "rows": lambda value: counted_many(value, "row"),
     "cycles": lambda value: f"{count(value)} NPU cycles",
     "weights_bytes": lambda value: f"{size(value)} of weights",
     "internal_ram_bytes": lambda value: f"{size(value)} of RAM on the chip",

@@ -3,8 +3,9 @@ function drawFindings() {
   if (!data.explained) return;
   const groups = new Map();
   for (const finding of data.findings) {
-    if (!groups.has(finding.rule)) groups.set(finding.rule, []);
-    groups.get(finding.rule).push(finding);
+    const cause = causeOf(finding);
+    if (!groups.has(cause)) groups.set(cause, []);
+    groups.get(cause).push(finding);
   }
   const caption = data.findings.length
     ? "What to change, by rule. Gains are predicted by recompiling or from the timing model; they carry its error."
@@ -18,6 +19,9 @@ function drawFindings() {
     : null;
   root.append(section("findings", "Findings", caption, [...groups.values()].map(ruleGroup), more));
 }
+
+// A rule, and the op where the rule is about ops of any kind.
+const causeOf = (finding) => `${finding.rule} ${finding.op}`;
 
 const bestGain = (finding) => Math.max(0, ...finding.fixes.map(([, gain]) => gain || 0));
 
@@ -39,7 +43,7 @@ function ruleGroup(findings, place) {
     "summary",
     {},
     el("span", { class: `mark severity-${first.severity}` }, first.severity),
-    el("strong", {}, first.title),
+    el("strong", {}, first.op ? `${first.title}: ${first.op}` : first.title),
     " ",
     el("code", {}, first.rule),
     " ",
@@ -57,11 +61,11 @@ function ruleGroup(findings, place) {
     box.append(...ruleBody(findings));
   };
   box.addEventListener("toggle", () => {
-    toggled.set(first.rule, box.open);
+    toggled.set(causeOf(first), box.open);
     if (box.open) fill();
   });
   const usual = place < OPENED && findings.length <= 8;
-  if (toggled.get(first.rule) ?? usual) {
+  if (toggled.get(causeOf(first)) ?? usual) {
     box.setAttribute("open", "");
     fill();
   }
@@ -97,18 +101,21 @@ const fixList = (finding) =>
   el(
     "ul",
     { class: "fixes" },
-    finding.fixes.map(([title, gain, automatic]) =>
+    finding.fixes.map(([title, gain, automatic, training]) =>
       el(
         "li",
         {},
         `${title}${automatic ? " (npuscope can do it)" : ""}${gain ? `: ${ms(gain)} ms` : ""}`,
+        training ? el("div", { class: "caption" }, training) : null,
       ),
     ),
   );
 
 // The rest is in the tip.
-const someOps = (ops) =>
-  ops.length > 5 ? `${ops.slice(0, 4).join(", ")} and ${ops.length - 4} more` : ops.join(", ");
+function someOps({ ops, more_ops }) {
+  const count = ops.length + more_ops;
+  return count > 5 ? `${ops.slice(0, 4).join(", ")} and ${count - 4} more` : ops.join(", ");
+}
 
 function findingCase(finding, withFixes) {
   const index = epochOf(finding);
@@ -128,7 +135,7 @@ function findingCase(finding, withFixes) {
           `epoch ${label(epochs[index])}`,
         ),
     " ",
-    el("span", { title: finding.ops.join(", ") }, someOps(finding.ops)),
+    el("span", { title: finding.ops.join(", ") }, someOps(finding)),
     finding.evidence ? el("span", { class: "caption" }, ` ${finding.evidence}`) : null,
     withFixes && finding.fixes.length ? fixList(finding) : null,
   );

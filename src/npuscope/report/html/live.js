@@ -180,9 +180,19 @@ function machinePart() {
     picker("pick-level", "optimization", levels, setting.optimization ?? "", (value) =>
       change({ optimization: value === "" ? null : Number(value) }),
     ),
+    ...Object.entries(app.named).map(([key, names]) => namedRow(key, names)),
     valueRow("clocks.npu_mhz", "NPU, MHz"),
     valueRow("clocks.mcu_mhz", "CPU, MHz"),
   );
+}
+
+const NAMED = { clock_mode: "clocks", flash: "flash", psram: "external RAM" };
+
+// A set-up that has a name; without one it is the first.
+function namedRow(key, names) {
+  const rows = [["", "usual"], ...names.map((name) => [name, name])];
+  const now = overridden(key)?.[1] ?? "";
+  return picker(`pick-${key}`, NAMED[key], rows, now, (value) => setValue(key, value));
 }
 
 const overridden = (key) => live.setting.values.find(([name]) => name === key);
@@ -269,7 +279,8 @@ function fixRow(row) {
   );
 }
 
-const SHOWN_ELSEWHERE = /^(clocks\.(npu|mcu)_mhz|pools\..+\.size_kib)$/;
+const SHOWN_ELSEWHERE =
+  /^(clock_mode|flash|psram|clocks\.(npu|mcu)_mhz|pools\..+\.size_kib)$/;
 
 function whatIfPart() {
   const known = Object.keys(live.answer.keys);

@@ -59,6 +59,20 @@ function frontsOf(points) {
   return [...models.values()].map(frontOf);
 }
 
+// At the right end of each line, where there is room between the lines.
+function frontNames(fronts, y, box) {
+  if (fronts.length < 2) return [];
+  const taken = [];
+  return fronts.flatMap((front) => {
+    const place = Math.max(box.top + 10, y(front.at(-1).ms) - 4);
+    if (taken.some((other) => Math.abs(other - place) < 13)) return [];
+    taken.push(place);
+    const name = cut(data.models[front[0].model], 40);
+    const at = { class: "front-name", x: box.right - 4, y: place, "text-anchor": "end" };
+    return [svg("text", at, name)];
+  });
+}
+
 const frontText = (points, fronts) =>
   `${points.length === 1 ? "1 run" : `${points.length} runs`}, ${fronts.flat().length} on ` +
   (fronts.length === 1 ? "the front" : `the fronts of ${fronts.length} models`);
@@ -162,6 +176,7 @@ function drawPoints(plot, legend, shown) {
   const fronts = frontsOf(points);
   for (const front of fronts)
     plot.append(svg("path", { class: "front", d: staircase(front, x, y, box) }));
+  plot.append(...frontNames(fronts, y, box));
   const onFront = new Set(fronts.flat());
   for (const point of [...points].sort((a, b) => onFront.has(a) - onFront.has(b))) {
     const colour = COLOURS[values.indexOf(point.choices[shown.axis] ?? "") % COLOURS.length];

@@ -40,7 +40,8 @@ def sweep_page(summary: Summary, store: str) -> str:
             "view": "sweep",
             "version": __version__,
             "title": store,
-            "answer": answer(summary),
+            # The front over all models is for the text: here every model has its own.
+            "answer": answer(summary).partition(";")[0],
             "sure": _SURE,
             "figures": _figures(summary),
             "models": [names[model] for model in models],
