@@ -231,7 +231,9 @@ def table(found: list[dict[str, Any]]) -> list[list[str]]:
         seconds = [f"{value:.2f}" for value in row["seconds"]]
         seconds += [""] * (len(sizes) - len(seconds))
         more = [f"{row[key]:.2f}" if row[key] else "" for key in ("times", "exponent")]
-        lines.append([row["network"], row["what"], *seconds, *more])
+        what = row["what"]
+        what = f"stage: {what.strip()}" if what.startswith(" ") else what
+        lines.append([row["network"], what, *seconds, *more])
     return lines
 
 

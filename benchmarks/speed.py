@@ -228,8 +228,9 @@ PARTS: dict[str, tuple[Callable[[Path, int], list[Row]], str]] = {
 _HEAD = """# How fast it is
 
 Made by `python benchmarks/speed.py --page docs/speed.md`; do not edit. Times are CPU seconds, the
-best of several runs, and both sides of a ratio ran in turns{host}. A ratio is npuscope's figure
-over that of the peer, which the row names after the comma. What misses its aim is marked.
+best of several runs; both sides of a ratio ran in turns{host}.
+A ratio is npuscope's figure over that of the peer, which the row names after the comma.
+What misses its aim is marked.
 
 """
 _TITLES = {
@@ -253,7 +254,7 @@ def page(found: dict[str, list[Row]], host: str) -> str:
             parts.append(
                 f"\n5 times the convolutions may take {growth.AIM_TIMES:g} times as long, "
                 f"{growth.LARGEST} ops {growth.AIM_LARGEST_S:g} s. Missed: {missed}. "
-                "Rows that begin lower case and stand under the verbs are stages.\n"
+                "Stages are parts of estimate and of what follows it.\n"
             )
         parts.append("\n")
     return "".join(parts).rstrip() + "\n"

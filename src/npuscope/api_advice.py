@@ -44,7 +44,7 @@ def explain(
     >>> npuscope.explain("model.tflite").changes
     """
     from npuscope.advice.compare.sides import with_model
-    from npuscope.building import build
+    from npuscope.building import build, without_collector
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
@@ -53,11 +53,12 @@ def explain(
     from npuscope.profiling.run import profile as run_profile
     from npuscope.report.result_files import write_findings
 
-    if batch:
-        found = run_profile(made.program, made.machine, made.graph, batch=batch)
-    else:
-        found = run_estimate(made.program, made.machine, made.graph)
-    told = run_explain(made, found, _file_findings(source, made.machine))
+    with without_collector():
+        if batch:
+            found = run_profile(made.program, made.machine, made.graph, batch=batch)
+        else:
+            found = run_estimate(made.program, made.machine, made.graph)
+        told = run_explain(made, found, _file_findings(source, made.machine))
     generation = found.machine.generation
     write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
     return told
