@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +174,12 @@ def _stages(path: Path) -> dict[str, float]:
 # All of them.
 
 
-def rows(runs: int, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
+def rows(
+    runs: int, sizes: Sequence[int] = SIZES, names: Sequence[str] = NETWORKS
+) -> list[dict[str, Any]]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in NETWORKS:
+        for name in names:
             times = [_best(Path(folder), name, count, runs) for count in sizes]
             found += [_grown(name, what, times, sizes) for what in times[0]]
         largest = _best(Path(folder), "chain", LARGEST, runs, ["estimate"])
@@ -202,7 +204,7 @@ def _best(
 
 
 def _grown(
-    name: str, what: str, times: list[dict[str, float]], sizes: tuple[int, ...]
+    name: str, what: str, times: list[dict[str, float]], sizes: Sequence[int]
 ) -> dict[str, Any]:
     seconds = [one[what] for one in times]
     times_as_long = seconds[-1] / max(seconds[0], 1e-9)
@@ -210,6 +212,7 @@ def _grown(
     return {
         "network": name,
         "what": what,
+        "sizes": list(sizes),
         "seconds": seconds,
         "times": times_as_long,
         "exponent": exponent,
@@ -217,11 +220,12 @@ def _grown(
 
 
 def _large(times: dict[str, float]) -> dict[str, Any]:
-    return {"seconds": [times["estimate"]], "times": None, "exponent": None}
+    return {"sizes": [LARGEST], "seconds": [times["estimate"]], "times": None, "exponent": None}
 
 
-def table(found: list[dict[str, Any]], sizes: tuple[int, ...] = SIZES) -> list[list[str]]:
+def table(found: list[dict[str, Any]]) -> list[list[str]]:
     """Cells, the head first."""
+    sizes = found[0]["sizes"]
     lines = [["network", "what", *(f"{size} convs s" for size in sizes), "times", "exponent"]]
     for row in found:
         seconds = [f"{value:.2f}" for value in row["seconds"]]
@@ -244,6 +248,8 @@ def main() -> int:
     parser.add_argument(
         "--runs", type=int, default=3, help="processes per network; the best counts"
     )
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="convolutions")
+    parser.add_argument("--networks", nargs="*", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--json", type=Path, help="file to write the rows to")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--verbs", nargs="*", help=argparse.SUPPRESS)
@@ -251,7 +257,7 @@ def main() -> int:
     if options.one:
         print(json.dumps(measured(options.one, options.verbs)))
         return 0
-    found = rows(options.runs)
+    found = rows(options.runs, options.sizes, options.networks)
     for cells in table(found):
         print(f"{cells[0]:<10}{cells[1]:<24}" + "".join(f"{cell:>13}" for cell in cells[2:]))
     print(f"aim: {AIM_TIMES:g} times, {AIM_LARGEST_S:g} s: {', '.join(missed(found)) or 'met'}")

@@ -35,7 +35,7 @@ FIXED = (
     "yolov8n_320_quant_pc_uf_od_coco-person.tflite",
     "st_yolo_x_nano_480_1.0_0.25_3_st_int8.tflite",
 )
-MANY_EPOCHS = "deeplab_v3_mobilenetv2_05_16_256_asppv2_qdq_int8.onnx"
+MANY_EPOCHS = "yolo11n_256_quant_pc_ii_seg_coco80-st.tflite"
 MOBILENET = "mobilenet_v2_1.0_224_int8.tflite"
 SWEPT = "kws_ref_model.tflite"
 WHAT_IFS = 1000

@@ -130,3 +130,12 @@ def test_levers_are_tried_and_the_best_comes_first(
     assert "16 activations on 1 cores each" in names
     text = answer(capsys, "estimate", "--machine", "cloudai100", str(model))
     assert f"lever    {found['levers'][0]['name']}: " in text
+
+
+def test_the_same_in_python(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from npuscope import api
+
+    timed = api.estimate(model, machine="cloudai100")
+    found = json.loads(answer(capsys, "estimate", "--machine", "cloudai100", str(model), "--json"))
+    assert timed.total_ms == pytest.approx(found["total_ms"], abs=1e-6)
+    assert timed.inferences_per_s == pytest.approx(found["inferences_per_s"], abs=1e-3)

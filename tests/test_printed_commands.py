@@ -22,8 +22,9 @@ from npuscope.rulebook.fixes import FixTemplate
 SOURCES = Path(npuscope.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
 COMMAND = re.compile(r"`npuscope ([a-z]+)([^`]*)`")
-# Options of other tools: linkers, protoc, the vendor's compiler in files that it wrote.
+# Options of other tools: linkers, protoc, programmers, the vendor's compiler in files it wrote.
 FOREIGN = {
+    *("--chip", "--binary-format", "--targets", "--format"),
     *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
     *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
 }

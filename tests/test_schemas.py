@@ -15,6 +15,7 @@ KNOWN = (
         "compare",
         "compile",
         "completion",
+        "deploy",
         "disasm",
         "doctor",
         "estimate",

@@ -1,5 +1,5 @@
 """Write what the pages say from the sources: tables of options in docs/cli.md, docs/api.md, and
-docs/capabilities.md.
+docs/operators.md.
 
 python tools/write_reference.py          # a test fails while they are out of date
 """
@@ -34,7 +34,7 @@ from npuscope.rulebook.registry import Kind as RuleKind  # noqa: E402
 
 CLI = ROOT / "docs" / "cli.md"
 API = ROOT / "docs" / "api.md"
-CAPABILITIES = ROOT / "docs" / "capabilities.md"
+OPERATORS = ROOT / "docs" / "operators.md"
 NOUNS = (Graph, Machine, Program, Profile, Finding)
 _BLOCK = re.compile(r"(<!-- options: ([a-z ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _API_HEAD = """# The Python functions
@@ -119,7 +119,7 @@ def api_page() -> str:
     return "".join(parts)
 
 
-_CAPABILITIES_HEAD = """# What is read, and what keeps it off the NPU
+_OPERATORS_HEAD = """# What is read, and what keeps it off the NPU
 
 Every op that npuscope knows, by the names it has in TFLite and in ONNX, where it can run, and the
 rules that may keep it off the NPU; a rule's page says when, since which compiler generation, and
@@ -132,7 +132,7 @@ NPU runs, such as a product of a quotient by a constant. Any other op gets an an
 """
 
 
-def capabilities_page() -> str:
+def operators_page() -> str:
     refusing = [rule for rule in catalogue().values() if rule.kind is RuleKind.REFUSE]
     lines = []
     for kind, row in sorted(OPS.items()):
@@ -148,7 +148,7 @@ def capabilities_page() -> str:
     told = [f"| `{name}` | {_cell(str(table['title']))} |\n" for name, table in generations.items()]
     count = f"\n{len(lines)} ops, {len(refusing)} rules that may refuse one.\n"
     more = f"\n## Compiler generations\n\n{heads}{''.join(told)}"
-    return _CAPABILITIES_HEAD + "".join(lines) + count + more
+    return _OPERATORS_HEAD + "".join(lines) + count + more
 
 
 def _noun(noun: type) -> str:
@@ -186,8 +186,8 @@ def _keywords(name: str) -> str:
 def main() -> None:
     CLI.write_text(cli_page(CLI.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(api_page(), encoding="utf-8")
-    CAPABILITIES.write_text(capabilities_page(), encoding="utf-8")
-    print("docs/cli.md, docs/api.md and docs/capabilities.md are up to date")
+    OPERATORS.write_text(operators_page(), encoding="utf-8")
+    print("docs/cli.md, docs/api.md and docs/operators.md are up to date")
 
 
 if __name__ == "__main__":

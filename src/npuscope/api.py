@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
-from npuscope.api_boards import board_serve, package, run
+from npuscope.api_boards import board_serve, deploy, package, run
 from npuscope.api_files import (
     asm,
     checklist,
@@ -54,6 +54,7 @@ __all__ = [
     "compile",
     "completion",
     "demo",
+    "deploy",
     "disasm",
     "doctor",
     "estimate",
@@ -161,18 +162,32 @@ def estimate(
     In: a model or a compiled program, with its `model` where a changed machine needs a new
     mapping. Out: a Profile with times, memory and what bounds each epoch.
 
+    For a machine of another family (`machine="cloudai100"`) it is what that family timed, with
+    `total_ms` and `inferences_per_s` too.
+
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
+    from npuscope.families import family_of
+
+    family = family_of(options.get("machine"))
+    if family is not None:
+        if model or html:
+            raise UsageError(f"not made for {family.name} machines", where="model, html")
+        timed: Any = family.time(family.compile(str(source), dict(options)))
+        return timed  # type: ignore[no-any-return]
     if html:
         from npuscope.report.result_files import write_explained
 
         found = explain(source, model=model, **options)
         write_explained(html, found)
         return found.profile
-    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-    from npuscope.profiling.run import estimate as run_estimate
+    from npuscope.building import without_collector
 
-    return run_estimate(made.program, made.machine, made.graph)
+    with without_collector():
+        made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+        from npuscope.profiling.run import estimate as run_estimate
+
+        return run_estimate(made.program, made.machine, made.graph)
 
 
 @verb
@@ -242,6 +257,7 @@ class Compiled:
     program: Program
     files: tuple[str, ...]
     notes: tuple[str, ...]
+    graph: Graph | None = None
 
 
 def compiled(
@@ -266,11 +282,11 @@ def compiled(
         refuse_stand_ins(options, "compile")
     made = build(source, options)
     if directory is None:
-        return Compiled(made.program, (), ())
+        return Compiled(made.program, (), (), made.graph)
     names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""))
     with new_folder(directory) as folder:
         notes = write(made, folder.path, names)
-    return Compiled(made.program, folder.files, (*notes, *folder.kept))
+    return Compiled(made.program, folder.files, (*notes, *folder.kept), made.graph)
 
 
 def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:

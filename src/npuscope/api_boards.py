@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from npuscope.building import Build, Options, Source
     from npuscope.loadable.build import Package
     from npuscope.loadable.codes import PackageOptions
+    from npuscope.loadable.deploy import Ran
     from npuscope.profiling.load_and_run import LoadAndRun
 
-__all__ = ["board_serve", "package", "run"]
+__all__ = ["board_serve", "deploy", "package", "run"]
 
 _DEFAULT_BUILD = "st_ai_output"
 _DEFAULT_IMAGE = "build/network_rel.bin"
@@ -122,6 +123,33 @@ def run(
     placed = place(Path(source), modes, addresses)
     with named(Path(source)):
         return start(placed)
+
+
+@verb
+def deploy(
+    source: str | Path,
+    *,
+    board: str = "stm32n6570-dk",
+    fsbl: str | Path | None = None,
+    application: str | Path | None = None,
+    tool: str = "STM32_Programmer_CLI",
+    run: bool = False,
+) -> tuple[Ran, ...]:
+    """A network onto a real board, with the programmer's command line tool.
+
+    In: a build folder or a NAME_rel.bin; boot loader and application are programmed where given.
+    Out: the steps, each with what its command printed; without `run` nothing is done.
+
+    >>> npuscope.deploy("net", application="app_signed.hex")
+    """
+    from npuscope.loadable.deploy import Ran, recipe, run_steps
+
+    parts = {"fsbl": fsbl, "application": application}
+    paths = {name: Path(path) if path else None for name, path in parts.items()}
+    steps = recipe(Path(source), board, tool=tool, **paths)
+    if not run:
+        return tuple(Ran(step, "") for step in steps)
+    return tuple(run_steps(steps, board, tool))
 
 
 @dataclass(frozen=True, slots=True)

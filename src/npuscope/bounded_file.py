@@ -33,7 +33,7 @@ class Kind:
 
 
 # Each limit is far above the largest file of its kind that was seen.
-MODEL = Kind("a model", 512 << 20)
+MODEL = Kind("a model", 1 << 30)
 MACHINE = Kind("a machine file", 4 << 20)
 SWEEP = Kind("a sweep file", 1 << 20)
 FIRMWARE_MAP = Kind("a firmware map", 1 << 20)

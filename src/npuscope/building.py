@@ -49,6 +49,7 @@ class ReadOptions(TypedDict, total=False):
     flash: str | None
     psram: str | None
     mpool: str | Path | None
+    mdesc: str | Path | None
     overrides: Mapping[str, object]
     input_data_type: str | None
     output_data_type: str | None
@@ -181,12 +182,12 @@ def reference_of(path: Path, program: Program) -> Path | None:
 
 def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
-    with _without_collector():
+    with without_collector():
         return _build(source, options)
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Graphs and programs hold no cycles: looking for some would take a fifth of the time for a
     network of thousands of ops."""
     was_on = gc.isenabled()
@@ -261,7 +262,11 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
         from npuscope.machine.vendor_options import apply_art_profile
 
         machine = apply_art_profile(machine, profile)
-    mpool = options.get("mpool")
+    mdesc, mpool = options.get("mdesc"), options.get("mpool")
+    if mdesc is not None:
+        from npuscope.machine.vendor_options import apply_mdesc
+
+        machine = apply_mdesc(machine, mdesc)
     if mpool is None:
         return machine
     from npuscope.machine.mpool import apply_mpool

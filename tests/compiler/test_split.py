@@ -9,7 +9,9 @@ from npuscope.compiler.lower.pieces import good_parts
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.profiling.validate import validate
+from npuscope.program.code_files import code_files
 from npuscope.program.model import EpochKind
+from npuscope.program.units import Convacc
 from npuscope.program.verify import verify
 
 
@@ -65,3 +67,34 @@ def test_open_maps_them_and_is_several_times_faster(graph: Graph) -> None:
     found = validate(program, graph, MACHINES["open"], seeds=2)
     assert found.passed
     assert all(output.within_1_lsb_share > 0.98 for output in found.outputs)
+
+
+def many_passes(inputs: int, window: tuple[int, int] = (1, 1), size: int = 2) -> Graph:
+    net = Net(5)
+    net.conv(net.input((1, size, size, inputs)), 32, window)
+    return net.graph()
+
+
+@pytest.mark.parametrize("generation", list(MACHINES))
+@pytest.mark.parametrize(
+    "graph",
+    [many_passes(257), many_passes(514), many_passes(257, (3, 3)), many_passes(2056, (3, 3), 3)],
+    ids=["257", "514", "257 in 3x3", "2056 in 3x3"],
+)
+def test_passes_are_as_many_as_registers_count(graph: Graph, generation: str) -> None:
+    """AFILT and a switch context have 8 bits: more passes are cut into parts that are added."""
+    program, machine = compiled(graph, generation), MACHINES[generation]
+    verify(program)
+    units = [u for e in program.executed for g in e.groups or () for u in g.units]
+    assert all(u.afilt_tot <= 255 for u in units if isinstance(u, Convacc))
+    notes, files = code_files(program, machine, "network")
+    assert not notes and "network.c" in files
+
+
+@pytest.mark.parametrize("generation", list(MACHINES))
+@pytest.mark.parametrize("window", [(1, 1), (3, 3)])
+def test_added_parts_are_the_layer(window: tuple[int, int], generation: str) -> None:
+    graph = many_passes(257, window)
+    found = validate(compiled(graph, generation), graph, MACHINES[generation], seeds=1)
+    assert found.passed
+    assert all(output.within_1_lsb_share > 0.97 for output in found.outputs)

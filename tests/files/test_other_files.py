@@ -29,6 +29,9 @@ CASES = {
     "model.ort": (b"\x28\0\0\0ORTM" + bytes(40), "onnxruntime's own format (.ort)"),
     "models.zip": (zipped("a.tflite"), "a zip archive"),
     "broken.zip": (b"PK\x03\x04" + bytes(8), "a zip archive"),
+    "model.mlmodel": (b"\x08\x04\x12\x10", "a Core ML model"),
+    "package.zip": (zipped("m.mlpackage/Manifest.json"), "a Core ML package"),
+    "model.tar.gz": (b"\x1f\x8b\x08", "a gzip archive"),
     "page.onnx": (b"<!DOCTYPE html><html>", "an HTML page"),
 }
 
@@ -43,8 +46,28 @@ def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
     assert caught.value.hint
 
 
+# What can be pasted into a shell or into Python, by file.
+HINTS = {
+    "model.h5": "from_keras_model(tf.keras.models.load_model('model.h5'))",
+    "model.keras": "from_keras_model(tf.keras.models.load_model('model.keras'))",
+    "model.pt": "torch.onnx.export(network.eval(), (example,), 'model.onnx')",
+    "models.zip": "unzip 'models.zip'",
+    "model.tar.gz": "tar xf 'model.tar.gz'",
+    "pointer.tflite": "git lfs pull",
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_the_hint_can_be_pasted(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(CASES[name][0])
+    with pytest.raises(FileError) as caught:
+        load_model(tmp_path / name)
+    assert HINTS[name] in caught.value.hint
+    assert "{" not in caught.value.hint
+
+
 def test_a_saved_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(b"x")
     with pytest.raises(FileError, match="a TensorFlow SavedModel") as caught:
         load_model(tmp_path)
-    assert "from_saved_model" in caught.value.hint
+    assert f"from_saved_model('{tmp_path.name}')" in caught.value.hint

@@ -108,6 +108,7 @@ REPORT_JSON = {"cli_parameters": "generate", "exec_cmd": "generate", "layers": [
 C_GRAPH = {"c_layers": [{}], "c_arrays": [], "memory_pools": {}, "c_name": "net"}
 VALUES_CSV = "# file created : today\n# dtype=int8\n# c-model features\n1.0\n2.0\n"
 TEXTS = {
+    "opstats": '{"schema": "npuscope/opstats/1", "buffers": [], "totals": {}}',
     "weights_c": WEIGHTS_C,
     "network_h": NETWORK_H,
     "atonn_options": OPTIONS,

@@ -97,3 +97,16 @@ def test_other_raw_bytes_get_no_such_sentence(
     found = told(tmp_path / "memory.bin", bytes(range(256)), capsys)
     assert found["kind"] == "raw_image"
     assert "notes" not in found["summary"]
+
+
+def test_tables_of_stats_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from npuscope.many_core.opstats.tables import opstats_of
+    from npuscope.report.opstats_json import opstats_json
+
+    tables = opstats_of(samples.stats(PROGRAM.layout, inference=3))
+    data = json.dumps(opstats_json([tables])).encode()
+    found = told(tmp_path / "tables.json", data, capsys)
+    assert (found["kind"], found["version"]) == ("opstats", "1")
+    summary = found["summary"]
+    assert (summary["buffers"], summary["networks"]) == (1, ["QAicGraph"])
+    assert summary["bound_by"] == [tables.verdict.bound.name]

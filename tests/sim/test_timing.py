@@ -11,6 +11,8 @@ from itertools import pairwise
 
 import pytest
 
+from compiler.nets import MACHINES, Net
+from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Path
@@ -18,7 +20,7 @@ from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
 from npuscope.sim.counters import Bound
-from npuscope.sim.epochs import group_span, speeds_of
+from npuscope.sim.epochs import count_epochs, group_span, speeds_of
 from npuscope.sim.group_work import group_work
 from npuscope.sim.memory import Banks
 from sim.bench import link
@@ -198,6 +200,20 @@ def test_partial_sums_stream_beside_the_features():
     sums = frames(3, "npuRAM4", 8, 8, 3, nbits=16)
     group = extended(convolution(), sums, links=[link("STRENG3", "CONVACC0.2")])
     assert time(group)[0] == time(convolution())[0]
+
+
+def test_a_gemm_on_chip_is_bound_by_its_weights():
+    """Each weight is used once: their engine works all the time, that of the features hardly."""
+    net = Net(3)
+    net.dense(net.input((1, 256), (0.05, 3)), 1024)
+    machine = MACHINES["2.2"]
+    inside = tuple(replace(p, size_bytes=0) if p.cacheable else p for p in machine.pools)
+    machine = machine.with_pools(inside)
+    program = compile_graph(net.graph(), machine, CompileOptions(3))
+    counted = count_epochs(program, machine)[0]
+    assert counted.bound is Bound.WEIGHTS
+    shares = {e.id: e.active_cycles / counted.core_cycles for e in counted.engines if e.dir == "i"}
+    assert shares[1] > 0.95 and shares[0] < 0.1
 
 
 def test_accumulator_bound():

@@ -48,6 +48,10 @@ def run(args: argparse.Namespace) -> int:
     for source in filter(None, (args.first, second)):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
+    from npuscope.report.core_runs import is_core_run
+
+    if is_core_run(args.first) or is_core_run(args.second):
+        return _core_runs(args)
     from npuscope.report.compare import compare_json, compare_text
 
     noise = 0.0 if args.noise is None else args.noise
@@ -63,6 +67,27 @@ def run(args: argparse.Namespace) -> int:
             html=args.html,
         )
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
+    return 0
+
+
+def _core_runs(args: argparse.Namespace) -> int:
+    """Two runs of the many-core machine."""
+    from npuscope.report.core_runs import (
+        compare_lines,
+        compare_result,
+        is_core_run,
+        read_core_run,
+    )
+
+    for source in (args.first, args.second):
+        if not is_core_run(source):
+            raise UsageError(
+                "a run of many cores is compared with another one",
+                where=str(source or "B"),
+                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
+            )
+    a, b = read_core_run(args.first), read_core_run(args.second)
+    deliver(args, "\n".join(compare_lines(a, b)), compare_result(a, b))
     return 0
 
 

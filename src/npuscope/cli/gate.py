@@ -31,6 +31,10 @@ def run(args: argparse.Namespace) -> int:
             "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
     from npuscope import api
+    from npuscope.report.core_runs import is_core_run
+
+    if is_core_run(args.source):
+        return _core_run(args)
     from npuscope.report.gate import gate_json, gate_text
 
     with working(args, "checking"):
@@ -52,6 +56,29 @@ def run(args: argparse.Namespace) -> int:
     if args.github and args.json != "-":
         _annotate(found)
     return 0 if found.passed else _FAILED
+
+
+def _core_run(args: argparse.Namespace) -> int:
+    """A run of the many-core machine; its figures have names of their own."""
+    from npuscope.advice.gate import parse_share
+    from npuscope.report.core_runs import core_checks, gate_lines, gate_result, read_core_run
+
+    limits = []
+    for where, texts in (("--max", args.max), ("--min", args.min)):
+        table = _table(texts, where)
+        limits.append({name: _number(value, where) for name, value in table.items()})
+    run = read_core_run(args.source)
+    before = None if args.baseline is None else read_core_run(args.baseline)
+    checks = core_checks(run, limits[0], limits[1], before, parse_share(str(args.tol), "--tol"))
+    deliver(args, "\n".join(gate_lines(run, checks)), gate_result(run, checks))
+    return 0 if all(check.passed for check in checks) else _FAILED
+
+
+def _number(value: float | str, where: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"expected a number, found '{value}'", where=where) from None
 
 
 def _table(texts: list[str], where: str) -> dict[str, float | str]:

@@ -41,9 +41,16 @@ class StageGroup:
     # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)  # for all values in memory
 
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
+
+    def written_frames(self, stage: Stage) -> list[int]:
+        """Of the operands in memory, where all are maps of one shape."""
+        if any(value.shape != stage.output.shape for value in stage.inputs):
+            return []
+        return [self.written[value.name] for value in stage.inputs if value.name in self.written]
 
     def known_frames(self, values: Iterable[Value]) -> list[int]:
         """The frames of those values that have some: of this epoch, else of those before it."""
@@ -63,6 +70,9 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     known = group.known_frames(stage.inputs)
     if known:
         return max(known)
+    met = group.written_frames(stage)
+    if isinstance(stage, ArithStage) and len(stage.inputs) > 1 and met:
+        return largest_divisor(stage.output.channels, min(met))
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
     return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
 
@@ -71,11 +81,14 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
     """Stages cut into epochs."""
     groups: list[StageGroup] = []
     stored: dict[str, int] = {}
+    written: dict[str, int] = {}
     line = Line(lowered, machine)
     while line.ready:
-        group = StageGroup(stored=stored)
+        group = StageGroup(stored=stored, written=written)
         line.fill(group)
         stored.update(_wide_frames(group))
+        if machine.generation.shortcut_frames:
+            written.update(group.frames)
         groups.append(group)
     return groups
 
@@ -246,7 +259,11 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
     # 16-bit sums in memory lie in the frames in which they were made.
-    return all(other == frame for other in group.known_frames(stage.inputs))
+    if not all(other == frame for other in group.known_frames(stage.inputs)):
+        return False
+    # Bytes in memory too: a sum with a shortcut of other frames has an epoch of its own [code:
+    # BlazeFace, YOLOv8n-pose, a palm detector].
+    return all(other == frame for other in group.written_frames(stage))
 
 
 def _pool_joins(stage: PoolStage, group: StageGroup, machine: Machine) -> bool:

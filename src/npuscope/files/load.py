@@ -11,6 +11,7 @@ from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.files.sizes import USUAL, Given, Pins, named_guesses
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
+from npuscope.text import safe_terminal
 
 # --- Unsupported ops: the nearest form that is supported ---
 
@@ -142,7 +143,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
         from npuscope.files.tflite.reader import read_tflite
 
         return read_tflite(data, path.stem, pins)
-    refuse_others(data)
+    refuse_others(data, safe_terminal(path.name))
     if path.suffix.lower() in (".tflite", ".lite"):
         raise FileError(
             f"not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, expected {_TFLITE_MAGIC!r}",

@@ -7,49 +7,68 @@ from pathlib import Path
 
 from npuscope.errors import FileError
 
+# Commands that make the right file: they can be pasted, with the names changed.
 _TFLITE = (
-    "tf.lite.TFLiteConverter.{maker}; set converter.optimizations, "
-    "converter.representative_dataset and target_spec.supported_ops = [TFLITE_BUILTINS_INT8]"
+    "convert it: converter = tf.lite.TFLiteConverter.{maker}; "
+    "converter.optimizations = [tf.lite.Optimize.DEFAULT]; "
+    "converter.representative_dataset = lambda: ([x[None]] for x in samples); "
+    "converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]; "
+    "open('model.tflite', 'wb').write(converter.convert())"
 )
-_KERAS = _TFLITE.format(maker="from_keras_model(tf.keras.models.load_model(FILE))")
-_SAVED_MODEL = _TFLITE.format(maker="from_saved_model(FOLDER)")
+_KERAS = _TFLITE.format(maker="from_keras_model(tf.keras.models.load_model('{name}'))")
+_SAVED_MODEL = _TFLITE.format(maker="from_saved_model('{name}')")
 _TORCH = (
-    "torch.onnx.export(model.eval(), example, 'model.onnx'), then "
-    "onnxruntime.quantization.quantize_static with format QDQ"
+    "export the network that it belongs to: torch.onnx.export(network.eval(), (example,), "
+    "'model.onnx'), then onnxruntime.quantization.quantize_static('model.onnx', 'int8.onnx', "
+    "reader, quant_format=QuantFormat.QDQ)"
 )
+_CORE_ML = "give the network that it was converted from: Core ML files cannot be converted back"
 # First bytes -> what it is, what to do.
 _STARTS = (
-    (b"\x89HDF\r\n\x1a\n", "a Keras model in HDF5", f"convert it: {_KERAS}"),
-    (b"\x80\x02", "a Python pickle, as torch.save wrote it", f"export it: {_TORCH}"),
+    (b"\x89HDF\r\n\x1a\n", "a Keras model in HDF5", _KERAS),
+    (b"\x80\x02", "a Python pickle, as torch.save wrote it", _TORCH),
     (b"\x7fELF", "an ELF object", "give the model that it was built from"),
-    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
+    (b"\x1f\x8b", "a gzip archive", "unpack it: tar xf '{name}', or gunzip '{name}'"),
     (b"<!DOCTYPE", "an HTML page", "the download went wrong: fetch the file itself"),
     (b"<html", "an HTML page", "the download went wrong: fetch the file itself"),
 )
 # A name inside of a zip -> the same.
 _INSIDE = (
-    ("config.json", "a Keras model (.keras)", f"convert it: {_KERAS}"),
-    ("data.pkl", "a PyTorch file", f"export it: {_TORCH}"),
-    ("Manifest.json", "a Core ML package", "give the model that it was converted from"),
+    ("config.json", "a Keras model (.keras)", _KERAS),
+    ("data.pkl", "a PyTorch file", _TORCH),
+    ("Manifest.json", "a Core ML package", _CORE_ML),
 )
 _ZIP = b"PK\x03\x04"
 _ORT_AT, _ORT = 4, b"ORTM"
 
 
-def refuse_others(data: bytes) -> None:
+def refuse_others(data: bytes, name: str = "FILE") -> None:
     """Raise for a file that is known to be something else."""
+    try:
+        _refuse(data, name)
+    except FileError as error:
+        error.hint = error.hint.replace("{name}", name)
+        raise
+
+
+def _refuse(data: bytes, name: str) -> None:
     if data[_ORT_AT : _ORT_AT + 4] == _ORT:
-        raise _error("onnxruntime's own format (.ort)", "give the .onnx file that it was made from")
+        raise _error(
+            "onnxruntime's own format (.ort)",
+            "give the .onnx file that it was made from: .ort files cannot be converted back",
+        )
     for start, what, hint in _STARTS:
         if data.startswith(start):
             raise _error(what, hint)
     if data.startswith(_ZIP):
         raise _error(*_in_zip(data))
+    if name.lower().endswith(".mlmodel"):
+        raise _error("a Core ML model", _CORE_ML)
 
 
 def refuse_folder(path: Path) -> None:
     if (path / "saved_model.pb").is_file():
-        raise _error("a TensorFlow SavedModel", f"convert it: {_SAVED_MODEL}")
+        raise _error("a TensorFlow SavedModel", _SAVED_MODEL.format(name=path.name))
     raise FileError("this is a folder, expected a .tflite or .onnx file")
 
 
@@ -61,7 +80,9 @@ def _in_zip(data: bytes) -> tuple[str, str]:
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         names = []
     found = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
-    _, what, hint = next(found, ("", "a zip archive", "unpack it, and give the model inside"))
+    _, what, hint = next(
+        found, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
+    )
     return what, hint
 
 

@@ -51,6 +51,7 @@ FORMATS: tuple[Format, ...] = (
     Format("program", documents.is_schema("program"), documents.inspect_own),
     Format("profile", documents.is_schema("profile"), documents.inspect_own),
     Format("estimate", documents.is_schema("estimate"), documents.inspect_own),
+    Format("opstats", documents.is_schema("opstats"), documents.inspect_opstats),
     Format("c_info", documents.is_c_info, documents.inspect_c_info),
     Format("quant_json", documents.is_quant_json, documents.inspect_quant_json),
     Format("mpool", documents.is_mpool, documents.inspect_mpool),

@@ -218,14 +218,31 @@ def with_program_id(program: CoreProgram) -> CoreProgram:
 
 def read_layout(data: bytes) -> Layout:
     """The layout of our own container, dependencies included."""
-    return _layout(_own(read_qpc(data)))
+    qpc = _own(read_qpc(data))
+    return _verified(qpc, _layout(qpc))
 
 
 def read_program(data: bytes) -> CoreProgram:
     """The whole program of our own container."""
     qpc = _own(read_qpc(data))
     constants = qpc.get(CONSTANTS) or b""
-    return program_of(qpc.need(PROGRAM), _layout(qpc), constants)
+    program = program_of(qpc.need(PROGRAM), _layout(qpc), constants)
+    _verified(qpc, program.layout)
+    return program
+
+
+def _verified(qpc: Qpc, layout: Layout) -> Layout:
+    """The id is a digest of the content: another one means that a byte has changed."""
+    names = (NETWORK_DESC, CONSTANTS_DESC, CONSTANTS, LAYOUT, DEPENDENCIES, PROGRAM)
+    segments = {name: qpc.get(name) or b"" for name in names}
+    plain = segments[LAYOUT].replace(layout.program_uuid.encode(), _NO_ID.encode(), 1)
+    found = _digest({**segments, LAYOUT: plain})
+    if found != layout.program_uuid:
+        raise FileError(
+            f"is damaged: its content has the id {found}, it says {layout.program_uuid}",
+            hint="compile the network again",
+        )
+    return layout
 
 
 def is_own(qpc: Qpc) -> bool:

@@ -63,6 +63,10 @@ class CoreTimed:
     def total_ms(self) -> float:
         return fmean(self.times_ms)
 
+    @property
+    def inferences_per_s(self) -> float:
+        return 1e3 * _batch(self.built.graph) / self.total_ms
+
 
 class ManyCoreFamily:
     """Implements npuscope.families.Family."""

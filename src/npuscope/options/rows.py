@@ -59,6 +59,7 @@ MACHINE = (
         "NAME", **TIMED),
     text("psram", "the same of its external RAM: hexa-dtr-200 (default), ...", "NAME", **TIMED),
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
+    file("mdesc", "units from a vendor .mdesc file", vendor=("--load-mdesc",), **MAPPED),
     SET,
 )
 LEVEL = whole("optimization", "0 to 3 (default: that of the generation)", "LEVEL",
@@ -123,6 +124,7 @@ NEUTRAL = {
     "--load-cdesc": 1,
     "--mvei": 0,
     "--native-float": 0,
+    "--no-hw-sw-parallelism": 0,
     "--Oalt-sched": 0,
     "--Oauto-sched": 0,
     "--Ocache-opt": 0,
@@ -155,6 +157,11 @@ VENDOR = Group(
         text("target", "stm32n6", python=False),
         text("name", "name of the network in C", default="network", flags=("-n", "--name"),
             vendor=("--network-name",)),
+        file("model", "the same as MODEL", "MODEL", flags=("-m", "--model"), python=False),
+        whole("verbosity", "0: the answer only, 1: the default, 2 or 3: the lowering too", "",
+            default=1, choices=(0, 1, 2, 3), python=False),
+        whole("d_lower", "log of the lowering in the vendor's words, above 0", default=0,
+            python=False),
         file("csv_file", "name of the epoch table (network.csv)", "F"),
         file("output_info_file", "name of c_info.json", "F"),
         replace(SINGLE, means="a blob for every epoch, not one for many"),
@@ -301,6 +308,15 @@ PACKAGE = (
     text("options", "all of these as one PackageOptions", "RECORD", shell=False),
     file("pack_dir", "not needed: npuscope includes the runtime, the kernels and the compiler",
         "DIR", python=False, effect=VendorEffect.NONE),
+)
+DEPLOY = (
+    text("board", "the board (stm32n6570-dk)", "", default="stm32n6570-dk",
+        choices=("stm32n6570-dk", "nucleo-n657x0-q")),
+    file("fsbl", "first stage boot loader: a signed .hex, or a .bin to be signed"),
+    file("application", "the application: a signed .hex, or a .bin to be signed"),
+    text("tool", "what programs the board", "", default="STM32_Programmer_CLI",
+        choices=("STM32_Programmer_CLI", "probe-rs", "pyocd")),
+    flag("run", "run the commands (default: only print them)"),
 )
 RUN = (
     file("input", "the same", flags=("-i", "--input"), python=False),

@@ -50,7 +50,7 @@ VERBS: dict[str, Verb] = {
     ),
     "compile": Verb(
         "a model to the program that the device executes",
-        (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx"),),
+        (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
         (
             Group("", rows.COMPILE),
             rows.TARGET,
@@ -244,6 +244,11 @@ VERBS: dict[str, Verb] = {
             ),
         ),
         (Group("", rows.RUN), rows.vendor_output("run.log")),
+    ),
+    "deploy": Verb(
+        "a network onto a real board: signing, addresses, order, boot switches",
+        (Argument("source", "DIR", "a build folder, or NAME_rel.bin of `package`"),),
+        (Group("", rows.DEPLOY), rows.OUTPUT),
     ),
     "manycore": Verb("compile for a many-core accelerator, and run it", (), ()),
     "manycore compile": Verb(

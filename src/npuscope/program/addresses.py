@@ -3,7 +3,7 @@ calls make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -146,6 +146,14 @@ def frame_start(engine: Streng, frame: int) -> int:
     if not loop:
         return engine.offset_start + frame * step
     return engine.offset_start + frame % loop * step + frame // loop * engine.loop_offset
+
+
+def frame_starts(engine: Streng) -> Iterator[int]:
+    """`frame_start` of every frame in turn."""
+    step, loop = frame_step(engine), engine.frame_loop_cnt
+    for frame in range(engine.frames):
+        turn, place = divmod(frame, loop) if loop else (0, frame)
+        yield engine.offset_start + place * step + turn * engine.loop_offset
 
 
 def reach(engine: Streng) -> tuple[int, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -19,6 +21,7 @@ from npuscope.version import __version__
 # --- The C side of a build: network.c, its header, and epoch-controller blobs ---
 
 Files = dict[str, str | bytes]
+NO_C = "no network.c was written"
 
 
 def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
@@ -33,7 +36,7 @@ def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str
     try:
         return (note,), _c_files(without_blobs(program), machine, name)
     except TargetError as error:
-        return (f"no network.c was written: {_told(error)}",), {}
+        return (f"{NO_C}: {_told(error)}",), {}
 
 
 def _c_files(program: Program, machine: Machine, name: str) -> Files:
@@ -64,6 +67,7 @@ def blob_arrays(program: Program, name: str) -> dict[str, bytes]:
 
 _PREFIX = "atonbuf"
 _HEX_BYTES = 32
+_WORDS_A_LINE = 4
 _DATA, _END, _UPPER_ADDRESS = 0, 1, 4
 _PAGE_BYTES = 0x10000
 _ADDRESS_END = 1 << 32
@@ -84,6 +88,36 @@ def pool_images(program: Program) -> dict[str, bytes]:
 
 def image_name(pool: Pool) -> str:
     return f"{_PREFIX}.{file_name(pool.file_name or pool.name)}.raw"
+
+
+def data_files(program: Program, name: str) -> dict[str, str]:
+    """Parameters for a linker (an array for each pool in C) and for a programmer (Intel HEX)."""
+    files: dict[str, str] = {}
+    arrays: list[str] = []
+    for pool in program.pools:
+        data = images(program).get(pool.name, b"")
+        if data and any(b.is_param and b.pool == pool.name for b in program.buffers):
+            files[f"{name}_data.{file_name(pool.file_name or pool.name)}.hex"] = hex_text(
+                data, pool.address
+            )
+            arrays.append(_array(data, pool, name))
+    note = f"/* Parameters of {c_comment(name)}, an array for each memory pool: link them there. */"
+    files[f"{name}_data_params.c"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
+    return files
+
+
+def _array(data: bytes, pool: Pool, name: str) -> str:
+    """Words of eight bytes, low byte first, as the memory has them."""
+    label = f"_mem_pool_{c_identifier(pool.file_name or pool.name)}_{name}"
+    words = np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").tolist()
+    rows = (words[at : at + _WORDS_A_LINE] for at in range(0, len(words), _WORDS_A_LINE))
+    body = ",\n".join("  " + ",".join(f"0x{word:016x}" for word in row) for row in rows)
+    return (
+        f"/* {c_comment(pool.name)}: {len(data)} bytes for {pool.address:#010x} */\n"
+        f"const uint32_t {label}_bytes = {len(data)};\n"
+        f'__attribute__((aligned(64), section(".{name}_data.{c_identifier(pool.name)}")))\n'
+        f"const uint64_t {label}[{len(words)}] = {{\n{body}\n}};\n"
+    )
 
 
 def hex_text(data: bytes, address: int) -> str:

@@ -57,13 +57,20 @@ def _cluster(epoch: Epoch, run: EpochTimes | None) -> Lines:
     ]
 
 
+# Of a convolution, by what it is bound: weights wait for the flash at their port.
+_PORTS = {name: name for name in ("weights", "features", "output", "accumulator")}
+_PORTS["flash"] = "weights"
+
+
 def _title(epoch: Epoch, run: EpochTimes | None) -> list[str]:
     title = [f"epoch {epoch.number} ({epoch.kind.value})", ", ".join(epoch.operators)]
     if run is None:
         return title
     cycles = run.counters.core_cycles
     rate = f", {epoch.claims.ops / _OPERATIONS_PER_MAC / cycles:.1f} MAC/cycle" if cycles else ""
-    return [*title, f"{run.ms:.3f} ms{rate}", f"bound by {run.counters.bound.value}"]
+    bound = run.counters.bound
+    lines = [*title, f"{run.ms:.3f} ms{rate}", f"bound by {bound.value}"]
+    return [*lines, f"choked ports = ({_PORTS[bound.value]})"] if bound.value in _PORTS else lines
 
 
 def _nodes(epoch: Epoch) -> Lines:

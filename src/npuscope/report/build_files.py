@@ -11,7 +11,13 @@ from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
 from npuscope.program.c_info import c_info_json, c_info_of
-from npuscope.program.code_files import Files, app_config_text, code_files, pool_images
+from npuscope.program.code_files import (
+    Files,
+    app_config_text,
+    code_files,
+    data_files,
+    pool_images,
+)
 from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program
@@ -61,6 +67,7 @@ def table_files(
     info = file_name(names.info) if names.info else "c_info.json"
     return {
         **pool_images(program),
+        **data_files(program, name),
         info if info.endswith(".json") else f"{info}.json": _json(program, machine),
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
         f"{machine.name}.mpool": mpool_text(machine),

@@ -64,6 +64,28 @@ class OpstatsRequest:
     raw_layout: Path | None
     descriptors: Path | None
 
+    @classmethod
+    def to_read(cls, qpc: Path, source: Path) -> OpstatsRequest:
+        """Tables only: no file is written."""
+        return cls(
+            qpc=qpc,
+            source=source,
+            target=Path(),
+            summary=False,
+            traces=(),
+            host_trace=None,
+            cores=None,
+            devices=None,
+            merge_devices=True,
+            merge_thread_groups=True,
+            flows=False,
+            barriers=False,
+            ignore_uuid=False,
+            adapter=None,
+            raw_layout=None,
+            descriptors=None,
+        )
+
     @property
     def companions(self) -> Companions:
         return Companions(self.qpc, self.raw_layout, self.descriptors, self.ignore_uuid)

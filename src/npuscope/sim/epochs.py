@@ -100,7 +100,9 @@ def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
 
 def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
     load = _load(pipe.load, speeds)
-    stream = _stream(pipe, engines, speeds)
+    port = _port(pipe, engines, speeds)
+    turn = speeds.timing.accumulation_turn_cycles if pipe.sums else 0.0
+    stream = Span(port.cycles + turn, port.bound)
     step = max(load.cycles, stream.cycles)
     if pipe.late_weights is not None and pipe.late_weights > speeds.timing.overlap_weights:
         # A dense set of more than half of the unit's buffer: the next one cannot be loaded ahead.
@@ -109,7 +111,8 @@ def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) 
     total = load.cycles + (pipe.frames - 1) * step + stream.cycles + vectors
     if vectors > total / 2:
         return Span(total, Bound.ARITH_VECTOR)
-    return Span(total, max(load, stream, key=_cycles).bound)
+    # The port that is busy: during the turn of an accumulation none of the stream's is.
+    return Span(total, max(load, port, key=_cycles).bound)
 
 
 def _load(load: LoadWork | None, speeds: Speeds) -> Span:
@@ -128,8 +131,8 @@ def _memory_bound(bank: Bank) -> Bound:
     return Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
 
 
-def _stream(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
-    """One frame through the pipe."""
+def _port(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
+    """One frame through the pipe: the port that takes longest."""
     features = max([_feature_cycles(work, speeds) for work in pipe.features])
     spans = [
         Span(features + _flush(pipe, speeds.timing), Bound.FEATURES),
@@ -137,9 +140,7 @@ def _stream(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> 
         Span(pipe.sums, Bound.ACCUMULATOR),
         *_bank_spans(engines, pipe.frames, speeds),
     ]
-    slowest = max(spans, key=_cycles)
-    turn = speeds.timing.accumulation_turn_cycles if pipe.sums else 0.0
-    return Span(slowest.cycles + turn, slowest.bound)
+    return max(spans, key=_cycles)
 
 
 def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:

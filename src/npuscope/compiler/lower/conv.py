@@ -13,6 +13,7 @@ from npuscope.compiler.lower.moves import channel_first_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
+    channel_parts,
     cut,
     good_parts,
     pack_weights,
@@ -259,15 +260,25 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
     """Windows of the kernel, and parts of the input channels where these have no good divisors."""
     attrs = layer.attrs
     pieces = cut(layer.kernel.shape[1:3], attrs.strides, attrs.pads, context.machine)
-    inputs = layer.kernel.shape[3]
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
-    if layer.grouped or not context.machine.generation.splits_odd_channels:
+    if layer.grouped:
         return pieces
-    spans = good_parts(inputs, _tile_limit(context, layer).depth)
-    if len(spans) == 1:
+    *others, inputs = pieces[0].of(layer.kernel).shape
+    depth = _tile_limit(context, layer).depth
+    parts = channel_parts(
+        inputs, depth, context.machine, lambda n: _tiling(context, layer, (*others, n))
+    )
+    if len(parts) == 1:
         return pieces
-    return [replace(piece, channels=span) for span in spans for piece in pieces]
+    return [replace(p, channels=s, tiled_inputs=n) for s, n in parts for p in pieces]
+
+
+def _piece_tiling(context: Context, layer: Layer, piece: Piece) -> Tiling:
+    *others, inputs = piece.of(layer.kernel).shape
+    tiling = _tiling(context, layer, (*others, piece.tiled_inputs or inputs))
+    passes = inputs // (tiling.depth * tiling.pipe)
+    return replace(tiling, passes=passes) if piece.tiled_inputs else tiling
 
 
 def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
@@ -288,7 +299,7 @@ def _largest_sums(context: Context, layer: Layer) -> Array:
     if layer.moved:
         return layer.largest_sums(1, False)
     pieces = _pieces(context, layer)
-    passes = _tiling(context, layer, pieces[0].of(layer.kernel).shape).passes
+    passes = _piece_tiling(context, layer, pieces[0]).passes
     return layer.largest_sums(passes, len(pieces) > 1)
 
 
@@ -313,7 +324,7 @@ def _piece(
             layer.op, features, layer.fsub, weights, piece, layer.attrs, shift_o, sums
         )
         return emit_software_piece(context, part)
-    tiling = _tiling(context, layer, weights.shape)
+    tiling = _piece_tiling(context, layer, piece)
     stage = ConvStage(
         f"{layer.op.name}{suffix}",
         "Conv",

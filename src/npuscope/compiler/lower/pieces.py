@@ -3,7 +3,9 @@ delivers them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,6 +69,7 @@ class Piece:
     pads: Pads  # top, left, bottom, right
     crop: Pads  # rows and columns left out, same order
     channels: Span | None = None  # (first, count) of the input channels, all when None
+    tiled_inputs: int = 0  # channels that the tiling is chosen for, the piece's own when 0
 
     @property
     def window(self) -> tuple[int, int]:
@@ -148,6 +151,30 @@ def good_parts(channels: int, limit: int) -> list[ChannelSpan]:
         return [(0, channels)]
     whole = channels - channels % limit
     return [(0, whole), (whole, channels - whole)]
+
+
+def channel_parts(
+    inputs: int, depth: int, machine: Machine, tile: Callable[[int], Tiling]
+) -> list[tuple[ChannelSpan, int]]:
+    """Parts of the input channels, and the count that each part's tiling is chosen for (0: its
+    own): by good divisors where the generation looks for them, and a part with more passes than
+    the registers count is cut again."""
+    most, splits = machine.convacc.max_passes, machine.generation.splits_odd_channels
+    found: list[tuple[ChannelSpan, int]] = []
+    for span in good_parts(inputs, depth) if splits else [(0, inputs)]:
+        tiling = tile(span[1])
+        cut_again = tiling.passes > most
+        parts = within_passes(span, tiling, most) if cut_again else [span]
+        found += [(part, span[1] if cut_again else 0) for part in parts]
+    return found
+
+
+def within_passes(span: ChannelSpan, tiling: Tiling, most: int) -> list[ChannelSpan]:
+    """The channels of a tiling in parts of at most `most` accumulation passes, nearly equal."""
+    first, _ = span
+    step, parts = tiling.pipe * tiling.depth, -(-tiling.passes // most)
+    ends = [tiling.passes * number // parts * step for number in range(parts + 1)]
+    return [(first + start, end - start) for start, end in pairwise(ends)]
 
 
 # --- Weights in the order in which the kernel engine delivers them ---

@@ -344,9 +344,10 @@ def einsum(task: Task) -> None:
     """The operands are stored as (batch, rows, inner) and (batch, inner, columns)."""
     first, second, result = _labels(task.node.text("equation", ""))
     product = _einsum_product(first, second, result)
-    a = _stored(task, 0, first, (*product.batch, product.rows, product.inner))
+    rows = tuple(product.rows) or ("",)
+    a = _stored(task, 0, first, (*product.batch, *rows, product.inner))
     b = _stored(task, 1, second, (*product.batch, product.inner, product.columns))
-    order = (*product.batch, product.rows, product.columns)
+    order = (*product.batch, *rows, product.columns)
     layout = _places(result, order)
     task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
@@ -379,7 +380,8 @@ def _einsum_product(first: str, second: str, result: str) -> _Product:
     rows = "".join(label for label in first if label not in second)
     columns = "".join(label for label in second if label not in first)
     complete = set(result) == set(batch + rows + columns)
-    if not complete or len(inner) != 1 or len(rows) > 1 or len(columns) > 1:
+    most_rows = len(first) if not batch else 1  # one matrix for all rows, or one for each batch
+    if not complete or len(inner) != 1 or len(rows) > most_rows or len(columns) > 1:
         raise NotComputed(
             f"equation '{first},{second}->{result}' is not a single matrix product", hint=_HINT
         )

@@ -7,6 +7,7 @@ import numpy as np
 from npuscope.errors import UsageError
 from npuscope.many_core.adapters.model import OpRow, Sheet, Timeline
 from npuscope.many_core.opstats import model as opstats
+from npuscope.many_core.opstats.verdict import verdict
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import Events, TraceModel, overlapping, trace_order
@@ -24,6 +25,7 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
             where=sheet.file,
             hint="sheet_text prints it",
         )
+    cores, totals = tuple(_core(sheet, core) for core in sheet.cores), _totals(sheet)
     return opstats.Opstats(
         name=sheet.file,
         network=sheet.network or sheet.file,
@@ -33,10 +35,11 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
         inference=0,
         pmu_events=(),
         pmu_recipe="",
-        cores=tuple(_core(sheet, core) for core in sheet.cores),
+        cores=cores,
         peers=(),
-        totals=_totals(sheet),
+        totals=totals,
         notes=(*sheet.notes, *_notes(sheet)),
+        verdict=verdict(cores, totals),
     )
 
 

@@ -17,13 +17,13 @@ _BUSY = 0.6
 _HOST = 0.3
 
 
-def verdict(cores: tuple[CoreTables, ...], totals: Totals, stats: Stats) -> Verdict:
-    """From the tables of a buffer; transfers are looked up in the buffer itself."""
+def verdict(cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None) -> Verdict:
+    """From tables; transfers are looked up in the buffer itself, where there is one."""
     engines = {name: _most(cores, name) for name in ("HVX", "HMX")}
     if all(share is None for share in engines.values()):
         return Verdict(Bound.UNKNOWN, ())
     shares = {name: share or 0.0 for name, share in engines.items()}
-    shares["DDR"] = _moving(stats, totals)
+    shares["DDR"] = _moving(stats, totals) if stats is not None else _copying(cores)
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
     told = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
@@ -46,6 +46,19 @@ def _share(core: CoreTables, engine: str) -> float | None:
     rows = [row.utilization for row in core.threads if row.engine == engine]
     known = [share for share in rows if share is not None]
     return max(known, default=None)
+
+
+_COPIES = ("aiccopytovtcm ", "aiccopytoddr ", "aiccopyfromvtcm ", "aiccopyddr ")
+
+
+def _copying(cores: tuple[CoreTables, ...]) -> float:
+    """The same from rows of the op table."""
+    found = [
+        sum(row.ucycles for row in core.ops if row.details.startswith(_COPIES)) / core.total_uc
+        for core in cores
+        if core.total_uc
+    ]
+    return min(max(found, default=0.0), 1.0)
 
 
 def _moving(stats: Stats, totals: Totals) -> float:

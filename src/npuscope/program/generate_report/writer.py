@@ -9,6 +9,7 @@ from typing import Protocol
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.table import macs, total_macs
+from npuscope.program.generate_report.summary import summary_lines
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -159,6 +160,7 @@ def generate_report_text(
     usage = pool_usage(program)
     parts = [
         _head(program),
+        ["", *summary_lines(program, graph), ""] if graph else [],
         layer_lines(graph) if graph else [],
         _compiler(program, machine),
         _pools(usage),

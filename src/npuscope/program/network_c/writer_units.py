@@ -202,18 +202,19 @@ def _switch(block: Block, action: str, word: str) -> Lines:
     links = block.group.links
     return [
         f"  static const LL_Switch_{action}TypeDef {name}[] = {{",
-        *(f"    {{ {_link(link)} }}," for link in links),
+        *(f"    {{ {_link(link, block.epoch.name)} }}," for link in links),
         "  };",
         f"  LL_Switch_{action}({name}, {len(links)});",
         "",
     ]
 
 
-def _link(link: Link) -> str:
+def _link(link: Link, where: str) -> str:
     if max(link.frames0, link.frames1) > _MAX_FRAMES:
         raise TargetError(
             f"a switch context counts at most {_MAX_FRAMES} frames, {link.frames0} and "
             f"{link.frames1} are asked for",
+            where=where,
         )
     source = _port("SRC", link.source)
     parts = [f"LL_Switch_Init_Dest() = {_port('DST', link.destination)}"]

@@ -4,14 +4,15 @@ rounding."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
-from npuscope.program.addresses import frame_start, frame_walk
+from npuscope.program.addresses import frame_starts, frame_walk
 from npuscope.program.units import Decun, Link, Streng, Unit
 from npuscope.sim.memory import Memory
 
@@ -187,18 +188,19 @@ def read(engine: Streng, memory: Memory) -> Stream:
     """Memory to link. A frame is read when it is asked for, never ahead: partial sums that
     another engine stores meanwhile must be seen."""
     _check(engine)
-    base = memory.address(engine.addr_base)
-    for frame in range(engine.frames):
-        yield _load(engine, memory, base + frame_start(engine, frame))
+    base, load = memory.address(engine.addr_base), _loader(engine, memory)
+    for start in frame_starts(engine):
+        yield load(base + start)
 
 
 def write(engine: Streng, memory: Memory) -> Stream:
     """Link to memory. Gives each frame it has stored, so that the driver sees progress."""
     _check(engine)
-    base = memory.address(engine.addr_base)
-    for frame in range(engine.frames):
-        words = yield Take(0, engine.frame_elements)
-        _store(engine, memory, base + frame_start(engine, frame), words)
+    base, store = memory.address(engine.addr_base), _storer(engine, memory)
+    wish = Take(0, engine.frame_elements)
+    for start in frame_starts(engine):
+        words = yield wish
+        store(base + start, words)
         yield words
 
 
@@ -216,22 +218,24 @@ def _check(engine: Streng) -> None:
         )
 
 
-def _load(engine: Streng, memory: Memory, address: int) -> Words:
+def _loader(engine: Streng, memory: Memory) -> Callable[[int], Words]:
+    """Gives the words of the frame at an address."""
     shape, steps = frame_walk(engine)
     # Without align_right the upper lanes are filled with zeros, whatever the sign.
     signed = engine.align_right and not engine.nbits_unsigned
     if engine.nbits_memory == 24:
-        return _load_triples(memory, address, shape, steps, bool(signed))
+        return partial(_load_triples, memory, shape, steps, bool(signed))
     dtype = np.dtype(f"<{'i' if signed else 'u'}{engine.element_bytes}")
-    return memory.window(address, shape, steps, dtype).astype(np.int32, order="C").reshape(-1)
+    window = memory.windows(shape, steps, dtype)
+    return lambda address: window(address).astype(np.int32, order="C").reshape(-1)
 
 
 def _load_triples(
     memory: Memory,
-    address: int,
     shape: tuple[int, ...],
     steps: tuple[int, ...],
     signed: bool,
+    address: int,
 ) -> Words:
     triples = memory.window(address, (*shape, 3), (*steps, 1), _BYTE)
     quads = np.zeros((*shape, 4), np.uint8)
@@ -240,11 +244,22 @@ def _load_triples(
     return (words << 8) >> 8 if signed else words
 
 
-def _store(engine: Streng, memory: Memory, address: int, words: Words) -> None:
+def _storer(engine: Streng, memory: Memory) -> Callable[[int, Words], None]:
+    """Stores the words of a frame at an address."""
     shape, steps = frame_walk(engine)
     if engine.nbits_memory == 24:
-        triples = memory.window(address, (*shape, 3), (*steps, 1), _BYTE)
-        triples[...] = words.astype("<i4").view(np.uint8).reshape(*shape, 4)[..., :3]
-        return
+        return partial(_store_triples, memory, shape, steps)
     dtype = np.dtype(f"<i{engine.element_bytes}")
-    memory.window(address, shape, steps, dtype)[...] = words.reshape(shape).astype(dtype)
+    window = memory.windows(shape, steps, dtype)
+
+    def store(address: int, words: Words) -> None:
+        window(address)[...] = words.reshape(shape).astype(dtype)
+
+    return store
+
+
+def _store_triples(
+    memory: Memory, shape: tuple[int, ...], steps: tuple[int, ...], address: int, words: Words
+) -> None:
+    triples = memory.window(address, (*shape, 3), (*steps, 1), _BYTE)
+    triples[...] = words.astype("<i4").view(np.uint8).reshape(*shape, 4)[..., :3]

@@ -1,0 +1,183 @@
+"""A network onto a real board: the recipe step by step, and its commands run where the
+programmer's command line tool is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from npuscope.bounded_file import LOADABLE, read_bytes
+from npuscope.errors import DeviceError, FileError, UsageError
+from npuscope.loadable.image import read_image
+from npuscope.loadable.layout import Header
+from npuscope.records import decode
+from npuscope.text import safe_terminal
+
+PROGRAMMER, SIGNER = "STM32_Programmer_CLI", "STM32_SigningTool_CLI"
+# Others that can program a chip they know, with how to ask them for it and how to do it.
+OTHERS = {
+    "probe-rs": (("chip", "list"), ("download", "--chip", "{chip}", "--binary-format", "hex")),
+    "pyocd": (("list", "--targets"), ("flash", "--target", "{chip}", "--format", "hex")),
+}
+TOOLS = (PROGRAMMER, *OTHERS)
+_LIMIT_S = 600.0
+_SIGNED = "_signed.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    loader: str
+    chip: str
+    fsbl_address: int
+    application_address: int
+    image_address: int
+    params_address: int
+    dev_mode: str
+    flash_boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do; by hand where there is no command."""
+
+    what: str
+    command: tuple[str, ...] = ()
+
+
+@cache
+def boards() -> dict[str, Board]:
+    text = (files("npuscope.loadable") / "boards.toml").read_text(encoding="utf-8")
+    return {name: decode(row, Board) for name, row in tomllib.loads(text).items()}
+
+
+def recipe(
+    source: Path,
+    board: str,
+    *,
+    fsbl: Path | None = None,
+    application: Path | None = None,
+    tool: str = PROGRAMMER,
+) -> tuple[Step, ...]:
+    """All steps, in their order: boot loader, parameters or image, application, boot."""
+    known = boards()
+    if board not in known:
+        hint = f"known: {', '.join(known)}"
+        raise UsageError(f"unknown board '{safe_terminal(board)}'", where="--board", hint=hint)
+    found = known[board]
+    steps = [Step(f"set {found.dev_mode}")]
+    if fsbl is not None:
+        steps += _firmware("first stage boot loader", fsbl, found.fsbl_address, found, tool)
+    for path, address in _data(source, found):
+        where = "" if address is None else f" at {address:#x}"
+        steps.append(Step(f"program {path.name}{where}", _program(path, address, found, tool)))
+    if application is not None:
+        steps += _firmware("application", application, found.application_address, found, tool)
+    steps.append(Step(f"set {found.flash_boot}"))
+    steps.append(Step("profile the board", ("npuscope", "profile", "--connect", "serial")))
+    return tuple(steps)
+
+
+def _data(source: Path, board: Board) -> Iterator[tuple[Path, int | None]]:
+    """Parameters of a build, which carry their addresses, or an image with its parameters."""
+    if source.is_dir():
+        found = sorted(source.glob("*_data.*.hex"))
+        if not found:
+            raise FileError(
+                "has no parameters as .hex",
+                where=safe_terminal(str(source)),
+                hint="`npuscope compile MODEL -o DIR` writes them",
+            )
+        yield from ((path, None) for path in found)
+        return
+    data = read_bytes(source, LOADABLE, hint="give a build folder or a NAME_rel.bin")
+    read_image(data, None)
+    yield source, board.image_address
+    if not Header.unpack(data).params_offset:
+        yield source.with_name(f"{source.stem}_params{source.suffix}"), board.params_address
+
+
+def _firmware(what: str, path: Path, address: int, board: Board, tool: str) -> Iterator[Step]:
+    """A plain binary is signed first; a .hex file was, and carries its address."""
+    if path.suffix == ".hex":
+        yield Step(f"program the {what} {path.name}", _program(path, None, board, tool))
+        return
+    signed = path.with_name(path.stem + _SIGNED)
+    words = (SIGNER, "-bin", str(path), "-nk", "-t", "ssbl", "-hv", "2.3", "-o", str(signed))
+    yield Step(f"sign the {what} {path.name}", words)
+    yield Step(f"program it at {address:#x}", _program(signed, address, board, tool))
+
+
+def _program(path: Path, address: int | None, board: Board, tool: str) -> tuple[str, ...]:
+    if tool in OTHERS:
+        words = (word.format(chip=board.chip) for word in OTHERS[tool][1])
+        return (tool, *words, str(path))
+    place = () if address is None else (f"{address:#x}",)
+    loader = str(Path("ExternalLoader") / board.loader)
+    connect = ("-c", "port=SWD", "mode=HOTPLUG", "ap=1")
+    return (PROGRAMMER, *connect, "-el", loader, "-hardRst", "-w", str(path), *place)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    step: Step
+    output: str
+
+
+def run_steps(steps: tuple[Step, ...], board: str, tool: str = PROGRAMMER) -> Iterator[Ran]:
+    """The commands one after the other; the first that fails ends it. Steps by hand are only
+    told, and the profile at the end is left to its user."""
+    home = _found(tool)
+    _check_chip(tool, boards()[board].chip)
+    for step in steps:
+        if not step.command or step.command[0] == "npuscope":
+            yield Ran(step, "")
+            continue
+        yield Ran(step, _run(_with_loader(step.command, home)))
+
+
+def _found(tool: str) -> Path:
+    place = shutil.which(tool)
+    if place is None:
+        raise DeviceError(
+            f"{tool} is not installed",
+            where="--tool",
+            hint="put the tool's bin folder into PATH, or leave --run out to see the recipe",
+        )
+    return Path(place).resolve().parent
+
+
+def _check_chip(tool: str, chip: str) -> None:
+    if tool in OTHERS and chip.lower() not in _run((tool, *OTHERS[tool][0])).lower():
+        raise DeviceError(
+            f"{tool} does not know the {chip}", where="--tool", hint=f"use {PROGRAMMER}"
+        )
+
+
+def _with_loader(command: tuple[str, ...], home: Path) -> tuple[str, ...]:
+    """The flash loader lies beside the programmer."""
+    start = str(Path("ExternalLoader") / "")
+    return tuple(str(home / word) if word.startswith(start) else word for word in command)
+
+
+def _run(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DeviceError(f"{command[0]} could not be run: {error}") from None
+    if done.returncode:
+        last = (done.stdout + done.stderr).strip().splitlines()[-1:]
+        told = safe_terminal(last[0]) if last else "it printed nothing"
+        raise DeviceError(
+            f"{command[0]} ended with code {done.returncode}: {told}",
+            where=safe_terminal(" ".join(command)),
+            hint="is the board in dev mode, and its ST-LINK connected?",
+        )
+    return done.stdout

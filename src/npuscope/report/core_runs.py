@@ -1,0 +1,196 @@
+"""Runs of many cores side by side, and against limits: from opstats results or raw buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
+from npuscope.errors import FileError, UsageError
+from npuscope.many_core.buffer_format import MAGIC
+from npuscope.many_core.container import FILE_NAME
+from npuscope.many_core.records import UTIMER_HZ
+from npuscope.report.opstats_json import SCHEMA, opstats_json
+from npuscope.report.opstats_work import OpstatsRequest, work
+from npuscope.text import safe_terminal
+
+_SHOWN = 20
+_NEAR = 4096  # bytes in which a result of opstats names its schema
+_MS = 1e3 / UTIMER_HZ
+# Figures of which more is better; of the others less is.
+_HIGHER = ("inferences_per_s",)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRun:
+    """The mean of the buffers of a run. Ops are those of all cores together, by label."""
+
+    name: str
+    figures: dict[str, float]
+    ops: dict[str, float]  # ms
+    bound: str
+
+
+def is_core_run(source: object) -> bool:
+    """A result of opstats, a raw stats buffer, or a folder with some."""
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if path.is_dir():
+        return any(path.glob("aic-profiling-*-aiccyclecounts*.bin"))
+    if not path.is_file():
+        return False
+    head = read_head(path, _NEAR)
+    return head.startswith(MAGIC) or (head.lstrip().startswith(b"{") and SCHEMA.encode() in head)
+
+
+def read_core_run(source: str | Path) -> CoreRun:
+    path = Path(source)
+    if path.is_dir() or read_head(path, len(MAGIC)) == MAGIC:
+        return _run(path, _decoded(path))
+    try:
+        return _run(path, parse_json(read_bytes(path, RESULT)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(
+            f"is not a whole result of opstats: {error}", where=safe_terminal(str(path))
+        ) from None
+
+
+def _decoded(path: Path) -> dict[str, Any]:
+    """Raw buffers are read with the program that wrote them, which lies near them."""
+    folder = path if path.is_dir() else path.parent
+    near = (folder, folder.parent, folder.parent / "binaries")
+    qpc = next((place / FILE_NAME for place in near if (place / FILE_NAME).is_file()), None)
+    if qpc is None:
+        raise UsageError(
+            "stats buffers are read with the program that wrote them",
+            where=safe_terminal(str(path)),
+            hint=f"put its {FILE_NAME} beside them, or give what `npuscope opstats --json` wrote",
+        )
+    found = work(OpstatsRequest.to_read(qpc, path))
+    if found.damaged:
+        raise FileError("; ".join(found.damaged), where=safe_terminal(str(path)))
+    return opstats_json(found.tables)
+
+
+def _run(path: Path, result: Mapping[str, Any]) -> CoreRun:
+    buffers, totals = result["buffers"], result["totals"]
+    number = max(len(buffers), 1)
+    figures = {
+        "total_ms": totals["ucycles_mean"] * _MS,
+        "inferences_per_s": totals["inferences_per_s_mean"],
+    }
+    traffic = [one["totals"]["ddr_bytes"] for one in buffers]
+    if traffic and None not in traffic:
+        figures["ddr_bytes"] = sum(traffic) / number
+    for name, share in (buffers[0]["verdict"]["shares"] if buffers else {}).items():
+        figures[f"{name.lower()}_share"] = share
+    ops = {str(row["details"]): row["ucycles"] * _MS / number for row in result["ops"]}
+    bound = buffers[0]["verdict"]["bound"] if buffers else ""
+    return CoreRun(path.name, {key: float(value) for key, value in figures.items()}, ops, bound)
+
+
+# --- Two runs ---
+
+
+def compare_lines(a: CoreRun, b: CoreRun) -> list[str]:
+    """The first line is the answer; then ops that changed most."""
+    first, second = a.figures["total_ms"], b.figures["total_ms"]
+    share = (second / first - 1) * 100 if first else 0.0
+    lines = [
+        f"{first:.4g} -> {second:.4g} ms ({share:+.1f} %)",
+        f"A        {safe_terminal(a.name)}, bound by {a.bound}",
+        f"B        {safe_terminal(b.name)}, bound by {b.bound}",
+        "",
+        f"{'A ms':>12}{'B ms':>12}{'change':>12}  op, all cores",
+    ]
+    changed = [row for row in op_changes(a, b) if row["change_ms"]]
+    for row in changed[:_SHOWN]:
+        times = f"{row['a_ms']:>12.4f}{row['b_ms']:>12.4f}{row['change_ms']:>+12.4f}"
+        lines.append(f"{times}  {safe_terminal(str(row['details']))}")
+    return lines if changed else [*lines[:3], "no op changed"]
+
+
+def op_changes(a: CoreRun, b: CoreRun) -> list[dict[str, Any]]:
+    """By label, the largest change first."""
+    rows: list[dict[str, Any]] = []
+    for details in {**a.ops, **b.ops}:
+        before, after = a.ops.get(details, 0.0), b.ops.get(details, 0.0)
+        change = after - before
+        rows.append({"details": details, "a_ms": before, "b_ms": after, "change_ms": change})
+    return sorted(rows, key=lambda row: (-abs(row["change_ms"]), row["details"]))
+
+
+def compare_result(a: CoreRun, b: CoreRun) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/manycore-compare/1",
+        "a": {"name": a.name, "bound": a.bound, **a.figures},
+        "b": {"name": b.name, "bound": b.bound, **b.figures},
+        "ops": op_changes(a, b),
+    }
+
+
+# --- One run against limits ---
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCheck:
+    name: str
+    value: float
+    limit: float
+    most: bool  # the limit is an upper one
+
+    @property
+    def passed(self) -> bool:
+        return self.value <= self.limit if self.most else self.value >= self.limit
+
+    @property
+    def line(self) -> str:
+        word, sign = ("passed" if self.passed else "FAILED"), ("<=" if self.most else ">=")
+        return f"{word}   {self.name} {self.value:.6g} {sign} {self.limit:.6g}"
+
+
+def core_checks(
+    run: CoreRun,
+    most: Mapping[str, float],
+    least: Mapping[str, float],
+    baseline: CoreRun | None,
+    tolerance: float,
+) -> tuple[CoreCheck, ...]:
+    """Limits by name, and figures of a baseline that may get worse by a share."""
+    for name in (*most, *least):
+        if name not in run.figures:
+            raise UsageError(
+                f"unknown figure '{safe_terminal(name)}'",
+                where="--max, --min",
+                hint=f"known for this run: {', '.join(run.figures)}",
+            )
+    found = [CoreCheck(name, run.figures[name], limit, True) for name, limit in most.items()]
+    found += [CoreCheck(name, run.figures[name], limit, False) for name, limit in least.items()]
+    before = baseline.figures if baseline is not None else {}
+    for name in ("total_ms", "inferences_per_s", "ddr_bytes"):
+        if name in before and name in run.figures:
+            upper = name not in _HIGHER
+            limit = before[name] * (1 + tolerance if upper else 1 - tolerance)
+            found.append(CoreCheck(name, run.figures[name], limit, upper))
+    return tuple(found)
+
+
+def gate_lines(run: CoreRun, checks: tuple[CoreCheck, ...]) -> list[str]:
+    failed = sum(not check.passed for check in checks)
+    answer = (
+        f"{failed} of {len(checks)} checks failed" if failed else f"{len(checks)} checks passed"
+    )
+    return [f"{answer}: {safe_terminal(run.name)}", *(check.line for check in checks)]
+
+
+def gate_result(run: CoreRun, checks: tuple[CoreCheck, ...]) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/manycore-gate/1",
+        "name": run.name,
+        "passed": all(check.passed for check in checks),
+        "checks": [{**asdict(check), "passed": check.passed} for check in checks],
+        "figures": run.figures,
+    }

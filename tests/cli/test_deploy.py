@@ -1,0 +1,125 @@
+"""`npuscope deploy`: the recipe, and its commands against a programmer that is not one."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from models import mobilenet_like, save, to_tflite
+from npuscope import api
+from npuscope.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
+
+STAND_IN = """\
+#!{python}
+import json, os, pathlib, sys
+log = pathlib.Path({log!r})
+log.write_text(log.read_text() + json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+if "SigningTool" in sys.argv[0]:
+    at = sys.argv.index("-o") + 1
+    pathlib.Path(sys.argv[at]).write_bytes(b"signed")
+print("{says}")
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["compile", str(model), "-o", str(tmp_path / "net"), "-q"]) == 0
+    return tmp_path / "net"
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str, code: int = 0, says: str = "done"
+) -> Path:
+    """Programs of these names that write down how they are called."""
+    log, tools = folder / "calls.log", folder / "tools"
+    log.write_text("")
+    tools.mkdir(exist_ok=True)
+    for name in names:
+        text = STAND_IN.format(python=sys.executable, log=str(log), code=code, says=says)
+        (tools / name).write_text(text)
+        (tools / name).chmod((tools / name).stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tools))
+    return log
+
+
+def calls(log: Path) -> list[list[str]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_the_recipe_is_printed_and_nothing_is_done(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI", "STM32_SigningTool_CLI")
+    capsys.readouterr()
+    words = ["deploy", str(build), "--application", "app.bin", "--fsbl", "fsbl.hex"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert calls(log) == []
+    order = ["dev mode", "fsbl.hex", "network_data.xSPI2.hex", "-nk -t ssbl -hv 2.3"]
+    order += ["app_signed.bin 0x70100000", "boot from flash", "profile --connect serial"]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["ran"]) == ("npuscope/deploy/1", False)
+    assert len(found["steps"]) == 7
+
+
+def test_the_commands_are_run_in_order(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI", "STM32_SigningTool_CLI")
+    (tmp_path / "app.bin").write_bytes(b"code")
+    assert main(["deploy", str(build), "--application", str(tmp_path / "app.bin"), "--run"]) == 0
+    data, sign, program = calls(log)
+    assert data[0] == program[0] == "STM32_Programmer_CLI"
+    assert data[-1].endswith("network_data.xSPI2.hex")
+    loader = data[data.index("-el") + 1]
+    assert Path(loader) == (tmp_path / "tools" / "ExternalLoader").resolve() / (
+        "MX66UW1G45G_STM32N6570-DK.stldr"
+    )
+    assert sign[0] == "STM32_SigningTool_CLI"
+    assert program[-2:] == [str(tmp_path / "app_signed.bin"), "0x70100000"]
+    assert "deployed" in capsys.readouterr().out
+
+
+def test_a_programmer_that_fails_ends_it(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI", code=3, says="no ST-LINK")
+    assert main(["deploy", str(build), "--run"]) == 4
+    assert "ended with code 3: no ST-LINK" in capsys.readouterr().err
+    assert len(calls(log)) == 1
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert main(["deploy", str(build), "--run"]) == 4
+    assert "STM32_Programmer_CLI is not installed" in capsys.readouterr().err
+
+
+def test_another_tool_must_know_the_chip(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    words = ["deploy", str(build), "--tool", "probe-rs", "--run"]
+    install(tmp_path, monkeypatch, "probe-rs", says="STM32F4")
+    assert main(words) == 4
+    assert "probe-rs does not know the STM32N657" in capsys.readouterr().err
+    log = install(tmp_path, monkeypatch, "probe-rs", says="STM32N657X0")
+    assert main(words) == 0
+    assert calls(log)[1][1:4] == ["download", "--chip", "STM32N657"]
+
+
+def test_what_cannot_be_deployed(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["deploy", str(tmp_path / "empty")]) == 3
+    assert "has no parameters as .hex" in capsys.readouterr().err
+    with pytest.raises(Exception, match="unknown board"):
+        api.deploy(tmp_path / "empty", board="other")
