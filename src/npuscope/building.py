@@ -26,6 +26,7 @@ from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import KeyChange, changes_of, with_overrides
 from npuscope.program.model import Program
 from npuscope.shown import Shown
+from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.machine.vendor_options import ArtProfile
@@ -205,7 +206,7 @@ def _build(source: Source, options: Options) -> Build:
     machine = machine_for(options)
     start = time.perf_counter()
     graph = read_graph(source, options)
-    name = graph.name if isinstance(source, Graph) else Path(source).name
+    name = safe_terminal(graph.name if isinstance(source, Graph) else Path(source).name)
     log.debug("read %s: %d ops in %.2f s", name, len(graph.ops), time.perf_counter() - start)
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 

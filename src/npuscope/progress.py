@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 
+from npuscope.text import safe_terminal
+
 LOGGER = logging.getLogger("npuscope.progress")
 
 
 def progress(text: str, *values: object) -> None:
     """One line, as for logging; nobody hears it unless somebody listens."""
-    LOGGER.info(text, *values)
+    # Names come from files and from the command line.
+    safe = (safe_terminal(value) if isinstance(value, str) else value for value in values)
+    LOGGER.info(text, *safe)

@@ -81,7 +81,10 @@ def run_all(args: argparse.Namespace, spec: str) -> int:
     # refuse_overwrite compares existing files; the store may be a name that does not exist yet.
     if store.resolve() == Path(spec).resolve():
         raise UsageError("this is the file to read", where=f"-o {args.output or store}")
-    with kept_at_interrupt(f"finished runs are in {store}"), _watch(args) as watch:
+    with (
+        kept_at_interrupt(f"finished runs are in {safe_terminal(str(store))}"),
+        _watch(args) as watch,
+    ):
         found = api.sweep(
             spec,
             store,

@@ -141,7 +141,7 @@ def _refuse_unknown_registers(network: Network) -> None:
 
 
 def package(source: Path, options: PackageOptions) -> Package:
-    progress("reading %s", source)
+    progress("reading %s", str(source))
     network, plan = parse(source, options)
     asked, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
