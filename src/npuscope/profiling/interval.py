@@ -14,11 +14,11 @@ from npuscope.sim.counters import Bound, PoolTraffic
 
 # Widths as shares of the total. They are the narrowest that would have held for 90 % of the
 # families of networks in docs/accuracy.md, with constants fitted without the family; of a family
-# that the widths were chosen without as well, 81 to 86 % (benchmarks/accuracy.py --intervals).
+# that the widths were chosen without as well, 88 % (benchmarks/accuracy.py --intervals).
 
-BASE = 0.10
-COMBINING_SHARE = 0.30  # epochs without a convolution: the vendor may have grouped them otherwise
-CPU_SHARE = 0.10  # software and library calls are known by few measurements
+BASE = 0.12
+COMBINING_SHARE = 0.40  # epochs without a convolution: the vendor may have grouped them otherwise
+CPU_SHARE = 0.30  # software and library calls are known by few measurements
 EXTERNAL_SHARE = 0.50  # external RAM is bound by accesses: placement decides
 REPORTED_SHARE = 0.20  # epochs known from a report, not from registers: builds timed both ways
 UNMEASURED_SHARE = 0.80  # kernels without a measured cost

@@ -97,9 +97,9 @@ class Bench:
     def planned(self, plan: Plan) -> Trial:
         return self.trial(self.work.make(plan), plan)
 
-    def calibrated(self, method: str, equalised: bool) -> Trial:
+    def calibrated(self, method: str, equalised: bool, narrow: bool = False) -> Trial:
         ranges = self.work.ranges(method, self.samples.calibration, equalised, self.progress)
-        return self.planned(Plan(method, ranges, equalised))
+        return self.planned(Plan(method, ranges, equalised, narrow))
 
     def plain(self) -> Trial | None:
         """By the defaults of the tool underneath, on the same data: the floor for all choices."""

@@ -80,7 +80,8 @@ class LitertWork:
     def make(self, plan: Plan) -> bytes:
         document = open_document(Path("made.tflite"), self._quantized(plan))
         assert isinstance(document, TfliteDocument)
-        for op in [op for op in document.ops if document.kind(op) in _LEFT_OUT]:
+        left_out = () if plan.narrow else _LEFT_OUT
+        for op in [op for op in document.ops if document.kind(op) in left_out]:
             _make_integer(document, op, plan)
         self._keep_names(document)
         return document.to_bytes()

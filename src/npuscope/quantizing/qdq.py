@@ -30,6 +30,12 @@ def integer_kinds() -> tuple[str, ...]:
     return tuple(sorted({k for k in kinds if "." not in k and k not in _NEVER}))
 
 
+def _default_kinds() -> list[str]:
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted({*QDQRegistry, *QLinearOpsRegistry})
+
+
 def quantized(network: FloatNetwork, plan: Plan) -> Any:
     """The QDQ model with a float border: int8 activations, int8 weights per channel."""
     import onnx
@@ -47,7 +53,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
     extra = {
         "TensorQuantOverrides": {**steps, **_operands(network)},
         "WeightSymmetric": True,
-        "ForceQuantizeNoInputCheck": True,
+        "ForceQuantizeNoInputCheck": not plan.narrow,
     }
     kept = [n.name for n in proto.graph.node if not _may_go(n, plan, network)]
     with quiet():
@@ -60,7 +66,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
             ranges,
             [],
             kept,
-            list(integer_kinds()),
+            _default_kinds() if plan.narrow else list(integer_kinds()),
             extra,
         )
         try:
