@@ -191,6 +191,10 @@ def test_stats_buffers_have_a_page() -> None:
     assert data["view"] == "opstats" and data["notes"] == ["<b>a note</b>"]
     assert len(data["buffers"][0]["threads"]) == sum(len(core.threads) for core in tables.cores)
     assert data["ops"] == sorted(data["ops"], key=lambda row: -row["us"])
+    told = {figure["name"]: figure["value"] for figure in data["figures"]}
+    assert told["Bound by"] == tables.verdict.bound.value
+    modules = [row for row in data["facts"] if row[0].startswith("Module ")]
+    assert modules and modules[0][0] == f"Module {tables.modules[0].module}"
 
 
 # The command line.

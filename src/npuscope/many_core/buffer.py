@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,12 +84,16 @@ def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = F
     header = read_header(data)
     # First: with a wrong layout every later check would blame the records.
     notes = _agreement(header, layout, ignore_uuid)
-    found = read_sections(data, header)
+    # Sums of large sections are computed on a thread of their own while records are looked at.
+    with ThreadPoolExecutor(1) as pool:
+        found = _read_sections(data, header, pool)
+        ops = op_index(layout, header.specialization)
+        looked_at = {key: checked(key, records, ops) for key, records in found.sections.items()}
+        _confirm(found)
     notes += found.notes
-    ops = op_index(layout, header.specialization)
     sections = {}
-    for key, records in found.sections.items():
-        sections[key], told = checked(key, records, ops)
+    for key in found.sections:
+        sections[key], told = looked_at[key]
         notes += told
     notes += missing_cores(sections, ops)
     return Stats(
@@ -150,10 +155,35 @@ class Found:
     sections: dict[SectionId, Records] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)  # damaged sections, with a sentence each
+    sums: dict[SectionId, tuple[Future[int], int]] = field(default_factory=dict)  # CRC, as stated
 
 
 def read_sections(data: bytes, header: Header) -> Found:
     """Whole sections with a right CRC, as views of the file."""
+    with ThreadPoolExecutor(1) as pool:
+        found = _read_sections(data, header, pool)
+        _confirm(found)
+    return found
+
+
+def _confirm(found: Found) -> None:
+    """Each section has its own CRC, so that a damaged one does not cost the others."""
+    for key, (crc, stated) in found.sums.items():
+        if crc.result() != stated:
+            count = len(found.sections.pop(key))
+            found.lost[key.name] = f"{key.name}: its {count:,} records are damaged (wrong CRC)"
+    if found.sums and not found.sections:
+        raise _nothing_whole(found)
+
+
+def _nothing_whole(found: Found) -> FileError:
+    return FileError(
+        f"no section is whole: {'; '.join((*found.lost.values(), *found.notes))}",
+        hint="the file was cut off or damaged: collect it again",
+    )
+
+
+def _read_sections(data: bytes, header: Header, pool: ThreadPoolExecutor) -> Found:
     found = Found()
     for row in read_rows(data, header):
         key = _KNOWN.get(int(row["id"]))
@@ -162,26 +192,24 @@ def read_sections(data: bytes, header: Header) -> Found:
         elif key in found.sections:
             found.notes.append(f"a second section {key.name} was skipped")
         else:
-            _take(found, key, data, row)
+            _take(found, key, data, row, pool)
     if header.sections and not found.sections:
-        raise FileError(
-            f"no section is whole: {'; '.join((*found.lost.values(), *found.notes))}",
-            hint="the file was cut off or damaged: collect it again",
-        )
+        raise _nothing_whole(found)
     return found
 
 
-def _take(found: Found, key: SectionId, data: bytes, row: np.void) -> None:
+def _take(
+    found: Found, key: SectionId, data: bytes, row: np.void, pool: ThreadPoolExecutor
+) -> None:
     stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
     dtype = SECTIONS[key].dtype
     if stride < dtype.itemsize:
         found.lost[key.name] = f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
     elif start + stride * count > len(data):
         found.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
-    # Each section has its own CRC, so that a damaged one does not cost the others.
-    elif zlib.crc32(memoryview(data)[start : start + stride * count]) != int(row["crc32"]):
-        found.lost[key.name] = f"{key.name}: its {count:,} records are damaged (wrong CRC)"
     else:
+        body = memoryview(data)[start : start + stride * count]
+        found.sums[key] = pool.submit(zlib.crc32, body), int(row["crc32"])
         found.sections[key] = _records(data, dtype, stride, start, count)
 
 

@@ -49,6 +49,10 @@ def _figures(buffers: Sequence[Opstats]) -> list[dict[str, str]]:
         rows.append(("Rate, mean", f"{_rate(sum(rates) / len(rates))} inf/s", "one device"))
     if moved:
         rows.append(("DDR traffic, mean", size(sum(moved) / len(moved)), "read and written"))
+    known = [made.verdict for made in buffers if made.verdict.shares]
+    if known:
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in known[0].shares)
+        rows.append(("Bound by", known[0].bound.value, f"at work: {shares}"))
     return [
         {"name": name, "value": value, "detail": detail, "source": _SOURCE}
         for name, value, detail in rows
@@ -101,6 +105,20 @@ def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
     }
 
 
+_MOST_MODULES = 20
+
+
+def _modules(buffers: Sequence[Opstats]) -> list[list[str]]:
+    """Shares of the cycles of all cores by module of the source network, the largest first."""
+    cycles: dict[str, int] = {}
+    for row in (row for made in buffers for row in made.modules):
+        cycles[row.module] = cycles.get(row.module, 0) + row.hvx_pcycles + row.hmx_pcycles
+    total = sum(cycles.values())
+    rows = sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_MODULES]
+    shares = [(name, 100 * part / total) for name, part in rows if total]
+    return [[f"Module {name}", f"{share:.1f} % of the cycles"] for name, share in shares]
+
+
 def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
     levels = ", ".join(map(str, sorted({made.level for made in buffers})))
     networks = ", ".join(dict.fromkeys(made.network for made in buffers))
@@ -111,6 +129,7 @@ def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
         ["Stats level", levels],
         ["Clock", f"common timer, {UTIMER_HZ / 1e6:g} MHz"],
         ["Source", _SOURCE],
+        *_modules(buffers),
     ]
     return [row for row in rows if row[1]]
 
