@@ -72,6 +72,13 @@ VERBS: dict[str, Verb] = {
                         "make external pools relative, as `npuscope package` needs them",
                         **rows.MAPPED,
                     ),
+                    text(
+                        "application",
+                        "whose defines app_config.h has (default: found from the outputs)",
+                        "",
+                        default="",
+                        choices=rows.APPLICATIONS,
+                    ),
                     flag(
                         "no_secure",
                         "for the non-secure world: internal pools at 0x24000000 and above",
