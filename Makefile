@@ -31,6 +31,13 @@ test-oldest:
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz $(TARGET) -n $(or $(N),200)
 
+# The documentation as a site of plain files, in build/docs.
+.PHONY: docs
+docs: $(VENV)/.installed
+	$(BIN)/python tools/write_reference.py
+	$(BIN)/python tools/write_rule_docs.py
+	$(BIN)/python tools/build_docs.py build/docs
+
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

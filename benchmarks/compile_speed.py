@@ -3,7 +3,7 @@
     python benchmarks/compile_speed.py --models ../shared/data/models --json speed.json
 
 The targets differ (STM32N6 here, Ethos-U55-128 there), the work is of the same kind: from a .tflite
-file to a placed program with cycles. Three times a network, best of many after a warm-up:
+file to a placed program with cycles. Three CPU times a network, best of many after a warm-up:
 
     npuscope  npuscope.estimate(): reads the file, compiles, counts
     vela      Vela's main(): options, its C++ core, and the files it writes
@@ -88,7 +88,7 @@ def _compiles(path: Path) -> bool:
 
 
 def measure(side: str, path: Path, runs: int) -> dict[str, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     call, inner = _npuscope(path) if side == "npuscope" else _vela(path)
     with _silence():
         call()
@@ -113,7 +113,7 @@ def _vela(path: Path) -> tuple[Callable[[], object], list[float]]:
     compile_core = vela.regor.compile
 
     def clocked(*args: Any, **named: Any) -> Any:
-        start = time.perf_counter()
+        start = time.process_time()
         compiled = compile_core(*args, **named)
         core_ms.append(_ms_since(start))
         return compiled
@@ -143,13 +143,13 @@ def _silence() -> Iterator[None]:
 
 
 def _timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
     return _ms_since(start)
 
 
 def _ms_since(start: float) -> float:
-    return 1e3 * (time.perf_counter() - start)
+    return 1e3 * (time.process_time() - start)
 
 
 def _peak_mb() -> float:
@@ -163,7 +163,7 @@ def _peak_mb() -> float:
 
 
 def _row(path: Path, runs: int) -> dict[str, Any]:
-    ours, vela = (_in_child(side, path, runs) for side in ("npuscope", "vela"))
+    ours, vela = (in_child(side, path, runs) for side in ("npuscope", "vela"))
     return {
         "network": path.stem,
         "npuscope_ms": ours["best_ms"],
@@ -178,7 +178,7 @@ def _row(path: Path, runs: int) -> dict[str, Any]:
     }
 
 
-def _in_child(side: str, path: Path, runs: int) -> dict[str, float]:
+def in_child(side: str, path: Path, runs: int) -> dict[str, float]:
     # A process for each side: peak memory and imports of one must not count for the other.
     command = [sys.executable, __file__, "--side", side, "--network", str(path)]
     command += ["--runs", str(runs)]

@@ -1,4 +1,5 @@
-"""How long a change in the live view takes, from the click to the drawn page, in a real browser.
+"""How long a change in the live view takes: processor time of an answer, and from the click to
+the drawn page in a real browser.
 
 python benchmarks/live.py MODEL    # needs Chromium; an idle computer gives the best figures
 """
@@ -14,9 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
+from npuscope.live.answers import comparison, report  # noqa: E402
 from npuscope.live.library import Library  # noqa: E402
 from npuscope.live.server import LiveServer  # noqa: E402
 from npuscope.live.setting import Setting  # noqa: E402
+from npuscope.report.html.page import as_json  # noqa: E402
 from report.browser import Page, browser  # noqa: E402
 
 _AHEAD_S = 30.0  # time for what is built beforehand
@@ -30,18 +33,36 @@ def put(name: str, value: str, event: str = "change") -> str:
 
 
 def measured(tab: Page, name: str, script: str) -> None:
-    """Wall time in the page, and processor time of all threads of the server."""
+    """From the click to the drawn page."""
     before = int(tab.evaluate("document.body.dataset.updates"))
-    cpu = time.process_time()
     tab.evaluate(script)
     tab.wait_for(f"Number(document.body.dataset.updates) > {before}")
-    spent = 1000 * (time.process_time() - cpu)
-    took = float(tab.evaluate("document.body.dataset.took"))
-    print(f"{name:<44} {took:7.0f} ms, {spent:6.0f} ms of processor time in the server")
+    print(f"{name:<44} {float(tab.evaluate('document.body.dataset.took')):7.0f} ms")
+
+
+def answered(library: Library) -> None:
+    """Processor time of the server alone: a busy computer does not change it."""
+    quiet = Library(library.models, (), {})
+    quiet.ahead = lambda shown: None  # type: ignore[method-assign]
+    clock = {"values": [["clocks.npu_mhz", "800"]]}
+    other = {"generation": "2.2"}
+    for name, ask, what in (
+        ("compiled", report, {}),
+        ("kept", report, {}),
+        ("another clock", report, clock),
+        ("another generation, compiled", report, other),
+        ("another generation, kept", report, other),
+        ("compared, the first time", comparison, [{}, other]),
+        ("compared", comparison, [clock, other]),
+    ):
+        cpu = time.thread_time()
+        as_json(ask(quiet, what))
+        print(f"{name:<44} {1000 * (time.thread_time() - cpu):7.0f} ms of processor time")
 
 
 def main() -> None:
     library = Library([Path(name) for name in sys.argv[1:]], [], {})
+    answered(library)
     server = LiveServer(library, Setting())
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as tab:

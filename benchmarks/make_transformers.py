@@ -3,9 +3,9 @@
     python benchmarks/make_transformers.py FOLDER [--sizes small,base] [--only bert,vit]
 
 Needs torch, transformers, onnx and onnxscript, which npuscope itself does not: use an environment
-of its own. BERT, ViT, GPT-2 and MobileViT are each written by both exporters of torch,
-TorchScript and dynamo, with fixed sizes and (`-symbols`) with symbols for batch and sequence.
-Nothing is changed afterwards. Prints one line per file.
+of its own. BERT, ViT, GPT-2 and MobileViT are each written by both exporters, TorchScript's
+and dynamo's, with fixed sizes and (`-symbols`) with symbols for batch and sequence. Nothing is
+changed afterwards. Prints one line per file.
 """
 
 from __future__ import annotations

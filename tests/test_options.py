@@ -186,6 +186,7 @@ def test_the_pages_are_up_to_date(tool: ModuleType) -> None:
     page = tool.CLI.read_text(encoding="utf-8")
     assert tool.cli_page(page) == page
     assert tool.API.read_text(encoding="utf-8") == tool.api_page()
+    assert tool.CAPABILITIES.read_text(encoding="utf-8") == tool.capabilities_page()
 
 
 def test_every_verb_with_options_has_its_table(tool: ModuleType) -> None:

@@ -14,6 +14,7 @@ KNOWN = (
         "checklist",
         "compare",
         "compile",
+        "completion",
         "deploy",
         "disasm",
         "doctor",

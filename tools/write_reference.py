@@ -1,4 +1,5 @@
-"""Write what the pages say from the sources: tables of options in docs/cli.md, and docs/api.md.
+"""Write what the pages say from the sources: tables of options in docs/cli.md, docs/api.md, and
+docs/operators.md.
 
 python tools/write_reference.py          # a test fails while they are out of date
 """
@@ -16,8 +17,12 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from npuscope import __all__ as NAMES  # noqa: E402
 from npuscope import api  # noqa: E402
+from npuscope.advice.explain import catalogue  # noqa: E402
+from npuscope.compiler.lower.graph import LOWERINGS  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
+from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
+from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
 from npuscope.options.check import verb_of  # noqa: E402
 from npuscope.options.kinds import Group, Kind, Option  # noqa: E402
@@ -25,9 +30,11 @@ from npuscope.options.verbs import VERBS  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rulebook.finding import Finding  # noqa: E402
+from npuscope.rulebook.registry import Kind as RuleKind  # noqa: E402
 
 CLI = ROOT / "docs" / "cli.md"
 API = ROOT / "docs" / "api.md"
+CAPABILITIES = ROOT / "docs" / "operators.md"
 NOUNS = (Graph, Machine, Program, Profile, Finding)
 _BLOCK = re.compile(r"(<!-- options: ([a-z ]+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _API_HEAD = """# The Python functions
@@ -112,6 +119,38 @@ def api_page() -> str:
     return "".join(parts)
 
 
+_CAPABILITIES_HEAD = """# What is read, and what keeps it off the NPU
+
+Every op that npuscope knows, by the names it has in TFLite and in ONNX, where it can run, and the
+rules that may keep it off the NPU; a rule's page says when, since which compiler generation, and
+what helps. Where the CPU is named, passes of the compiler may still make other ops of it that the
+NPU runs, such as a product of a quotient by a constant. Any other op gets an answer too: see
+[models.md](models.md). This page is made from the sources by `tools/write_reference.py`.
+
+| op | TFLite | ONNX | runs on | may be refused by |
+|---|---|---|---|---|
+"""
+
+
+def capabilities_page() -> str:
+    refusing = [rule for rule in catalogue().values() if rule.kind is RuleKind.REFUSE]
+    lines = []
+    for kind, row in sorted(OPS.items()):
+        if not (row.tflite or row.onnx):
+            continue
+        rules = ", ".join(f"[{r.id}](rules/{r.id}.md)" for r in refusing if kind in r.ops)
+        names = (", ".join(f"`{name}`" for name in sorted(how)) for how in (row.tflite, row.onnx))
+        where = "NPU" if kind in LOWERINGS else "CPU"
+        lines.append(f"| {kind} | {' | '.join(names)} | {where} | {rules} |\n")
+    machine = load_machine()
+    generations = read_table(packaged(machine.name))["generations"]
+    heads = "| generation | |\n|---|---|\n"
+    told = [f"| `{name}` | {_cell(str(table['title']))} |\n" for name, table in generations.items()]
+    count = f"\n{len(lines)} ops, {len(refusing)} rules that may refuse one.\n"
+    more = f"\n## Compiler generations\n\n{heads}{''.join(told)}"
+    return _CAPABILITIES_HEAD + "".join(lines) + count + more
+
+
 def _noun(noun: type) -> str:
     return f"\n### {noun.__name__}\n\n{_prose(inspect.getdoc(noun) or '')}\n"
 
@@ -147,7 +186,8 @@ def _keywords(name: str) -> str:
 def main() -> None:
     CLI.write_text(cli_page(CLI.read_text(encoding="utf-8")), encoding="utf-8")
     API.write_text(api_page(), encoding="utf-8")
-    print(f"{CLI.relative_to(ROOT)} and {API.relative_to(ROOT)} are up to date")
+    CAPABILITIES.write_text(capabilities_page(), encoding="utf-8")
+    print("docs/cli.md, docs/api.md and docs/operators.md are up to date")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.api_advice import bisect, explain, fix, lint, quantize, serve, validate
 from npuscope.api_boards import board_serve, deploy, package, run
-from npuscope.api_files import asm, checklist, disasm, doctor, inspect, machines, rules
+from npuscope.api_files import (
+    asm,
+    checklist,
+    completion,
+    disasm,
+    doctor,
+    inspect,
+    machines,
+    rules,
+)
 from npuscope.api_manycore import manycore_compile, manycore_run, opstats
 from npuscope.api_nouns import load
 from npuscope.api_profile import measure, profile
@@ -43,6 +52,7 @@ __all__ = [
     "checklist",
     "compare",
     "compile",
+    "completion",
     "demo",
     "deploy",
     "disasm",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from npuscope.program.ec_blob.binary import EcBinary
     from npuscope.rulebook.registry import Rule
 
-__all__ = ["asm", "checklist", "disasm", "doctor", "inspect", "machines", "rules"]
+__all__ = ["asm", "checklist", "completion", "disasm", "doctor", "inspect", "machines", "rules"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -266,6 +265,8 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
         return tuple(known.values())
     if rule.upper() in known:
         return (known[rule.upper()],)
+    import difflib
+
     near = difflib.get_close_matches(rule.upper(), known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
     raise UsageError(f"unknown rule '{rule}'", hint=hint)
@@ -282,3 +283,20 @@ def doctor() -> Installed:
     from npuscope.installed import installed
 
     return installed()
+
+
+@verb
+def completion(shell: str) -> str:
+    """A script that completes verbs, options and values in a shell.
+
+    In: bash, zsh or fish. Out: the script; it calls nobody, so that completion takes no time.
+
+    >>> npuscope.completion("bash")
+    """
+    from npuscope.options.completion import SHELLS
+    from npuscope.options.completion import completion as made
+
+    if shell not in SHELLS:
+        known = ", ".join(SHELLS)
+        raise UsageError(f"unknown shell '{shell}'", where="npuscope.completion", hint=known)
+    return made(shell)

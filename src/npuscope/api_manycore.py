@@ -132,6 +132,9 @@ def manycore_compile(
     pmu_events: str | None = None,
     cores: int | None = None,
     devices: int = 1,
+    batchsize: int | None = None,
+    onnx_define_symbol: Mapping[str, int] | Sequence[str] | None = None,
+    mos: int | None = None,
     machine: str = "cloudai100",
     machine_file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
@@ -156,12 +159,32 @@ def manycore_compile(
         stats_batch=stats_batchsize,
         ddr_stats=ddr_stats,
         pmu=pmu_of(pmu_recipe, pmu_events),
+        mos=mos,
     )
     found = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
     asked.check(found)
-    program = compile_graph(load_model(model, shapes), found, asked)
+    if batchsize is not None and batchsize < 1:
+        raise UsageError(f"expected at least 1, found {batchsize}", where="-batchsize")
+    graph = load_model(model, shapes, batchsize, _symbols(onnx_define_symbol))
+    program = compile_graph(graph, found, asked)
     file = None if directory is None else _write_program(Path(directory), program)
     return CoreBuild(program, found, file)
+
+
+def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
+    """Sizes by the names that the file has for them; as words, NAME=SIZE or NAME,SIZE each."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    found = {}
+    for word in given or ():
+        name, _, size = word.replace("=", ",").rpartition(",")
+        if not name or not (size.isascii() and size.isdecimal()) or not 0 < int(size) < 1 << 31:
+            raise UsageError(
+                f"expected a name and a size such as batch_size=8, found '{safe_terminal(word)}'",
+                where="-onnx-define-symbol",
+            )
+        found[name] = int(size)
+    return found
 
 
 def _write_program(folder: Path, program: CoreProgram) -> Path:
@@ -182,7 +205,10 @@ def manycore_run(
     test_data: str | Path,
     *,
     num_iter: int = 1,
-    aic_profiling_type: str | None = None,
+    time: float | None = None,
+    activations: int = 1,
+    set_size: int | None = None,
+    aic_profiling_type: str | Sequence[str] = (),
     aic_profiling_out_dir: str | Path = ".",
     aic_profiling_num_samples: int = 1,
     aic_profiling_start_iter: int = 0,
@@ -206,6 +232,7 @@ def manycore_run(
     from npuscope.many_core.runner import run_program
     from npuscope.many_core.sim.conditions import RunOptions
 
+    types = (aic_profiling_type,) if isinstance(aic_profiling_type, str) else aic_profiling_type
     asked = RunOptions(
         iterations=num_iter,
         samples=aic_profiling_num_samples,
@@ -214,11 +241,14 @@ def manycore_run(
         seed=seed,
         stats_overhead=stats_overhead,
         devices=_devices(devices),
-        collect=aic_profiling_type == "raw_device_stats",
+        collect="raw_device_stats" in types,
+        activations=activations,
+        time_us=None if time is None else time * 1e6,
+        set_size=set_size,
     )
     return run_program(
         str(test_data),
-        profiling=aic_profiling_type,
+        profiling=types,
         out_dir=str(aic_profiling_out_dir),
         options=asked,
         wanted=[word.strip() for word in want.split(",") if word.strip()],

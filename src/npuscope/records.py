@@ -8,7 +8,6 @@ read as strictly, but may lack and add keys: see FOREIGN.
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -255,6 +254,8 @@ def _unknown(key: str, known: Iterable[str]) -> _Misfit:
 def nearest(key: str, known: Iterable[str]) -> str:
     """A hint at what an unknown key may have been meant to be."""
     names = list(known)
+    import difflib
+
     near = difflib.get_close_matches(key, names, n=1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 

@@ -13,9 +13,7 @@ import errno
 import json
 import os
 import re
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -57,6 +55,8 @@ class Work:
         self.moves: list[Move] = []
         self._count = 0
         while True:
+            import tempfile
+
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
             lock = _claim(self.path)
             if lock is not None:
@@ -190,6 +190,8 @@ def _remove(work: Path) -> None:
             if path.name == _LOCK:
                 continue
             if path.is_dir() and not path.is_symlink():
+                import shutil
+
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink()
@@ -272,6 +274,8 @@ def _second_name(path: Path, old: Path) -> Path | None:
     try:
         os.link(path, old)
     except OSError:  # a file system without links
+        import shutil
+
         shutil.copy2(path, old)
     return old
 

@@ -176,7 +176,7 @@ CASES = [
         lambda: run(conv(512, 64, 32, 3)),
         lambda: run(conv(32, 64, 32, 3)),
     ),
-    Case("ADV-COPIES", "16384 bytes copied", lambda: run(concat()), clean, True),
+    Case("ADV-COPIES", "32768 bytes copied", lambda: run(concat()), clean, True),
     Case(
         "ADV-BROADCAST",
         r"19(\.\d)? cycles per element",

@@ -77,6 +77,22 @@ def test_only_the_same_op_counts_as_told() -> None:
     assert [f.ops for f in merged(run, risks)] == [("a",), ("b",)]
 
 
+@pytest.mark.parametrize(("gain", "told"), [(3.0, "LINT-DECODE-TAIL"), (1.0, "ADV-TAIL")])
+def test_of_two_that_say_the_same_the_one_that_sees_more_is_told(gain: float, told: str) -> None:
+    run = (finding("ADV-TAIL", 2.0, ops=("a",)), finding("ADV-BANK"))
+    risk = finding("LINT-DECODE-TAIL", gain, ops=("a", "b"))
+    assert [f.rule for f in merged(run, (risk,))] == [told, "ADV-BANK"]
+
+
+def test_what_costs_most_comes_first_where_no_gain_is_known() -> None:
+    costly = Hit(("a",), "value", None, {"ms": 5.0, "epochs": [1], "kind": "SW", "op": "Max"})
+    dear = [make_finding(catalogue()["NA-OP-SOFTWARE"], costly) for _ in range(2)]
+    found = merged((finding("ADV-COPIES", 6.0), *dear), (finding("LINT-RANK", None),))
+    assert [f.rule for f in found] == ["NA-OP-SOFTWARE"] * 2 + ["ADV-COPIES", "LINT-RANK"]
+    first = best_changes(found, 20.0)[0]
+    assert (first.rule, first.gain_ms, first.cost_ms) == ("NA-OP-SOFTWARE", None, 10.0)
+
+
 def test_findings_are_sorted_by_gain_then_severity() -> None:
     found = merged(
         (finding("ADV-COPIES", 1.0), finding("NA-SOFTMAX", None), finding("ADV-BANK", None)),

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from pathlib import Path
 
 import pytest
 
+import npuscope
 from advice.fix.test_fix import prelu_net, scores_net
+from models import mobilenet_like, save, to_tflite
+from npuscope.advice.fix import run as fixing
+from npuscope.advice.fix.workbench import Workbench
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 
@@ -95,3 +101,60 @@ def test_a_damaged_model_is_one_sentence(tmp_path: Path, capsys: Capture) -> Non
     assert code == 3
     assert "Traceback" not in err
     assert not (tmp_path / "fixed.tflite").exists()
+
+
+# --- Long work shows itself, and an interruption keeps the best ---
+
+
+def test_progress_tells_step_best_and_what_is_tried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    with caplog.at_level(logging.INFO, "npuscope.progress"):
+        npuscope.fix(model, everything=True, seeds=1)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "reading and compiling net.tflite"
+    trying = [line for line in lines if "; trying: " in line]
+    assert trying[0].startswith("step 1 (")
+    assert re.fullmatch(r"step 1 \(\d+ to try\), best so far \d+\.\d{3} ms; trying: .+", trying[0])
+    assert any(re.search(r"best so far \S+ ms of \S+ ms; trying: ", line) for line in trying)
+    assert lines[-1] == "comparing outputs before and after"
+
+
+def test_an_interruption_keeps_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    attempt, kept = fixing.attempt, []
+
+    def pressed(*args: object) -> object:
+        if kept:
+            raise KeyboardInterrupt
+        step, look = attempt(*args)
+        kept.extend([step] if step.outcome.kept else [])
+        return step, look
+
+    monkeypatch.setattr(fixing, "attempt", pressed)
+    target = tmp_path / "fixed.tflite"
+    words = ["fix", str(model), "--all", "--seeds", "1", "-o", str(target), "--json"]
+    assert main(words) == 130
+    found = capsys.readouterr()
+    told = json.loads(found.out)
+    assert told["interrupted"] is True
+    assert len(told["applied"]) == 1
+    assert "what was found until then is checked and kept" in found.err
+    after = npuscope.estimate(target).total_ms
+    assert after == pytest.approx(told["after"]["total_ms"])
+    assert after < told["before"]["total_ms"]
+
+
+def test_an_interruption_before_anything_was_found_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workbench, "look", pressed)
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["fix", str(model)]) == 130
+    assert "npuscope: interrupted" in capsys.readouterr().err

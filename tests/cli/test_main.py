@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import os
 import subprocess
@@ -9,9 +11,12 @@ from pathlib import Path
 import pytest
 
 import npuscope
+from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.cli.main import VERBS, main
+from npuscope.cli.output import kept_at_interrupt, working
 from npuscope.errors import DeviceError, FileError, InternalError, ModelError, TargetError
+from npuscope.progress import LOGGER, progress
 from processes import LIMIT_S
 from sample_profile import sample_profile
 
@@ -173,3 +178,94 @@ def test_the_api_is_reachable_from_the_package(monkeypatch: pytest.MonkeyPatch) 
     assert all(getattr(npuscope, name) is not None for name in npuscope.__all__)
     with pytest.raises(AttributeError):
         npuscope.nothing  # noqa: B018
+
+
+# --- What long work is doing ---
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def asked(**flags: object) -> argparse.Namespace:
+    return argparse.Namespace(**{"quiet": False, "json": None, "verbose": False, **flags})
+
+
+def shown_by(monkeypatch: pytest.MonkeyPatch, args: argparse.Namespace, stream: io.StringIO) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    with working(args, "fixing"):
+        progress("step 1 [bold]of[/bold] %s\x1b[2J", "x" * 300)
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_the_last_line_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown_by(monkeypatch, asked(), Screen())
+    assert "fixing: step 1 [bold]of[/bold] xxx" in text
+    assert "…" in text and "x" * 80 not in text
+    assert "\x1b[2J" not in text
+    assert LOGGER.handlers == []
+
+
+@pytest.mark.parametrize(
+    ("args", "stream"),
+    [(asked(quiet=True), Screen()), (asked(json="-"), Screen()), (asked(), io.StringIO())],
+    ids=["quiet", "json", "no terminal"],
+)
+def test_elsewhere_progress_is_silent(
+    monkeypatch: pytest.MonkeyPatch, args: argparse.Namespace, stream: io.StringIO
+) -> None:
+    assert shown_by(monkeypatch, args, stream) == ""
+
+
+def test_verbose_logs_progress(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["fix", str(model), "-v", "--seeds", "1"]) == 0
+    assert "npuscope: reading and compiling net.tflite\n" in capsys.readouterr().err
+
+
+def test_work_that_goes_on_says_so_when_interrupted(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KeyboardInterrupt), kept_at_interrupt("finished runs are in s.jsonl"):
+        raise KeyboardInterrupt
+    (record,) = caplog.records
+    assert (
+        record.getMessage() == "finished runs are in s.jsonl: the same command goes on from there"
+    )
+
+
+# --- Shell comfort ---
+
+
+def test_help_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fix", "--help"]) == 0
+    expected = capsys.readouterr().out
+    assert main(["help", "fix"]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["help"]) == 0
+    assert "`npuscope help VERB`" in capsys.readouterr().out
+    assert main(["help", "fixx"]) == 2
+    assert "did you mean fix" in capsys.readouterr().err
+
+
+def test_the_package_is_a_command() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
+    command = [sys.executable, "-m", "npuscope", "--version"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=env, timeout=LIMIT_S
+    )
+    assert done.stdout.strip() == f"npuscope {npuscope.__version__}"
+
+
+def test_verbose_says_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["estimate", str(model)]) == 0
+    short = capsys.readouterr()
+    assert main(["estimate", str(model), "-v"]) == 0
+    long = capsys.readouterr()
+    assert short.err == ""
+    assert "npuscope: read net.tflite: " in long.err
+    assert "npuscope: compiled for stm32n6, generation 4.0: 9 epochs in " in long.err
+    assert "; the slowest:" in short.out and "; all, the slowest first:" in long.out
+    assert len(long.out.splitlines()) == len(short.out.splitlines()) + 1  # nine epochs, not eight

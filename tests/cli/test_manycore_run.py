@@ -94,8 +94,47 @@ def test_a_wanted_view_is_checked_first(here: Path) -> None:
 
 
 def test_an_unknown_type_is_refused(here: Path) -> None:
-    with pytest.raises(UsageError, match="invalid choice: 'latency'"):
-        run("--test-data=binaries", "--aic-profiling-type=latency")
+    with pytest.raises(UsageError, match="unknown type 'delay'") as caught:
+        run("--test-data=binaries", "--aic-profiling-type=delay")
+    assert caught.value.hint == "known: stats, trace, latency, raw_device_stats"
+
+
+def test_types_may_be_repeated_and_copies_have_files_of_their_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("--test-data=binaries", "-a", "2", "--num-iter=3", "--aic-profiling-num-samples=2",
+        "--aic-profiling-type=raw_device_stats", "--aic-profiling-type", "stats",
+        "--aic-profiling-type=latency", "--aic-profiling-type=stats")  # fmt: skip
+    assert "InferenceCnt 6 " in capsys.readouterr().out
+    names = sorted(path.name for path in here.glob("aic-profiling-*"))
+    buffers = [
+        f"aic-profiling-program-0-activation-{copy}-inf-{number}-QAicGraph-aiccyclecounts.bin"
+        for copy in (0, 1)
+        for number in (0, 1)
+    ]
+    host = [f"aic-profiling-program-0-activation-{copy}-stats.txt" for copy in (0, 1)]
+    assert names == sorted([*buffers, *host, "aic-profiling-program-0-latency.txt"])
+    head, *rows = Path("aic-profiling-program-0-latency.txt").read_text().splitlines()[3:]
+    assert head.startswith("Sample,Activation,queueDepth,numInfInQueue,devExec,devInWaitTime")
+    assert [row.split(",")[:2] for row in rows] == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
+    for row in rows:
+        exec_us, wait, *_, total = map(float, row.split(",")[4:])
+        assert total > exec_us > wait >= 0
+
+
+def test_a_run_may_be_told_by_its_time(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--test-data=binaries", "--time=0.002", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["inferences"] > 1
+    assert found["total_us"] >= 2000
+    last = found["metrics"]["ExecTimeUs"]["max"] + 100
+    assert found["total_us"] < 2000 + last
+
+
+def test_copies_share_ddr_and_have_to_fit(here: Path) -> None:
+    with pytest.raises(UsageError, match="of 2 cores need 18: cloudai100 has 16") as caught:
+        run("--test-data=binaries", "-a", "9")
+    assert caught.value.hint == "at most 8"
 
 
 def test_what_if_the_machine_were_another(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

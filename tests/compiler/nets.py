@@ -314,6 +314,16 @@ def dilated() -> Graph:
     return net.graph()
 
 
+def padded_channels() -> Graph:
+    """Zeros behind the channels of a shortcut, as in face detectors."""
+    net = Net(41)
+    x = net.conv(net.input((1, 8, 6, 3)), 10, zero=-128)
+    pads = PadAttrs(((0, 0), (0, 0), (0, 0), (0, 6)))
+    wide = net.op("Pad", (x,), pads, (1, 8, 6, 16), net.quant(x))
+    net.conv(net.add(net.conv(x, 16, (1, 1)), wide), 4)
+    return net.graph()
+
+
 def uint8_network() -> Graph:
     """QDQ with uint8 activations throughout, as onnxruntime's quantizer writes it by default."""
     net = Net(11, Numerics.QDQ)

@@ -16,6 +16,7 @@ from compiler.nets import (
     compiled,
     dilated,
     operators,
+    padded_channels,
     per_tensor,
     random_network,
     sample,
@@ -186,6 +187,15 @@ def large_kernels() -> Graph:
     return net.graph()
 
 
+def swish() -> Graph:
+    """x * sigmoid(x) behind a convolution; another sigmoid has two readers."""
+    net = Net(33)
+    x = net.conv(net.input((1, 8, 9, 3)), 8)
+    x = net.conv(net.add(x, net.sigmoid(x), "Mul"), 8)
+    factor = net.sigmoid(x)
+    return net.graph(net.conv(net.add(x, factor, "Mul"), 4), factor)
+
+
 def odd_shapes() -> Graph:
     """Primes, stride 2 on odd maps, kernels of one row and one column, channels % 8 != 0."""
     net = Net(11)
@@ -231,6 +241,8 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "branches": branches,
     "large_kernels": large_kernels,
     "dilated": dilated,
+    "swish": swish,
+    "padded_channels": padded_channels,
     "mirrored": mirrored,
     "depthwise_groups": depthwise_groups,
     "small_groups": small_groups,
@@ -698,12 +710,47 @@ def test_small_groups_take_a_frame_each() -> None:
     assert compiled(small_groups(), "2.2").count(SW) > 0
 
 
-@pytest.mark.parametrize(("generation", "copies"), [("2.2", 6), ("3.0", 0), ("4.0", 0)])
-def test_channels_that_are_cut_out_or_joined_cost_no_epoch(generation: str, copies: int) -> None:
-    """From 3.0 on they name a part of a buffer; before, each is a copy."""
+@pytest.mark.parametrize(
+    ("generation", "moves"),
+    [("2.2", [("Slice", "Slice"), ("Concat",)]), ("3.0", []), ("4.0", [])],
+)
+def test_channels_that_are_cut_out_or_joined_cost_no_epoch(
+    generation: str, moves: list[tuple[str, ...]]
+) -> None:
+    """From 3.0 on they name a part of a buffer; before, they are copied: cut ones side by side,
+    joined ones as a whole."""
     program = compiled(cut_and_joined(), generation)
-    found = [epoch for epoch in program.epochs if {*epoch.operators} & {"Slice", "Concat"}]
-    assert len(found) == copies
+    found = [names for names in operators(program) if {*names} & {"Slice", "Concat"}]
+    assert found == moves
+
+
+def test_a_product_with_its_own_sigmoid_is_one_function() -> None:
+    names = Counter(name for epoch in compiled(swish(), "4.0").epochs for name in epoch.operators)
+    assert (names["Swish"], names["Sigmoid"], names["Mul"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("generation", "moves"), [("2.2", 2), ("4.0", 2), ("open", 1)])
+def test_channels_are_padded_as_rows(generation: str, moves: int) -> None:
+    """Two transposes by the library around a pad on the NPU (BlazeFace, builds of 2.2 and 4.0)."""
+    program = compiled(padded_channels(), generation)
+    calls = [epoch for epoch in program.executed if epoch.call]
+    names = ["Transpose"] * 2 if moves == 2 else ["Concat"]
+    assert [epoch.operators[0] for epoch in calls] == names
+    assert {refused.rule for epoch in calls for refused in epoch.trail} == {"NA-PAD-CHANNEL"}
+
+
+def test_equal_parts_are_joined_in_one_copy() -> None:
+    """In 2.x they are made side by side; one pair of engines brings their channels together, two
+    bytes at a time."""
+    net = Net(21)
+    x = net.input((1, 6, 6, 8))
+    parts = tuple(net.conv(x, 4, (1, 1), quant=QUANT) for _ in range(3))
+    program = compiled(net.graph(net.concat(parts)), "2.2")
+    joins = [epoch for epoch in program.executed if "Concat" in epoch.operators]
+    assert [epoch.operators for epoch in joins] == [("Concat",)]
+    reader, writer = (unit for unit in joins[0].units if isinstance(unit, Streng))
+    assert (reader.nbits_in, reader.frame_tot_cnt, reader.batch_depth) == (16, 3, 2)
+    assert (writer.nbits_out, writer.frame_tot_cnt, writer.batch_offset) == (16, 3, 12)
 
 
 def test_a_join_keeps_one_buffer_for_its_parts() -> None:

@@ -13,11 +13,13 @@ from compiler.nets import (
     Net,
     compiled,
     operators,
+    per_tensor,
     random_network,
     sample,
     scheduled,
 )
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, PoolStage
 from npuscope.graph.model import Activation, Graph
 from npuscope.ops.run import run
@@ -50,9 +52,36 @@ def test_no_epoch_takes_more_than_there_is(seed: int, generation: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_stage_runs_once_and_in_order(seed: int) -> None:
+def test_every_stage_runs_once_and_after_what_it_reads(seed: int) -> None:
     lowered, groups = scheduled(random_network(seed), MACHINES["2.2"])
-    assert [stage for group in groups for stage in group.stages] == lowered.stages
+    order = [stage for group in groups for stage in group.stages]
+    assert sorted(stage.name for stage in order) == sorted(s.name for s in lowered.stages)
+    made = {root(lowered, value).name for value in lowered.inputs}
+    for stage in order:
+        assert {root(lowered, value).name for value in stage.inputs} <= made, stage.name
+        made.add(root(lowered, stage.output).name)
+
+
+def test_what_does_not_fit_waits_behind_what_was_ready_before() -> None:
+    """Five sums with a function each: four sums an epoch and two functions. The functions that are
+    left wait behind the fifth sum (seen in a 2.2 build with 25 of them)."""
+    net = Net()
+    x = net.input((1, 6, 6, 8))
+    number = net.constant(np.full((1,), 5, np.int8), per_tensor(0.05, 0))
+    ends = [net.sigmoid(net.add(x, number)) for _ in range(5)]
+    assert epochs(net.graph(*ends), "2.2") == [
+        ("Add", "Sigmoid", "Add", "Sigmoid", "Add", "Add"),
+        ("Add", "Sigmoid", "Sigmoid"),
+        ("Sigmoid",),
+    ]
+
+
+def test_calls_run_as_soon_as_they_can() -> None:
+    """The convolution became ready first, the softmax does not wait for it (seen in BlazeFace)."""
+    net = Net()
+    x = net.conv(net.input((1, 6, 6, 8)), 8, quant=ZERO)
+    ends = net.conv(x, 32, quant=ZERO), net.softmax(net.reshape(x, (1, 36, 8)))
+    assert [names[0] for names in epochs(net.graph(*ends), "4.0")] == ["Conv", "Softmax", "Conv"]
 
 
 def test_a_pipe_takes_its_units_or_none() -> None:

@@ -134,7 +134,8 @@ def test_an_onnx_op_has_the_shape_that_the_file_states(tmp_path: Path) -> None:
 def test_shapes_that_the_file_leaves_out_are_inferred(tmp_path: Path) -> None:
     w = OnnxWriter()
     parts = [w.constant(np.ones((1, 20, size), np.float32)) for size in (3, 5)]
-    hidden = w.node("LSTM", w.input("x", (4, 1, 3)), *parts, name="cell", hidden_size=5)
+    x = w.input("x", (4, 1, 3))
+    hidden = w.node("LSTM", x, *parts, name="cell", hidden_size=5, clip=1.0)
     w.node("Relu", hidden, output="y")
     graph = onnx_graph(tmp_path, w, None)
     assert graph.ops[0].attrs == UnknownAttrs("LSTM", (4, 1, 1, 5))

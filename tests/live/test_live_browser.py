@@ -108,7 +108,7 @@ def test_a_fix_is_toggled(view: Page) -> None:
     act(view, toggle("drop-softmax"))
     assert view.evaluate(ROWS) < rows
     assert view.evaluate("document.querySelector('[data-fix$=\"drop-softmax\"]').checked")
-    assert "--drop-softmax" in view.evaluate("document.getElementById('command').textContent")
+    assert "--only drop-softmax" in view.evaluate("document.getElementById('command').textContent")
     assert "NA-SOFTMAX" not in view.evaluate("document.getElementById('findings').textContent")
     act(view, toggle("drop-softmax"))
     assert (view.evaluate(ROWS), view.evaluate(SHOWN)) == (rows, told)

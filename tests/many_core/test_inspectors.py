@@ -65,7 +65,7 @@ def test_a_stats_buffer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     data = write_buffer(samples.stats(PROGRAM.layout, inference=3, level=70))
     found = told(tmp_path / BUFFER_NAME, data, capsys)
     summary = found["summary"]
-    assert (found["kind"], found["version"]) == ("stats_buffer", "1.0")
+    assert (found["kind"], found["version"]) == ("stats_buffer", "1.1")
     assert (summary["level"], summary["inference"], summary["notes"]) == (70, 3, [])
     assert summary["records"]["OP_REC"] == 56
     assert summary["values"]["contents"][0]["record_bytes"] == 40

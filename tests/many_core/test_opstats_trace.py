@@ -211,12 +211,49 @@ def test_barriers_are_shown_on_request_only() -> None:
 
 def test_the_clock_doorbells_and_ports_are_shown() -> None:
     line = chrome([stats()])
-    clocks = [e for e in line.events if e["ph"] == "C"]
+    clocks = [e for e in line.events if e["ph"] == "C" and e["name"] == "Freq"]
     assert {e["pid"] for e in clocks} == {2000, 2001}
-    assert all(e["name"] == "Freq" and 1190 < e["args"]["FreqMHz"] < 1210 for e in clocks)
+    assert all(1190 < e["args"]["FreqMHz"] < 1210 for e in clocks)
     bells = [e for e in line.events if e["ph"] == "i"]
     assert [e["args"]["core"] for e in bells] == [0, 1]
+    assert [e["args"]["cores"] for e in bells] == [1, 1]
     assert {line.row(e) for e in bells} == {"QAicGraph_Host_IO_Port_100"}
+
+
+def test_doorbells_of_one_moment_are_one_mark() -> None:
+    made = stats()
+    rings = made.of(SectionId.PORT_RING).copy()
+    rings["uc"] = rings["uc"][0]
+    line = chrome([replace(made, sections={**made.sections, SectionId.PORT_RING: rings})])
+    (bell,) = (e for e in line.events if e["ph"] == "i")
+    assert bell["args"]["cores"] == 2
+
+
+def test_counters_show_ddr_and_the_engines_at_work() -> None:
+    made = stats()
+    line = chrome([made])
+    found: dict[str, list[tuple[float, float]]] = {}
+    for event in line.events:
+        if event["ph"] == "C" and event["name"] != "Freq":
+            (value,) = event["args"].values()
+            found.setdefault(event["name"], []).append((event["ts"], value))
+    assert set(found) == {"DDR", "HVX at work", "HMX at work", "DMAIssue at work"}
+    for samples_ in found.values():
+        assert samples_ == sorted(samples_) and samples_[-1][1] == 0
+        assert max(value for _, value in samples_) > 0
+    moves = made.of(SectionId.DMA_REC)
+    outside = moves[(moves["src"] == 0) | (moves["dst"] == 0)]
+    steps = found["DDR"]
+    moved = sum((b[0] - a[0]) * a[1] for a, b in pairwise(steps)) * 1e3  # us * GB/s
+    assert moved == pytest.approx(int(outside["bytes"].sum()), rel=0.01)
+    assert max(value for _, value in found["HVX at work"]) <= 2
+
+
+def test_short_ops_say_nothing_of_the_clock() -> None:
+    told = [e["args"] for e in chrome([stats()]).of("aic")]
+    assert {args["opUCycle"] >= 100 for args in told if "effectiveFreq" in args} == {True}
+    assert any(args["opUCycle"] < 100 for args in told)
+    assert all(1000 < args.get("effectiveFreq", 1200) < 1500 for args in told)
 
 
 def test_arrows_lead_from_producers_to_consumers() -> None:

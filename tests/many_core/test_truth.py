@@ -150,13 +150,13 @@ def run_on(graph: Graph, cores: int) -> Stats:
 
 @pytest.mark.parametrize("cores", [8, 16])
 def test_a_product_that_waits_for_ddr_gets_what_ddr_has(from_ddr: Graph, cores: int) -> None:
-    """16 cores that load at once were seen to have 108 GB/s."""
+    """Two copies of BERT were seen to read 119 GB of weights a second."""
     stats = run_on(from_ddr, cores)
     threads = stats.of(SectionId.THREAD_INF)
     seconds = int(threads["end_uc"].max() - threads["start_uc"].min()) / UTIMER_HZ
     read = int(stats.of(SectionId.DDR_CORE)["rd_bytes"].sum())
     assert read >= 2048 * 8192 * 2
-    assert read / seconds == pytest.approx(108e9, rel=0.10)
+    assert read / seconds == pytest.approx(120e9, rel=0.10)
 
 
 def test_two_cores_do_not_fill_ddr(from_ddr: Graph) -> None:

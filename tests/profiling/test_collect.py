@@ -13,7 +13,7 @@ from npuscope.boards.device import Inference, Option, Request
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
-from npuscope.profiling.collect import collect, own_kernels
+from npuscope.profiling.collect import collect
 from npuscope.profiling.model import Provenance
 from npuscope.profiling.passes import CounterPlan, Metric, Pass, counter_plan
 from npuscope.profiling.run import profile
@@ -284,20 +284,3 @@ def test_a_cache_line_that_a_log_lacks_counts_in_no_mean():
 
     cached = [e.counters.cache for e in played(without_writes, batch=2).epochs]
     assert any(astuple(cache)[1:] == (2, 3, 4, 5, 6, 7, 8) for cache in cached)
-
-
-def test_an_emulated_run_says_whose_kernels_it_timed():
-    """Cycles of our own C on a plain processor are not those of the vendor's library."""
-    net = made()
-    plain = profile(net.program, net.machine)
-    slow = [
-        replace(e, predicted_ms=e.ms, ms=e.ms * (1 if e.kind is EpochKind.HW else 50))
-        for e in plain.epochs
-    ]
-    (text,) = own_kernels(replace(plain, epochs=tuple(slow)))
-    assert "npuscope's own C kernels and driver on an emulated Cortex-M33" in text
-    software = sum(e.ms for e in plain.epochs if e.kind is not EpochKind.HW)
-    assert f"library calls {software * 50:.4g} ms here, {software:.4g} ms by those costs" in text
-    assert text.endswith(f"the total is {plain.total_ms:.4g} ms")
-    same = tuple(replace(e, predicted_ms=e.ms) for e in plain.epochs)
-    assert own_kernels(replace(plain, epochs=same)) == ()

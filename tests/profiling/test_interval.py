@@ -70,7 +70,9 @@ def test_epochs_without_registers_widen_the_interval_and_are_told(demo):
 def test_waiting_for_external_ram_counts_by_time(demo):
     facts, found = demo
     outside = changed(found, 0, bound=Bound.EXTERNAL_RAM)
-    assert contents(facts, outside, MACHINE, 2 * found.total_ms).external == 0.5
+    of = contents(facts, outside, MACHINE, 2 * found.total_ms)
+    assert of.external == 0.5
+    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM, ")
 
 
 def test_a_usual_prediction_has_no_doubts_and_no_remarks(demo):

@@ -8,7 +8,7 @@ import pytest
 
 from models import conv_net, dense_net, save, to_tflite
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.compiler.place import program_pools
+from npuscope.compiler.place import place, program_pools
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.files.load import load_model
@@ -79,6 +79,16 @@ def test_neighbours_in_time_are_alive_together():
         program(buffer("a", "npuRAM5", 0, 100, 1, 2), buffer("b", "npuRAM4", 0, 80, 2, 3)), MACHINE
     )
     assert found.lower_bound_bytes == 180
+
+
+def test_constants_in_external_ram_count_as_its_use():
+    """A board without that memory cannot run the network."""
+    pools = tuple(replace(pool, size_bytes=0) for pool in MACHINE.pools if not pool.writable)
+    small = tuple(pool for pool in MACHINE.pools if pool.name == "hyperRAM")
+    machine = MACHINE.with_pools((*pools, *small))
+    placed = place(program(buffer("w", "", 0, 1000, is_param=True)), machine)
+    found = memory_use(placed, machine)
+    assert (found.internal_ram_bytes, found.external_ram_bytes) == (0, 1000)
 
 
 def test_parameters_and_activations_are_told_apart():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,8 @@ from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Key, machine_keys, with_value
 from npuscope.profiling.facts import program_hash
-from npuscope.profiling.run import Retimer, estimate, retimer
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import Retimer, Times, estimate, retimer
 from npuscope.program.c_info.from_program import c_info_of
 from npuscope.program.c_info.to_program import program_from_c_info
 
@@ -87,6 +89,26 @@ def test_timing_again_is_an_estimate(key: Key, network: str) -> None:
     assert timer.estimate(machine) == estimate(made.program, machine, made.graph)
 
 
+def as_times(profile: Profile) -> Times:
+    return Times(profile.total_ms, profile.interval_ms, profile.time, profile.notes)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_many_machines_at_once(network: str) -> None:
+    """Every key on its own, and three at a time, up and down: choices of the law go both ways."""
+    made, timer = prepared(network)
+    numbers = [key for key in TIMING if isinstance(key.value, float)]
+    machines = [changed(made.machine, key) for key in TIMING]
+    generator = random.Random(5)
+    for _ in range(200):
+        machine = made.machine
+        for key in generator.sample(numbers, 3):
+            machine = with_value(machine, key, key.value * generator.uniform(0.2, 5.0))
+        machines.append(machine)
+    wanted = tuple(as_times(timer.estimate(machine)) for machine in machines)
+    assert timer.times(machines) == wanted
+
+
 def test_a_program_without_unit_registers() -> None:
     made, _ = prepared("mixed")
     program = program_from_c_info(c_info_of(made.program, made.machine))
@@ -95,6 +117,7 @@ def test_a_program_without_unit_registers() -> None:
     for key in TIMING:
         machine = changed(made.machine, key)
         assert timer.estimate(machine) == estimate(program, machine)
+        assert timer.times([machine] * 2)[1] == as_times(timer.estimate(machine))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import npuscope
 from models import conv_net, mobilenet_like, save, to_tflite
+from npuscope.cli.main import main
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import UsageError
@@ -13,6 +19,7 @@ from npuscope.files.load import load_model
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
 from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.profiling import validate as validating
 from npuscope.profiling.agreement import Tally
 from npuscope.profiling.validate import LAYER_LIMIT, validate
 from npuscope.sim.arithmetic import units as arith
@@ -192,3 +199,37 @@ def test_agreement_adds_up_over_samples():
     one, other = apart.agreement("y"), together.agreement("y")
     assert (one.exact_share, one.max_lsb) == (other.exact_share, other.max_lsb)
     assert one.cosine == pytest.approx(other.cosine)
+
+
+def test_an_interruption_leaves_the_samples_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    two = npuscope.validate(model, seeds=2)
+    add, calls = validating._Collected._check_layers, []
+
+    def pressed(self: object, *args: object) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt  # in the middle of the third
+        add(self, *args)
+
+    monkeypatch.setattr(validating._Collected, "_check_layers", pressed)
+    assert npuscope.validate(model, seeds=5) == two
+    calls.clear()
+    assert main(["validate", str(model), "--seeds", "5"]) == 130
+    assert "interrupted: 2 of 5 samples were compared" in capsys.readouterr().err
+    calls[:] = [1, 1]  # in the first: there is nothing to tell
+    with pytest.raises(KeyboardInterrupt):
+        npuscope.validate(model, seeds=5)
+
+
+def test_progress_tells_the_sample_and_the_worst_so_far(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    with caplog.at_level(logging.INFO, "npuscope.progress"):
+        npuscope.validate(model, seeds=2)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "sample 1 of 2"
+    assert re.fullmatch(r"sample 2 of 2, worst so far \d+ LSB", lines[1])

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from npuscope.advice.refused import roots
-from npuscope.program.links import without_surplus
+from npuscope.program.links import Wiring, without_surplus
 from npuscope.program.model import Buffer, Group, Program
-from npuscope.program.units import Arith, Decun, Link, Port, Ref, Streng, Unit
+from npuscope.program.units import Arith, Convacc, Decun, Link, Port, Ref, Streng, Unit
 
 HERE = Ref("here")
 WHOLE = Streng(id=0, dir=0, addr_base=HERE, raw=1, frame_count=48, frame_offset=48)
@@ -46,6 +46,37 @@ def test_a_group_without_a_surplus_is_left_alone() -> None:
 def test_a_unit_that_changes_the_count_hides_it() -> None:
     group = product(48, Decun(id=0, nCV=1, nCWperCV=1, nFormatBytes=1, nBatches=1))
     assert without_surplus(group) is group
+
+
+def in_series(kernels: Streng, **filters: int) -> tuple[Group, Convacc]:
+    """Four units with four kernels of eight channels each, fed by one engine."""
+    size = {"fWidth": 4, "fHeight": 4, "kernelWidth": 1, "kernelHeight": 1}
+    units = [Convacc(id=n, nKernels=4, batchDepth=8, **size, **filters) for n in range(4)]
+    links = tuple(
+        Link(Port(kernels.unit, kernels.id, 0), Port("CONVACC", n, 1), True, 0, False, 0)
+        for n in range(4)
+    )
+    return Group((kernels, *units), links), units[0]
+
+
+def kernel_frames(elements: int, count: int) -> Streng:
+    return Streng(
+        id=0, dir=0, addr_base=HERE, raw=1, frame_count=elements, frame_tot_cnt=count, continuous=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("elements", "count", "filters", "frames"),
+    [
+        (32, 24, {"kfilt_tot": 16}, 6),  # the part of each unit is a frame of its own
+        (128, 6, {"kfilt_tot": 16}, 6),  # a frame holds the kernels of all units
+        (32, 24, {}, 24),  # all units take every frame
+        (32, 23, {"kfilt_tot": 16}, 23),  # not a whole number of sets: as it stands
+    ],
+)
+def test_a_convolution_computes_one_frame_a_set_of_kernels(elements, count, filters, frames):
+    group, first = in_series(kernel_frames(elements, count), **filters)
+    assert Wiring(group).frames(first) == frames
 
 
 def test_a_pool_as_a_whole_lies_in_itself() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from models_onnx import OnnxWriter
 from npuscope.errors import ModelError, UsageError
 from npuscope.quantizing.float_onnx import prepare
-from quantizing.float_nets import SIZE, conv, pictures, small_net, weights
+from quantizing.float_nets import SIZE, conv, norm, pictures, small_net, weights
 
 pytest.importorskip("onnxruntime")
 
@@ -25,8 +26,6 @@ def outputs(proto: object, image: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("opset", [9, 11, 13, 17])
 def test_exports_of_any_age_compute_the_same_afterwards(tmp_path: Path, opset: int) -> None:
-    import onnx
-
     path = small_net(tmp_path, opset)
     network = prepare(path, None, tmp_path)
     kinds = {layer.kind for layer in network.layers()}
@@ -52,13 +51,13 @@ def test_half_floats_become_whole_ones(tmp_path: Path) -> None:
     assert outputs(network.proto, pictures(1)).dtype == np.float32
 
 
-def test_open_sizes_need_a_shape(tmp_path: Path) -> None:
+def test_open_sizes_take_a_shape(tmp_path: Path) -> None:
     w = OnnxWriter()
     w.node("Relu", conv(w, w.input("image", (1, 3, "h", "w")), weights(4, 3, 3, 3)), output="y")
     path = tmp_path / "open.onnx"
     path.write_bytes(w.finish({"y": None}))
-    with pytest.raises(ModelError, match="dynamic sizes"):
-        prepare(path, None, tmp_path)
+    guessed = prepare(path, None, tmp_path)
+    assert any("--shape image=1,3,224,224" in note for note in guessed.notes)
     network = prepare(path, {"image": (1, 3, 8, 8)}, tmp_path)
     assert outputs(network.proto, np.zeros((1, 3, 8, 8), np.float32)).shape == (1, 4, 8, 8)
     with pytest.raises(UsageError, match="no input 'picture'"):
@@ -101,3 +100,40 @@ def test_a_bias_in_two_axes_becomes_a_row(tmp_path: Path) -> None:
     network = prepare(path, None, tmp_path)
     bias = next(e for e in network.proto.graph.initializer if e.name == "y_bias")
     assert numpy_helper.to_array(bias).shape == (4,)
+
+
+def test_a_norm_that_no_layer_takes_becomes_a_depthwise_layer(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    x = conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(4, 3, 3, 3))
+    x = w.node("Add", w.node("Relu", x), w.node("Sigmoid", x))
+    w.node("Relu", norm(w, x, 4), output="y")
+    path = tmp_path / "norm.onnx"
+    path.write_bytes(w.finish({"y": None}))
+    network = prepare(path, None, tmp_path)
+    assert "1 BatchNormalization became depthwise 1x1 convolutions" in network.notes
+    assert [layer.kind for layer in network.layers()].count("Conv") == 2
+    wanted = outputs(onnx.load(path), pictures(1))
+    assert np.abs(outputs(network.proto, pictures(1)) - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "summed"),
+    [("Relu", [], False), ("LeakyRelu", [0.2], False), ("Clip", [0.0, 1.5], True), ("", [], True)],
+)
+def test_fused_layers_are_split(
+    tmp_path: Path, kind: str, numbers: list[float], summed: bool
+) -> None:
+    w = OnnxWriter()
+    x = w.input("image", (1, 3, SIZE, SIZE))
+    held = [w.constant(weights(3, 3, 3, 3)), w.constant(weights(3))]
+    given = {"activation": kind} if kind else {}
+    more = {"activation_params": numbers} if numbers else {}
+    inputs = (x, *held, x) if summed else (x, *held)
+    w.node("com.microsoft.FusedConv", *inputs, output="y", pads=[1] * 4, **given, **more)
+    path = tmp_path / "fused.onnx"
+    path.write_bytes(w.finish({"y": None}))
+    network = prepare(path, None, tmp_path)
+    wanted = [*["Conv"], *["Add"] * summed, *[kind] * bool(kind)]
+    assert [layer.kind for layer in network.layers()] == wanted
+    found = outputs(network.proto, pictures(1))
+    assert np.abs(found - outputs(onnx.load(path), pictures(1))).max() < 1e-5

@@ -118,6 +118,17 @@ def test_float_at_the_border_on_request(folder: Path) -> None:
     assert found.inputs[0].dtype is DType.FLOAT32 and found.sqnr_db["scores"] > 25
 
 
+def test_bytes_without_a_sign_at_the_input(folder: Path) -> None:
+    found = npuscope.quantize(
+        folder / "net.onnx", data=folder / "data.npz", calibration="mse", input_data_type="uint8"
+    )
+    proto = onnx.ModelProto.FromString(found.data)
+    assert proto.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    (source,) = found.inputs
+    assert source.dtype is DType.UINT8 and source.quant is not None
+    assert source.quant.zero_point >= 0 and found.sqnr_db["scores"] > 25
+
+
 def test_random_data_is_told(folder: Path) -> None:
     found = npuscope.quantize(folder / "net.onnx", data="random", samples=8, calibration="minmax")
     assert not found.samples.real and "random" in found.samples.told

@@ -30,7 +30,8 @@ def test_the_answer_comes_first(found: Comparison) -> None:
     )
     assert lines[1].startswith("A        net: stm32n6, generation 2.2, epoch controller on, ")
     assert lines[2].startswith("B        net: stm32n6, generation 4.0, ")
-    assert lines[1].endswith(" (predicted)")
+    low, high = found.a.profile.interval_ms
+    assert lines[1].endswith(f" (predicted, {low:.3f} to {high:.3f} ms)")
 
 
 def test_the_parts_of_the_text(found: Comparison) -> None:

@@ -40,6 +40,8 @@ def test_a_gate_that_holds(latest: Side) -> None:
     lines = gate_text(found).splitlines()
     assert lines[0] == "passed: all 2 checks hold"
     assert lines[1] == "source   net"
+    low, high = latest.profile.interval_ms
+    assert lines[3] == f"range    {low:.3f} to {high:.3f} ms"
     assert lines[-2:] == [
         "  ok     SW                              1  <= 1",
         "  ok     hyperRAM                      0 B  <= 0 B",

@@ -24,6 +24,7 @@ from npuscope.report.opstats import summary_text
 
 # Figures of a published run (BERT on 2 cores, batch 8), to check widths and formulas.
 ORIGIN = 9803252406782
+_UNTIMED = "\nverdict: what bounds it is not known: ops were not timed\n"
 CONVOLUTION = "aicconvolutiond32 HMX TCM (float16)"
 
 
@@ -93,7 +94,7 @@ def test_lines_are_as_published() -> None:
         "max output wait ucycles:                2",
     ):
         assert line in text.splitlines()
-    assert text.endswith("note: hm\n")
+    assert text.endswith(f"note: hm\n{_UNTIMED}")
 
 
 def test_blocks_follow_each_other_as_published() -> None:
@@ -136,7 +137,7 @@ def test_a_low_level_prints_what_it_has_and_what_it_would_need() -> None:
         "note: no port waits, doorbells and semaphore ops: compile with -stats-level=50 or higher "
         "(this buffer has level 40)\n"
         "note: no ops, sync, barriers, utilization and transfers: compile with -stats-level=70 or "
-        "higher (this buffer has level 40)\n"
+        "higher (this buffer has level 40)\n" + _UNTIMED
     )
 
 
@@ -167,3 +168,14 @@ def test_foreign_names_cannot_steer_a_terminal(name: str) -> None:
     made = Opstats("b", name, name, 70, 0, 0, (), "", made.cores, (), made.totals, (name,))
     text = summary_text(made)
     assert name not in text
+
+
+def test_a_summary_says_what_holds_the_inference_up() -> None:
+    """The sample's ops are short, one after the other, and threads wait for each other."""
+    lines = summary_text(opstats_of(stats(layout(level=70)))).splitlines()
+    assert lines[-1].startswith("verdict: bound by ")
+    heading = next(n for n, line in enumerate(lines) if line.endswith("  module"))
+    assert lines[heading].split() == ["HVX", "pcycles", "HMX", "pcycles", "share", "ops", "module"]
+    shares = [float(line.split()[2].rstrip("%")) for line in lines[heading + 1 : -2]]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=0.1)

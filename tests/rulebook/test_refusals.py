@@ -125,6 +125,18 @@ def concat(axis: int) -> Graph:
     return net.graph()
 
 
+def concat_of_unequal_parts() -> Graph:
+    net = Net()
+    net.concat((net.input((1, 8, 8, 6)), net.input((1, 8, 8, 2))))
+    return net.graph()
+
+
+def one_value() -> Graph:
+    net = Net()
+    net.dense(net.input((1, 1)), 5)
+    return net.graph()
+
+
 def concat_of_floats() -> Graph:
     net = Net()
     parts = net.input(IMAGE, None), net.input(IMAGE, None)
@@ -300,7 +312,8 @@ MOVES = {
     "NA-RESIZE-HYBRID",
 }
 # files/test_unknown.py has networks with ops that are not known here.
-APART = {"NA-CONV-PRIME", "NA-CONV-COLUMNS", "NA-CONV-DILATED"}
+APART = {"NA-CONV-PRIME", "NA-CONV-COLUMNS", "NA-CONV-DILATED", "NA-CONCAT-PARTS"}
+APART |= {"NA-CONV-ONE-INPUT"}
 APART |= {"NA-CONV-STRIDE", "NA-OP-UNKNOWN", *MOVES, *SOFTWARE}
 
 
@@ -378,6 +391,27 @@ def test_dilated_kernels(
     assert program.count(EpochKind.HYBRID) == moves
     calls = [epoch for epoch in program.epochs if epoch.call]
     assert all(epoch.trail[0].rule == "NA-CONV-DILATED" for epoch in calls)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "3.0", "4.0"])
+def test_parts_with_different_channels(generation: str) -> None:
+    """Compilers of 2.x join equal parts in one copy, others by a library call."""
+    for graph, unequal in ((concat_of_unequal_parts(), True), (concat(3), False)):
+        refused = unequal and generation == "2.2"
+        found = refusals(graph, graph.ops[-1], MACHINES[generation])
+        assert [r.rule for r in found] == (["NA-CONCAT-PARTS"] if refused else [])
+        kinds = {epoch.kind for epoch in compiled(graph, generation).executed}
+        assert kinds == {EpochKind.SW if refused else EpochKind.HW}
+
+
+@pytest.mark.parametrize("generation", ["2.2", "3.0", "4.0", "open"])
+def test_a_layer_that_reads_one_value(generation: str) -> None:
+    for graph, one in ((one_value(), True), (dense(), False)):
+        refused = one and generation != "open"
+        found = refusals(graph, graph.ops[-1], MACHINES[generation])
+        assert [r.rule for r in found] == (["NA-CONV-ONE-INPUT"] if refused else [])
+        kinds = {epoch.kind for epoch in compiled(graph, generation).executed}
+        assert kinds == {EpochKind.SW if refused else EpochKind.HW}
 
 
 def test_ids_are_unique_and_well_formed() -> None:

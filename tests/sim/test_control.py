@@ -216,6 +216,13 @@ def test_products_of_floats_are_slower():
     assert kernel_cycles(floats) == 16 * 512 * 64 / MACHINE.software_limits.float_macs_per_cycle
 
 
+def test_products_of_a_depthwise_layer_are_slower_still():
+    deep = {"x": (1, 4, 4, 512), "w": (512, 3, 3, 1), "y": (1, 4, 4, 512)}
+    rates = MACHINE.software_limits
+    found = kernel_cycles(layer("Conv2D", "npuRAM5", **deep))
+    assert found == pytest.approx(16 * 512 * 9 / rates.depthwise_macs_per_cycle)
+
+
 def test_weights_of_a_layer_on_the_cpu_come_no_faster_than_the_flash():
     """1024 inputs, 257 outputs."""
     dense = layer("FullyConnected", "octoFlash", x=(1, 1024), w=(257, 1024), y=(1, 257))

@@ -125,15 +125,25 @@ def with_times(finding: Finding, profile: Profile) -> Finding:
 
 
 def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Both kinds together; a risk that a run confirms is reported once, by the run."""
-    told = {(finding.rule, op) for finding in run for op in finding.ops}
-    known = catalogue()
-    new = [
-        finding
-        for finding in lint
-        if not any((twin, op) in told for twin in known[finding.rule].twins for op in finding.ops)
-    ]
-    return worst_first((*run, *new))
+    """Both kinds together; a risk that a run confirms is reported once, by the run unless the risk
+    sees more of it."""
+    kept = list(run)
+    places: dict[tuple[str, str], list[Finding]] = {}
+    for finding in run:
+        for op in finding.ops:
+            places.setdefault((finding.rule, op), []).append(finding)
+    for risk in lint:
+        twins = [t for key in _twin_keys(risk) for t in places.get(key, ())]
+        if risk.stake_ms > sum({id(t): t.stake_ms for t in twins}.values()):
+            kept = [finding for finding in kept if all(finding is not t for t in twins)]
+            kept.append(risk)
+        elif not twins:
+            kept.append(risk)
+    return worst_first(kept)
+
+
+def _twin_keys(risk: Finding) -> list[tuple[str, str]]:
+    return [(twin, op) for twin in catalogue()[risk.rule].twins for op in risk.ops]
 
 
 def best_changes(findings: tuple[Finding, ...], total_ms: float) -> tuple[Change, ...]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options, api_options, clock_overrides, parse_overrides
 from npuscope.cli.output import deliver, print_text, refuse_overwrite, working
+from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
     from npuscope.advice.what_if import WhatIf
     from npuscope.api import Options
+    from npuscope.families import Family
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +23,12 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     refuse_overwrite(args, args.model)
     from npuscope import api
+    from npuscope.families import family_of
+
+    family = family_of(args.machine)
+    if family is not None:
+        return _of_family(args, family)
     from npuscope.report.estimate import estimate_text, sensitivity_json, what_if_json
-    from npuscope.report.json_report import estimate_json
-    from npuscope.report.result_files import write_explained
 
     options: Options = {**api_options(args), "compiled_from": args.model}
     with working(args, "estimating"):
@@ -31,14 +36,30 @@ def run(args: argparse.Namespace) -> int:
         sensitive = api.sensitivity(args.source, **options) if args.sensitivity else None
         if args.json is None and not args.html:
             profile = changed.profile if changed else api.estimate(args.source, **options)
-            print_text(args, estimate_text(profile, changed, sensitive))
+            print_text(args, estimate_text(profile, changed, sensitive, every=args.verbose))
             return 0
+        from npuscope.report.json_report import estimate_json
+        from npuscope.report.result_files import write_explained
+
         found = api.explain(args.source, **options)
         write_explained(args.html, found)
     result = estimate_json(found.profile, found.findings)
     result |= what_if_json(changed) if changed else {}
     result |= sensitivity_json(sensitive) if sensitive is not None else {}
-    deliver(args, estimate_text(found.profile, changed, sensitive), result)
+    text = estimate_text(found.profile, changed, sensitive, every=args.verbose)
+    deliver(args, text, result)
+    return 0
+
+
+def _of_family(args: argparse.Namespace, family: Family) -> int:
+    """Of a machine of another family: the same first lines and keys."""
+    for name in ("html", "sensitivity", "model"):
+        if getattr(args, name):
+            raise UsageError(f"this option is not made for {args.machine}", where=f"--{name}")
+    with working(args, "estimating"):
+        program = family.compile(args.source, {**api_options(args)})
+        report = family.report(family.time(program))
+    deliver(args, report.text, report.json)
     return 0
 
 

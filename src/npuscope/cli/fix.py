@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from npuscope.cli.options import add_options, api_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import INTERRUPTED, deliver, refuse_overwrite, working
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,5 +30,7 @@ def run(args: argparse.Namespace) -> int:
             html=args.html,
             **api_options(args),
         )
-    deliver(args, fix_text(fixed, every=args.verbose), fix_json(fixed, args.output))
-    return 0
+    result = fix_json(fixed, args.output)
+    result |= {"interrupted": True} if fixed.interrupted else {}
+    deliver(args, fix_text(fixed, every=args.verbose), result)
+    return INTERRUPTED if fixed.interrupted else 0

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.keys is not None:
         return _list_keys(args)
-    from npuscope import api
+    from npuscope import api, families
     from npuscope.machine.load import packaged, read_table
 
     machines = []
@@ -28,27 +28,46 @@ def run(args: argparse.Namespace) -> int:
         generations = read_table(packaged(machine.name))["generations"]
         titles = {key: str(table["title"]) for key, table in generations.items()}
         machines.append((machine, titles))
-    text = "\n\n".join(_text(machine, titles) for machine, titles in machines)
+    others = [
+        family.described(name) for family in families.families() for name in family.machines()
+    ]
+    texts = [_text(machine, titles) for machine, titles in machines]
+    text = "\n\n".join([*texts, *(report.text for report in others)])
+    entries = [_as_json(machine, titles) for machine, titles in machines]
     result = {
         "schema": "npuscope/machines/1",
-        "machines": [_as_json(machine, titles) for machine, titles in machines],
+        "machines": [*entries, *(report.json for report in others)],
     }
     deliver(args, text, result)
     return 0
 
 
 def _list_keys(args: argparse.Namespace) -> int:
+    from npuscope import families
     from npuscope.machine.load import known_machines
     from npuscope.report.estimate import keys_json, keys_text, known_keys
 
     machines = {name: known_keys(name, args.keys) for name in known_machines()}
-    text = "\n\n".join(keys_text(name, rows) for name, rows in machines.items())
-    result = {
-        "schema": "npuscope/machines/1",
-        "machines": [{"name": name, "keys": keys_json(rows)} for name, rows in machines.items()],
+    others = {
+        name: [(key, value) for key, value in family.keys(name) if args.keys in key]
+        for family in families.families()
+        for name in family.machines()
     }
+    texts = [keys_text(name, rows) for name, rows in machines.items()]
+    text = "\n\n".join([*texts, *(_plain_keys(name, rows) for name, rows in others.items())])
+    entries = [{"name": name, "keys": keys_json(rows)} for name, rows in machines.items()]
+    for name, rows in others.items():
+        entries.append({"name": name, "keys": [{"key": k, "value": v} for k, v in rows]})
+    result = {"schema": "npuscope/machines/1", "machines": entries}
     deliver(args, text, result)
     return 0
+
+
+def _plain_keys(name: str, rows: list[tuple[str, object]]) -> str:
+    from npuscope.report.estimate import shown
+
+    lines = [f"{name}: {len(rows)} keys for --set"]
+    return "\n".join([*lines, *(f"  {key:<42} {shown(value):>18}" for key, value in rows)])
 
 
 def _text(machine: Machine, titles: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn, TextIO
 
+from npuscope.cli.output import INTERRUPTED
 from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
 from npuscope.options import verbs
 from npuscope.options.check import wrong_words
@@ -39,8 +40,7 @@ _SOURCES = (
     ".toml",
     ".jsonl",
 )
-# Exit codes as shells give them: 128 plus the number of SIGINT, of SIGPIPE.
-_INTERRUPTED = 130
+# As shells give it: 128 plus the number of SIGPIPE.
 _BROKEN_PIPE = 141
 # Only writing fails with these: no space, quota, read-only file system, file too large.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -136,12 +136,14 @@ def _guarded(argv: list[str]) -> int:
         return _report(_from_os(error), argv)
     except KeyboardInterrupt:
         _say("npuscope: interrupted")
-        return _INTERRUPTED
+        return INTERRUPTED
     except Exception as error:
         return _report(_from_bug(error), argv)
 
 
 def _run(argv: list[str]) -> int:
+    if argv[:1] == ["help"]:  # `npuscope help fix` is `npuscope fix --help`
+        argv = [*argv[1:], "--help"]
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
@@ -155,6 +157,7 @@ def _run(argv: list[str]) -> int:
         parser.print_help(sys.stderr)
         return UsageError.exit_code
     _start_logging(args)
+    _refuse_other_families(verb or "", args)
     from npuscope.whole_file import together
 
     # All files of one call appear together, or none of them.
@@ -163,11 +166,25 @@ def _run(argv: list[str]) -> int:
     return code
 
 
+# Verbs that look at the machine themselves.
+_KNOW_FAMILIES = ("estimate", "machines", "manycore", "opstats")
+
+
+def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:
+    machine = getattr(args, "machine", None)
+    if verb in _KNOW_FAMILIES or machine in (None, "stm32n6"):
+        return
+    from npuscope.families import refuse
+
+    refuse(verb, machine)
+
+
 def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
     """All verbs by name, the chosen one with its options."""
     parser = Parser(
         prog="npuscope",
         description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
+        epilog="`npuscope help VERB` tells what a verb does and takes.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")

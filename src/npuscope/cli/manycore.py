@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuscope.cli.options import add_options, parse_overrides, parse_shapes
+from npuscope.cli.options import add_options, parse_overrides, parse_shapes, without_effect
 from npuscope.cli.output import deliver, refuse_overwrite, working
 from npuscope.options.verbs import VERBS
 from npuscope.shown import counted
@@ -52,6 +52,9 @@ def compile_network(args: argparse.Namespace) -> int:
             pmu_events=args.pmu_events,
             cores=args.aic_num_cores,
             devices=args.devices,
+            batchsize=args.batchsize,
+            onnx_define_symbol=args.onnx_define_symbol,
+            mos=args.mos,
             machine=args.machine,
             machine_file=args.machine_file,
             overrides=parse_overrides(args.set),
@@ -71,6 +74,7 @@ def _lines(
 ) -> list[str]:
     lines = [_answer(program, path), _assumptions(program, machine)]
     lines += [f"note     {note}" for note in program.layout.notes]
+    lines += [f"note     {note}" for note in without_effect(args, "manycore compile")]
     if args.perf_warnings:
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if args.perf_metrics:
@@ -138,6 +142,9 @@ def run_program(args: argparse.Namespace) -> int:
         report = api.manycore_run(
             args.test_data,
             num_iter=args.num_iter,
+            time=args.time,
+            activations=args.activations,
+            set_size=args.set_size,
             aic_profiling_type=args.aic_profiling_type,
             aic_profiling_out_dir=args.aic_profiling_out_dir,
             aic_profiling_num_samples=args.aic_profiling_num_samples,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,5 +48,8 @@ def run(args: argparse.Namespace) -> int:
     )
     result = opstats_json(outcome.tables, outcome.files, outcome.inventories)
     result["notes"] = list(outcome.notes)
+    result["damaged"] = list(outcome.damaged)
     deliver(args, opstats_text(outcome.tables, outcome.written, outcome.notes), result)
-    return 0
+    for text in outcome.damaged:
+        print(f"npuscope: {text}", file=sys.stderr)
+    return FileError.exit_code if outcome.damaged else 0

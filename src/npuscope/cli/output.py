@@ -8,15 +8,19 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import UsageError
-from npuscope.text import safe_lines
+from npuscope.progress import LOGGER
+from npuscope.text import safe_lines, without_middle
 from npuscope.whole_file import apart, appear, write_whole
 
+log = logging.getLogger(__name__)
+INTERRUPTED = 130  # exit code, as shells give it: 128 plus the number of SIGINT
 # Options that name a file to write.
 _FILES = (
     "json",
@@ -33,6 +37,9 @@ _FILES = (
     "summary",
     "parquet",
 )
+
+
+_SPINNER = 16  # columns before a line of progress
 
 
 def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
@@ -84,18 +91,49 @@ def write_file(path: str | Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def working(args: argparse.Namespace, what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr while something long runs, on terminals only; given a function that
-    says what is being done."""
+def working(args: argparse.Namespace, what: str) -> Iterator[None]:
+    """What long work is doing, on stderr: in place on a terminal, as a log with --verbose."""
     # Logs of build servers keep every frame of an animation, so only terminals get one.
     if args.quiet or args.json == "-" or not sys.stderr.isatty():
-        yield lambda text: None
+        yield
         return
     from rich.console import Console
-    from rich.text import Text
+    from rich.markup import escape
 
     with Console(stderr=True).status(what) as status:
-        yield lambda text: status.update(Text(f"{what}: {safe_lines(text)}"))
+        shown = _Shown(lambda text: status.update(f"{what}: {escape(text)}"))
+        shown.setFormatter(SafeFormatter())
+        LOGGER.addHandler(shown)
+        before, LOGGER.propagate = LOGGER.propagate, bool(args.verbose)
+        LOGGER.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            LOGGER.setLevel(logging.NOTSET)
+            LOGGER.propagate = before
+            LOGGER.removeHandler(shown)
+
+
+@contextlib.contextmanager
+def kept_at_interrupt(what: str) -> Iterator[None]:
+    """For work that goes on where it was when it is started again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        log.warning("%s: the same command goes on from there", what)
+        raise
+
+
+class _Shown(logging.Handler):
+    """The last line of what is going on, cut to the terminal."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        width = shutil.get_terminal_size().columns
+        self._show(without_middle(self.format(record), max(20, width - _SPINNER)))
 
 
 # --- The log of verbs that follow the vendor's scripts ---

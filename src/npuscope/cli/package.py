@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.cli.options import add_options, without_effect
-from npuscope.cli.output import deliver, logged, refuse_overwrite, working
+from npuscope.cli.output import deliver, kept_at_interrupt, logged, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.loadable.codes import PackageOptions
 from npuscope.shown import counted
@@ -92,7 +92,7 @@ def _packaged(
 ) -> tuple[list[str], dict[str, Any]]:
     from npuscope import api
 
-    with working(args, "compiling"):
+    with working(args, "packaging"), kept_at_interrupt("what was compiled so far is kept"):
         made = api.package(source, args.output, options, no_clean=args.no_clean)
     paths = tuple(Path(args.output) / name for name in made.files)
     notes = (*without_effect(args, "package"), *made.notes)

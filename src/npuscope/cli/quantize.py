@@ -6,6 +6,7 @@ import argparse
 
 from npuscope.cli.options import add_options, api_options
 from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.progress import progress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     from npuscope import api
     from npuscope.report.quantize import quantize_json, quantize_text
 
-    with working(args, "quantizing") as tell:
+    with working(args, "quantizing"):
         made = api.quantize(
             args.source,
             args.output,
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
             std=args.std,
             pixel_max=args.pixel_max,
             layout=args.layout,
-            progress=tell,
+            progress=lambda text: progress("%s", text),
             **api_options(args),
         )
     deliver(

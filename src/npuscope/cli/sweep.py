@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.cli.options import add_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import deliver, kept_at_interrupt, refuse_overwrite, working
 from npuscope.errors import UsageError
 from npuscope.report.figures import shorten
 from npuscope.text import safe_terminal
@@ -81,7 +81,7 @@ def run_all(args: argparse.Namespace, spec: str) -> int:
     # refuse_overwrite compares existing files; the store may be a name that does not exist yet.
     if store.resolve() == Path(spec).resolve():
         raise UsageError("this is the file to read", where=f"-o {args.output or store}")
-    with _watch(args) as watch:
+    with kept_at_interrupt(f"finished runs are in {store}"), _watch(args) as watch:
         found = api.sweep(
             spec,
             store,
@@ -130,12 +130,21 @@ def _bar() -> Iterator[Watch]:
 
         def watch(tally: Tally) -> None:
             # rich reads [brackets] in a name as markup.
-            said = escape(f"{tally.failed} failed  {_latest(tally)}")
+            said = escape(f"{tally.failed} failed, {_best(tally)}{_latest(tally)}")
             progress.update(
                 task, total=tally.total, completed=tally.total - tally.left, description=said
             )
 
         yield watch
+
+
+def _best(tally: Tally) -> str:
+    """The fastest run so far; models differ, so its own stands beside it."""
+    row = tally.best
+    if row is None:
+        return ""
+    name = shorten(safe_terminal(row["model"].rpartition("/")[2]), 24)
+    return f"fastest {row['total_ms']:.3f} ms ({name}), now "
 
 
 def _latest(tally: Tally) -> str:
@@ -152,9 +161,9 @@ def _lines() -> Watch:
         now = time.monotonic()
         if now - said_at >= _LINE_EVERY_S or not tally.left:
             said_at = now
-            log.info(
-                "%d of %d runs, %d failed", tally.total - tally.left, tally.total, tally.failed
-            )
+            done = tally.total - tally.left
+            text = "%d of %d runs, %d failed, %s%s"
+            log.info(text, done, tally.total, tally.failed, _best(tally), _latest(tally))
 
     return watch
 

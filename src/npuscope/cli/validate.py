@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import read_array
 from npuscope.cli.options import add_options, api_options
-from npuscope.cli.output import deliver, refuse_overwrite, working
+from npuscope.cli.output import INTERRUPTED, deliver, refuse_overwrite, working
 from npuscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     with working(args, "validating"):
         result = api.validate(args.source, model=args.model, **samples, **api_options(args))
     deliver(args, validation_text(result), validation_json(result))
+    if not args.inputs and result.seeds < args.seeds:
+        return INTERRUPTED
     return 0 if result.passed else _FAILED
 
 

@@ -6,6 +6,7 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, floor, log2
 
 import numpy as np
@@ -273,12 +274,18 @@ def _powers(x: Array) -> Array:
 def _least_squares(x: Array, y: Array, degree: int) -> Array:
     """Polynomials about the middle of each segment, written out in powers of x."""
     middle = x.mean(axis=1, keepdims=True)
-    # All segments have the same distances from their middle: one small inverse serves all.
-    basis = _powers(x[:1] - middle[:1])[0][:, 2 - degree :]
-    local = y @ np.linalg.pinv(basis).T
+    local = y @ _inverse(degree).T
     a = local[:, :1] if degree == 2 else np.zeros_like(middle)
     b, c = local[:, -2:-1], local[:, -1:]
     return np.hstack([a, b - 2 * a * middle, a * middle**2 - b * middle + c])
+
+
+@cache
+def _inverse(degree: int) -> Array:
+    """All segments have the same distances from their middle: one small inverse serves all."""
+    first = np.arange(SEGMENT, dtype=np.float64)
+    basis = _powers(first - first.mean())[:, 2 - degree :]
+    return np.asarray(np.linalg.pinv(basis))
 
 
 def _quantized(rows: Array, shift_o: int) -> FunctionTable | None:

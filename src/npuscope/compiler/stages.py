@@ -57,6 +57,19 @@ class Value:
     def size_bytes(self) -> int:
         return self.elements * self.nbits // 8
 
+    @property
+    def in_pairs(self) -> Value:
+        """The same bytes as words of two channels."""
+        height, width, channels = self.shape
+        return replace(
+            self,
+            shape=(height, width, channels // 2),
+            nbits=2 * self.nbits,
+            batch=self.batch // 2,
+            pitch=self.pitch // 2,
+            first=self.first // 2,
+        )
+
     def named(self, name: str, **changes: object) -> Value:
         """Another value like this one; what it was joined from is this one's own."""
         return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
@@ -206,9 +219,16 @@ class CopyStage(Stage):
 
     @property
     def depth(self) -> int:
-        """Channels moved together: all, unless one side stores single planes."""
-        planes = 1 in (self.inputs[0].batch, self.output.batch)
-        return 1 if planes else self.output.channels // self.repeats
+        """Channels moved together: all, unless one side stores single planes or parts."""
+        parts = [value.batch for value in (self.inputs[0], self.output) if value.batch]
+        return min([*parts, self.output.channels // self.repeats])
+
+    @property
+    def moves_pairs(self) -> bool:
+        """Bytes that lie together are moved two at a time [code]."""
+        values = (self.inputs[0], self.output)
+        counts = [n for v in values for n in (v.stored_batch, v.first, v.channels)]
+        return self.output.nbits == 8 and not any(n % 2 for n in (self.depth, *counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
 from npuscope.files.other_files import refuse_folder, refuse_others
-from npuscope.files.sizes import USUAL, Pins, named_guesses
+from npuscope.files.sizes import USUAL, Given, Pins, named_guesses
 from npuscope.graph.model import Graph
 from npuscope.ops.verify import verify
 
@@ -80,27 +80,33 @@ _TFLITE_MAGIC = b"TFL3"
 _HINT = "give the path of a .tflite or .onnx model"
 
 
-def load_model(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def load_model(
+    path: str | Path,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+    symbols: Mapping[str, int] | None = None,
+) -> Graph:
     """Read a .tflite or .onnx file; `shapes` pins dynamic sizes by input name.
 
     The content decides the format, the file name only helps with the error text.
     """
-    return _located(Path(path), None, shapes)
+    named = {name: (size,) for name, size in (symbols or {}).items()}
+    return _located(Path(path), None, Given({**(shapes or {}), **named}, batch))
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The same for content that is not, or not yet, in the file."""
-    return _located(path, data, shapes)
+    return _located(path, data, Given(shapes or {}))
 
 
 def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+def _located(path: Path, data: bytes | None, given: Given) -> Graph:
     """Add the file to the place of an error."""
     try:
-        graph = _sized(path, model_bytes(path) if data is None else data, shapes)
+        graph = _sized(path, model_bytes(path) if data is None else data, given)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
@@ -113,11 +119,11 @@ def _located(path: Path, data: bytes | None, shapes: Mapping[str, Sequence[int]]
     return graph
 
 
-def _sized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None) -> Graph:
+def _sized(path: Path, data: bytes, given: Given) -> Graph:
     """The graph with the usual sizes where the file leaves them open, the first that fit."""
     first: ModelError | None = None
     for usual in USUAL:
-        pins = Pins(shapes, usual)
+        pins = Pins(given.shapes, usual, given.batch)
         try:
             graph = _read(path, data, pins)
             verify(graph, ModelError)

@@ -37,8 +37,16 @@ USUAL = (
     Usual(48, 320, 16000, 512, _BATCH),
     Usual(640, 640, 1280, 64, 128),
     Usual(320, 320, 4096, 16, 128),
+    Usual(320, 320, 4096, 4, 128),
 )
 _TERM = re.compile(r"\s*([+*-])\s*")
+
+
+class Given(NamedTuple):
+    """What the user gave: shapes by input or symbol, and the batch where a file leaves it open."""
+
+    shapes: Mapping[str, Sequence[int]]
+    batch: int | None = None
 
 
 class Pins:
@@ -48,9 +56,12 @@ class Pins:
     """
 
     def __init__(
-        self, shapes: Mapping[str, Sequence[int]] | None = None, usual: Usual = USUAL[0]
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        usual: Usual = USUAL[0],
+        batch: int | None = None,
     ) -> None:
-        self.usual = usual
+        self.usual, self.batch = usual, batch or _BATCH
         self.open = False  # whether an input left a size open
         self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
         self.symbols: dict[str, int] = {}
@@ -102,10 +113,10 @@ def static_shape(
     rows = open_axes == [0] and len(dims) == 2 and pins.usual.rows > _BATCH
     if open_axes in ([], [0]) and not asked and not rows:
         if open_axes:
-            notes.append(f"input '{label}': the dynamic batch size was set to 1")
+            notes.append(f"input '{label}': the dynamic batch size was set to {pins.batch}")
             if isinstance(dims[0], str):
-                pins.symbols.setdefault(dims[0], 1)
-        return tuple(dim if isinstance(dim, int) else 1 for dim in dims)
+                pins.symbols.setdefault(dims[0], pins.batch)
+        return tuple(dim if isinstance(dim, int) else pins.batch for dim in dims)
     shape = tuple(_size(axis, dims, pins, stated, real) for axis in range(len(dims)))
     for dim, size in zip(dims, shape, strict=True):
         if isinstance(dim, str):
@@ -127,7 +138,8 @@ def _size(axis: int, dims: Dims, pins: Pins, stated: Shape, real: bool) -> int:
         return defined
     if axis < len(stated) and stated[axis] > 1:
         return stated[axis]
-    return _by_name(dim, pins.usual) or _by_place(axis, dims, pins.usual, real)
+    size = _by_name(dim, pins.usual) or _by_place(axis, dims, pins.usual, real)
+    return pins.batch if axis == 0 and size == _BATCH else size
 
 
 def _by_name(dim: str | None, usual: Usual) -> int:

@@ -137,7 +137,7 @@ def inspect_stats_buffer(sample: Sample) -> Found:
         "inference": header.inference,
         "sections": header.sections,
         "records": {key.name: len(records) for key, records in found.sections.items()},
-        "notes": found.notes,
+        "notes": [*found.lost.values(), *found.notes],
     }
     rows = [dict(zip(contents.dtype.names or (), row, strict=True)) for row in contents.tolist()]
     values = {"header": plain(header), "contents": rows}

@@ -8,7 +8,7 @@ from typing import Any
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
-from npuscope.live.library import Library, Shown, fix_name
+from npuscope.live.library import Library, Shown, Timed, fix_name
 from npuscope.live.setting import Setting, command, setting_from
 from npuscope.machine.load import generations
 from npuscope.machine.set_keys import machine_keys
@@ -83,14 +83,14 @@ def report(library: Library, asked: object) -> Answer:
 def comparison(library: Library, asked: object) -> Answer:
     """Two settings against each other."""
     pair = asked if isinstance(asked, list) and len(asked) == 2 else [None, None]
-    a, b = (library.shown(_setting(library, one)) for one in pair)
+    a, b = (library.timed(_setting(library, one)) for one in pair)
     same = library.models[a.setting.model] == library.models[b.setting.model]
     return compare_data(compare(_side("A", a), _side("B", b), same_model=same))
 
 
-def _side(letter: str, shown: Shown) -> Side:
+def _side(letter: str, shown: Timed) -> Side:
     """Under the names that ops have in the file: an edit shifts the numbers of those behind it."""
-    profile, program = shown.found.profile, shown.build.program
+    profile, program = shown.profile, shown.build.program
     named = _names_in_file(shown)
     runs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in profile.epochs)
     epochs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in program.epochs)
@@ -99,10 +99,11 @@ def _side(letter: str, shown: Shown) -> Side:
         replace(profile, epochs=tuple(runs)),
         replace(program, epochs=tuple(epochs)),
         shown.machine,
+        shown.states[-1].epochs,
     )
 
 
-def _names_in_file(shown: Shown) -> dict[str, str]:
+def _names_in_file(shown: Timed) -> dict[str, str]:
     """Ops that make the same tensor as one of the file have its name; others are new."""
     before, after = (state.look.build.graph for state in (shown.states[0], shown.states[-1]))
     if before is None or after is None or before is after:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
+from npuscope.advice.compare.half import EpochTimer, without_waiting
 from npuscope.advice.explain import Explanation, explain
-from npuscope.advice.fix.candidates import Candidate, Choice, candidates
+from npuscope.advice.fix.candidates import CUT, Candidate, Choice, candidates
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import Look, Network, Workbench
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
@@ -29,9 +30,11 @@ from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import changes_of, with_overrides
+from npuscope.profiling.model import Profile
 from npuscope.profiling.run import Retimer, estimate, retimer
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_model_file
+from npuscope.sim.program_work import program_work
 
 log = logging.getLogger(__name__)
 # Of the model files behind the builds that are kept; a build takes some times its file.
@@ -41,7 +44,7 @@ _PAUSE_S = 0.15  # the browser draws first
 _MOST_AHEAD = 12  # builds made beforehand for one setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A file as it stands after its fixes, built and ready to be timed on similar machines."""
 
@@ -52,16 +55,23 @@ class Prepared:
     offers: tuple[Candidate, ...]
     refused: str = ""  # why the last fix changed nothing
 
+    @cached_property
+    def epochs(self) -> EpochTimer:
+        """For comparisons; most settings are never compared."""
+        made = self.look.build
+        return EpochTimer(
+            self.timer.work, program_work(made.program, without_waiting(made.machine))
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What a setting gives: every state from the file as it is to the last fix."""
+class Timed:
+    """What a setting takes: every state from the file as it is to the last fix."""
 
     setting: Setting
     machine: Machine
     states: tuple[Prepared, ...]
-    found: Explanation
-    offers: tuple[Candidate, ...]
+    profile: Profile
 
     @property
     def build(self) -> Build:
@@ -71,6 +81,14 @@ class Shown:
     def totals_ms(self) -> tuple[float, ...]:
         """After every fix, on this machine."""
         return tuple(state.timer.estimate(self.machine).total_ms for state in self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Timed):
+    """The same with its reasons and what may be changed."""
+
+    found: Explanation
+    offers: tuple[Candidate, ...]
 
 
 class Library:
@@ -87,18 +105,26 @@ class Library:
         self._round = 0  # of work beforehand: a new one ends those before it
         self._beforehand = threading.local()
 
-    def shown(self, setting: Setting) -> Shown:
-        """All of a setting; raises what the verbs raise."""
+    def timed(self, setting: Setting) -> Timed:
+        """The time alone, for a comparison; raises what the verbs raise."""
         with self._in_front():
             silicon, machine = self._machines(setting)
             states = self._states(setting, silicon)
             last = states[-1]
-            if machine == silicon:
-                return Shown(setting, machine, states, last.found, last.offers)
-            profile = last.timer.estimate(machine)
-            found = explain(replace(last.look.build, machine=machine), profile, last.risks)
-            offers = self._offers(last.look, found)
-            return Shown(setting, machine, states, found, offers)
+            # Where nothing differs, the profile that was made with the build is the one.
+            known = last.found.profile if machine == silicon else last.timer.estimate(machine)
+            return Timed(setting, machine, states, known)
+
+    def shown(self, setting: Setting) -> Shown:
+        """All of a setting."""
+        with self._in_front():
+            timed = self.timed(setting)
+            last = timed.states[-1]
+            found, offers = last.found, last.offers
+            if timed.profile is not found.profile:
+                found = explain(timed.build, timed.profile, last.risks)
+                offers = self._offers(last.look, found)
+            return Shown(setting, timed.machine, timed.states, timed.profile, found, offers)
 
     def mpool(self, setting: Setting) -> Path | None:
         return self.pools[setting.pools - 1] if setting.pools else None
@@ -213,11 +239,13 @@ class Library:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""
         if self.options.get("as_int8"):
             return ()
-        unique: dict[str, Candidate] = {}
-        for one in candidates(look, found, Choice(everything=True)):
-            same = next((name for name, other in unique.items() if other.key == one.key), "")
-            unique.setdefault(same or fix_name(one), one)
-        return tuple(one for one in unique.values() if one.places)
+        every = [one for one in candidates(look, found, Choice(everything=True)) if one.places]
+        by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
+        # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
+        # finding are left to the rules that found a place.
+        kept = [one for one in every if one.rule or one.fix.id not in by_rules]
+        cuts = any(one.fix.id == CUT and not one.rule for one in kept)
+        return tuple(one for one in kept if not (cuts and one.rule and one.fix.id == CUT))
 
     # --- What the next click may need ---
 

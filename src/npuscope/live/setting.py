@@ -18,10 +18,9 @@ from npuscope.records import JSON, decode
 # What a tab chooses; all other options are those that the server was started with.
 _CHOSEN = ("generation", "epoch_controller", "optimization", "mpool", "overrides")
 _CLOCKS = {"mcu_mhz": "clocks.mcu_mhz", "npu_mhz": "clocks.npu_mhz"}
-# Fixes that change what the application sees have options of their own on `fix`.
+# Fixes that no rule offered, but that may be asked for: options of their own on `fix`.
 _FLAGS = {
     "cut-tail": "--cut",
-    "drop-softmax": "--drop-softmax",
     "integer-input": "--integer-io",
     "integer-output": "--integer-io",
 }
@@ -110,11 +109,11 @@ def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -
 
 
 def _fix_words(fixes: tuple[str, ...], model: Path) -> list[str]:
-    names = [fix.partition("/")[2] for fix in fixes]
-    flags = dict.fromkeys(_FLAGS[name] for name in names if name in _FLAGS)
-    others = dict.fromkeys(name for name in names if name not in _FLAGS)
-    only = ["--only", ",".join(others)] if others else []
-    return [*only, *flags, "-o", f"{model.stem}_fixed{model.suffix}"]
+    """`--only` keeps `fix` from trying others."""
+    pairs = [fix.partition("/") for fix in fixes]
+    names = dict.fromkeys(name for _, _, name in pairs)
+    flags = dict.fromkeys(_FLAGS[name] for rule, _, name in pairs if not rule and name in _FLAGS)
+    return ["--only", ",".join(names), *flags, "-o", f"{model.stem}_fixed{model.suffix}"]
 
 
 def _option_words(spellings: tuple[str, ...], kind: Kind, value: object) -> list[str]:

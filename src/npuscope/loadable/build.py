@@ -36,6 +36,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
 from npuscope.program.serialize import save
 from npuscope.program.units import Arith
+from npuscope.progress import progress
 from npuscope.shown import Shown
 from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
@@ -140,6 +141,7 @@ def _refuse_unknown_registers(network: Network) -> None:
 
 
 def package(source: Path, options: PackageOptions) -> Package:
+    progress("reading %s", source)
     network, plan = parse(source, options)
     asked, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
@@ -199,6 +201,7 @@ def _built(
     flags = own_flags(2 if spoken is DIALECT_2 else 3, () if options.secure else _NOT_SECURE)
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
+    progress("compiling %s", network.source.name)
     objects = [
         _network_object(network, toolchain, flags, work),
         _image_object(network, plan, toolchain, ours, spoken, work),
@@ -208,6 +211,7 @@ def _built(
     script.write_text(linker_script(network.symbols))
     elf = work / f"{network.name}.elf"
     library = runtime_library(toolchain)
+    progress("linking %s", elf.name)
     link(toolchain, objects, library, script, network.suffix, elf, network.source.text)
     return read_bytes(elf, OWN)
 

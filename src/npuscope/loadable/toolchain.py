@@ -24,6 +24,7 @@ from npuscope.loadable.build_network import (
     include_folders,
 )
 from npuscope.loadable.codes import TOOLCHAINS, CpuTarget, PackageOptions
+from npuscope.progress import progress
 from npuscope.text import safe_terminal
 from npuscope.whole_file import work_folder
 
@@ -274,7 +275,11 @@ def compile_own(
         return cached(folder, key, ".o", partial(_compile_to, toolchain, source, flags))
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, sources))
+        made = []
+        for number, path in enumerate(pool.map(one, sources), 1):
+            progress("runtime: %d of %d files compiled", number, len(sources))
+            made.append(path)
+        return made
 
 
 def _compile_to(
@@ -315,6 +320,7 @@ def _of_zig(toolchain: Toolchain) -> Path:
 
 def _build_of_zig(toolchain: Toolchain, made: Path) -> None:
     source = zig_folder() / "lib" / "compiler_rt.zig"
+    progress("building the compiler's helper library, once")
     machine = f"-mcpu={toolchain.target.zig}"
     command = [toolchain.compiler[0], "build-lib", str(source), machine, *_BUILD]
     outcome = toolchain.run([*command, f"-femit-bin={made}"])

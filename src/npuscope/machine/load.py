@@ -120,6 +120,7 @@ def _table(path: Path, generation: str, epoch_controller: bool) -> dict[str, Any
     return table
 
 
+@lru_cache(maxsize=1)
 def known_machines() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 

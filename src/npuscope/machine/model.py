@@ -200,9 +200,10 @@ class SoftwarePhases:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareLimits:
-    """What a kernel on the CPU cannot beat, MCU cycles."""
+    """Products of layers on the CPU, a MCU cycle."""
 
     int8_macs_per_cycle: Timed[Rate]
+    depthwise_macs_per_cycle: Timed[Rate]
     float_macs_per_cycle: Timed[Rate]
 
 
@@ -259,6 +260,10 @@ class Generation:
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
     last_read_first: Mapped[bool]
+    fuses_swish: Mapped[bool]
+    sub_per_reader: Mapped[bool]
+    software_one_input: Mapped[bool]
+    pads_by_transposes: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]

@@ -3,7 +3,6 @@ table."""
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -118,6 +117,22 @@ def _replaced(owner: Any, place: tuple[str, ...], value: Any) -> Any:
     return replace(owner, **{head: _replaced(getattr(owner, head), rest, value)})
 
 
+def same_mapping(one: Machine, other: Machine) -> bool:
+    """They differ in timing keys alone: a Program for one is a Program for the other."""
+    for field in fields(one):
+        name = field.name
+        if getattr(one, name) == getattr(other, name):
+            continue
+        known = machine_keys(one, name)
+        for key in machine_keys(other, name).values():
+            was = known.get(key.name)
+            if key.effect is KeyEffect.TIMING and was is not None and was.value != key.value:
+                other = with_value(other, key, was.value)
+        if getattr(one, name) != getattr(other, name):
+            return False
+    return True
+
+
 # --- Comments in the TOML: the meaning of each key, and in brackets the source ---
 
 _SECTION = re.compile(r"\[{1,2}([^\]#]+)\]{1,2}\s*(?:#\s*(.*))?$")
@@ -223,6 +238,8 @@ def canonical(key: str) -> str:
 def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
     """The error for an unknown key, with the nearest known ones."""
     names = [*places, *ALIASES]
+    import difflib
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     last = name.rpartition(".")[2]
     near += [path for path in names if path.rpartition(".")[2] == last and path not in near][:3]

@@ -20,6 +20,7 @@ from npuscope.many_core.buffer_format import (
     aligned,
     collected,
     fault,
+    head_crc,
     op_index,
     read_header,
     read_rows,
@@ -35,7 +36,10 @@ def write_buffer(stats: Stats) -> bytes:
     wanted = [key for key in collected(stats.level, stats.layout) if stats.has(key)]
     bodies = [_body(key, stats.of(key)) for key in wanted]
     rows = _contents(wanted, bodies)
-    return b"".join(_padded([_header(stats, len(wanted)).pack() + rows.tobytes(), *bodies]))
+    head = _header(stats, len(wanted)).pack()
+    if len(rows):
+        rows["flags"][0] = head_crc(head, rows)
+    return b"".join(_padded([head + rows.tobytes(), *bodies]))
 
 
 def _contents(keys: list[SectionId], bodies: list[bytes]) -> np.ndarray:
@@ -96,7 +100,8 @@ def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = F
         inference=header.inference,
         utc_ns=header.utc_ns,
         sections=sections,
-        notes=tuple(notes),
+        notes=(*found.lost.values(), *notes),
+        lost=tuple(found.lost),
     )
 
 
@@ -144,6 +149,7 @@ class Found:
 
     sections: dict[SectionId, Records] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)  # damaged sections, with a sentence each
 
 
 def read_sections(data: bytes, header: Header) -> Found:
@@ -159,7 +165,7 @@ def read_sections(data: bytes, header: Header) -> Found:
             _take(found, key, data, row)
     if header.sections and not found.sections:
         raise FileError(
-            f"no section is whole: {'; '.join(found.notes)}",
+            f"no section is whole: {'; '.join((*found.lost.values(), *found.notes))}",
             hint="the file was cut off or damaged: collect it again",
         )
     return found
@@ -169,12 +175,12 @@ def _take(found: Found, key: SectionId, data: bytes, row: np.void) -> None:
     stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
     dtype = SECTIONS[key].dtype
     if stride < dtype.itemsize:
-        found.notes.append(f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}")
+        found.lost[key.name] = f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
     elif start + stride * count > len(data):
-        found.notes.append(f"{key.name}: the file ends inside its {count:,} records")
+        found.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
     # Each section has its own CRC, so that a damaged one does not cost the others.
     elif zlib.crc32(memoryview(data)[start : start + stride * count]) != int(row["crc32"]):
-        found.notes.append(f"{key.name}: its {count:,} records are damaged (wrong CRC)")
+        found.lost[key.name] = f"{key.name}: its {count:,} records are damaged (wrong CRC)"
     else:
         found.sections[key] = _records(data, dtype, stride, start, count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class Stats:
     utc_ns: int  # of timer tick 0; 0 where unknown
     sections: Mapping[SectionId, Records] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what was dropped or odd
+    lost: tuple[str, ...] = ()  # names of sections that are there and damaged
 
     def of(self, section: SectionId) -> Records:
         """The records; none where the section is absent."""
@@ -47,7 +49,7 @@ class Stats:
 
 
 MAGIC = b"OSBSTAT1"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 ENDIAN_PROBE = 0x01020304
 ALIGNMENT = 64
 FILE_ENDING = "aiccyclecounts.bin"
@@ -134,7 +136,23 @@ def read_rows(data: bytes, header: Header) -> np.ndarray:
         raise fault(f"says {header.sections:,} sections, at most {_MOST_SECTIONS:,}", 44)
     if header.sections > room:
         raise fault(f"ends inside its table of {header.sections} sections", len(data))
-    return np.frombuffer(data, ROW, header.sections, HEADER.size)
+    rows = np.frombuffer(data, ROW, header.sections, HEADER.size)
+    told = int(rows["flags"][0]) if len(rows) else 0
+    # Writers before version 1.1 leave it 0.
+    if told and told != head_crc(data[: HEADER.size], rows):
+        raise fault(
+            "its header or its table of sections is damaged (wrong CRC)",
+            0,
+            "nothing in it can be trusted: collect it again",
+        )
+    return rows
+
+
+def head_crc(head: bytes, rows: np.ndarray) -> int:
+    """Of the header and the table of contents, without the place where it is kept; never 0."""
+    plain = rows.copy()
+    plain["flags"] = 0
+    return zlib.crc32(plain.tobytes(), zlib.crc32(head)) or 1
 
 
 def collected(level: int, layout: Layout) -> tuple[SectionId, ...]:

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.many_core.layout import CoreOpInfo, Layout
 
 
@@ -70,6 +71,58 @@ class DevicePart:
         return [op for groups in self.ops for group in groups for op in group]
 
 
+# --- What the ops compute: kept beside the program that was compiled, not in its container ---
+
+Box = tuple[tuple[int, int], ...]  # a part of a tensor, start and stop by axis
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A part of an op's output, or of a tensor that is moved. Of a long sum, `channels` is what
+    this part adds to it."""
+
+    op: int | None  # number in the graph; None where values pass as they are
+    box: Box
+    channels: tuple[int, int] | None = None
+    first: bool = True
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A buffer: a part of a tensor at a place in VTCM, or in DDR where it has no offset."""
+
+    core: int  # through all devices; -1 in DDR
+    tensor: str
+    box: Box
+    dtype: str
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an op does to buffers. It sees each buffer that it reads as a part of a tensor."""
+
+    tensor: str  # what it makes or moves a part of
+    made: Made
+    reads: tuple[tuple[int, str, Box], ...]  # buffer, tensor, part
+    writes: tuple[int, ...]
+    sends: int | None = None  # number of the transaction with another device
+    receives: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """`ends` are the ops that a product does where it stores its sums, by its output."""
+
+    graph: Graph
+    ends: dict[str, tuple[Op, ...]]
+    between: dict[str, Tensor]  # tensors before and between these ops
+    buffers: tuple[Held, ...]
+    work: dict[tuple[int, int, int], Work]  # by device, core and op
+    vtcm_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """An input or output of the network."""
@@ -92,3 +145,4 @@ class CoreProgram:
     constant_bytes: int = 0
     macs: int = 0
     warnings: tuple[str, ...] = ()
+    code: Code | None = field(default=None, compare=False, repr=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
-from npuscope.errors import FileError
+from npuscope.errors import FileError, UsageError
 from npuscope.many_core.machine import CoreMachine, load_core_machine
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.runner_files import (
@@ -22,12 +22,14 @@ from npuscope.many_core.runner_files import (
 from npuscope.many_core.sim.conditions import Iteration, RunOptions, RunResult
 from npuscope.many_core.sim.run import simulate
 from npuscope.shown import Rows, Shown, counted
+from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 
 
 class ProfilingType(Enum):
     STATS = "stats"
     TRACE = "trace"
+    LATENCY = "latency"
     RAW = "raw_device_stats"
 
 
@@ -71,28 +73,44 @@ class RunReport(Shown):
 def run_program(
     test_data: str | Path,
     *,
-    profiling: ProfilingType | str | None = None,
+    profiling: ProfilingType | str | Sequence[str] | None = None,
     out_dir: str | Path = ".",
     options: RunOptions | None = None,
     wanted: Sequence[str] = (),
     machine: CoreMachine | None = None,
 ) -> RunReport:
-    """Run the program of a folder; with a profiling type its files are written to `out_dir`.
+    """Run the program of a folder; with profiling types their files are written to `out_dir`.
 
     `wanted` names views (see runner_views) that the program must have been compiled for.
     """
-    kind = None if profiling is None else ProfilingType(profiling)
+    kinds = _types(profiling)
     folder = Path(out_dir)
-    if kind is not None:
+    if kinds:
         check_folder(folder)
     program = load_program(test_data)
     check_views(program.layout, wanted)
     options = options or RunOptions()
     result = simulate(program, machine or load_core_machine(), options)
-    report = _report(program, result)
-    if kind is None:
-        return report
-    return _with_files(report, program, kind, folder)
+    report = _report(program, result, options.activations)
+    for kind in kinds:
+        report = _with_files(report, program, kind, folder, options.activations)
+    return report
+
+
+def _types(asked: ProfilingType | str | Sequence[str] | None) -> tuple[ProfilingType, ...]:
+    """Each once, in the order in which they were asked for."""
+    if asked is None or isinstance(asked, ProfilingType):
+        return () if asked is None else (asked,)
+    words = (asked,) if isinstance(asked, str) else tuple(asked)
+    known = [kind.value for kind in ProfilingType]
+    for word in words:
+        if word not in known:
+            raise UsageError(
+                f"unknown type '{safe_terminal(word)}'",
+                where="--aic-profiling-type",
+                hint=f"known: {', '.join(known)}",
+            )
+    return tuple(ProfilingType(word) for word in dict.fromkeys(words))
 
 
 def load_program(test_data: str | Path) -> CoreProgram:
@@ -111,22 +129,23 @@ def load_program(test_data: str | Path) -> CoreProgram:
 
 
 def _with_files(
-    report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path
+    report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path, copies: int
 ) -> RunReport:
+    before = report.files
     if kind is ProfilingType.RAW:
         files = buffer_files(report.result)
         notes = (*report.notes, *absent_notes(program.layout))
-        return replace(report, files=write_files(folder, files), notes=notes)
+        return replace(report, files=(*before, *write_files(folder, files)), notes=notes)
     head = run_lines(report)
-    files = host_files(report.result, program.layout, kind.value, head)
-    return replace(report, files=write_files(folder, files))
+    files = host_files(report.result, program.layout, kind.value, head, copies)
+    return replace(report, files=(*before, *write_files(folder, files)))
 
 
-def _report(program: CoreProgram, result: RunResult) -> RunReport:
+def _report(program: CoreProgram, result: RunResult, copies: int) -> RunReport:
     layout = program.layout
     return RunReport(
         network=layout.network,
-        inferences=len(result.iterations),
+        inferences=len(result.iterations) * copies,
         total_us=result.total_us,
         batch=max(layout.stats_batch, 1),
         metrics=_metrics(result.iterations),

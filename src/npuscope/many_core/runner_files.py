@@ -76,7 +76,7 @@ def absent_notes(layout: Layout) -> tuple[str, ...]:
 
 
 HOST_SCHEMA = "npuscope/host-trace/1"
-PREFIX = "aic-profiling-program-0-activation-0"
+_PROGRAM = "aic-profiling-program-0"
 _HOST_PID = 18  # as in published traces
 # Threads of the host's process; 0 would be taken for the process itself.
 _LANES = {1: "Enqueue", 2: "InputDMA", 3: "Device", 4: "OutputDMA", 5: "Completion"}
@@ -161,12 +161,51 @@ def host_summary(result: RunResult, layout: Layout, head: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def host_files(result: RunResult, layout: Layout, kind: str, head: list[str]) -> dict[str, bytes]:
-    """The runtime's own summary (`stats`) or trace (`trace`)."""
+def host_files(
+    result: RunResult, layout: Layout, kind: str, head: list[str], copies: int = 1
+) -> dict[str, bytes]:
+    """The runtime's own summary (`stats`), trace (`trace`) or times (`latency`), by activation."""
+    if kind == "latency":
+        return {f"{_PROGRAM}-latency.txt": latency_table(result, copies).encode()}
     if kind == "stats":
-        return {f"{PREFIX}-stats.txt": host_summary(result, layout, head).encode()}
-    text = json.dumps(host_trace(result, layout), indent=None, separators=(",", ":"))
-    return {f"{PREFIX}-trace.json": text.encode()}
+        name, text = "stats.txt", host_summary(result, layout, head)
+    else:
+        trace = host_trace(result, layout)
+        name, text = "trace.json", json.dumps(trace, indent=None, separators=(",", ":"))
+    # Copies start and end together: the host sees the same of all.
+    return {f"{_PROGRAM}-activation-{a}-{name}": text.encode() for a in range(copies)}
+
+
+_LATENCIES = (
+    "devExec", "devInWaitTime", "devOutWaitTime", "hostRoundTrip", "enqTime", "submitTime",
+    "execToComplete", "totalRoundtripTime",
+)  # fmt: skip
+
+
+def latency_table(result: RunResult, copies: int) -> str:
+    """Microseconds of the sampled inferences, one row each, after four lines about the file."""
+    lines = [
+        "Latency of inferences, in us, of the simulated device",
+        f"Samples {len(result.sampled) * copies}",
+        f"Activations {copies}",
+        ",".join(("Sample", "Activation", "queueDepth", "numInfInQueue", *_LATENCIES)),
+    ]
+    for number in result.sampled:
+        one = result.iterations[number]
+        times = (
+            one.exec_us,
+            one.input_wait_us,
+            one.output_wait_us,
+            to_us(one.output_end - one.submitted),
+            to_us(one.submitted - one.enqueued),
+            to_us(one.input_begin - one.submitted),
+            to_us(one.completed - one.submitted),
+            to_us(one.completed - one.enqueued),
+        )
+        row = ",".join(f"{value:.3f}" for value in times)
+        queue = f"{one.queued},{one.queued + 1}"
+        lines += [f"{number},{copy},{queue},{row}" for copy in range(copies)]
+    return "\n".join(lines) + "\n"
 
 
 def check_folder(folder: Path) -> None:

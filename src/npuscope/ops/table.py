@@ -12,6 +12,7 @@ from npuscope.ops import (
     layers,
     moves,
     norms,
+    recurrent,
     reduce,
     unknown,
 )
@@ -19,7 +20,10 @@ from npuscope.ops.row import Onnx, Row, Tflite
 
 OPS: dict[str, Row] = {
     row.kind: row
-    for theme in (layers, elementwise, functions, reduce, norms, moves, indexing, images, unknown)
+    for theme in (
+        *(layers, elementwise, functions, reduce, norms, moves, indexing, images),
+        *(recurrent, unknown),
+    )
     for row in theme.ROWS
 }
 

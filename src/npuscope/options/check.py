@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
@@ -59,6 +58,8 @@ def _wrong_keyword(function: str, given: str) -> UsageError:
         return UsageError(
             f"'{given}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
         )
+    import difflib
+
     near = difflib.get_close_matches(given, sorted(keywords(function)), n=1)
     hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
     return UsageError(f"unknown option '{given}'", where=where, hint=hint)
@@ -78,6 +79,8 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     if not users and not flag.startswith("--"):  # -O3
         flag = flag[:2]
         users = [verb for verb, row in VERBS.items() if flag in _spellings(row)]
+    import difflib
+
     near = difflib.get_close_matches(flag, known, n=1) if flag else []
     hint = f"`npuscope {name} --help` lists what is possible"
     if users:

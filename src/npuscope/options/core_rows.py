@@ -8,8 +8,10 @@ from npuscope.options.kinds import (
     Kind,
     Mark,
     Option,
+    VendorEffect,
     file,
     flag,
+    list_,
     option,
     real,
     text,
@@ -24,7 +26,7 @@ CORE_MACHINE = (
     file("machine_file", "a machine of your own (TOML)"),
 )
 CORE_COMPILE = (
-    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model"),
+    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model", "-m"),
         required=True),
     file(
         "directory",
@@ -58,21 +60,51 @@ CORE_TARGET = (
     *CORE_MACHINE,
     replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
         mark=Mark.NONE),
-    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE,
-        flags=("--shape", "-onnx-define-symbol", "--onnx-define-symbol")),
+    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
 )
-PROFILING_TYPES = ("stats", "trace", "raw_device_stats")
+
+
+def _idle(name: str, means: str, kind: Kind = Kind.FLAG, value: str = "") -> Option:
+    """An option of the vendor's compiler that changes nothing here."""
+    spelling = f"-{name.replace('_', '-')}"
+    default: object = {Kind.FLAG: False, Kind.LIST: ()}.get(kind)
+    return option(name, kind, means, default=default, value=value, flags=(spelling, f"-{spelling}"),
+        python=False, effect=VendorEffect.NONE)
+
+
+CORE_VENDOR = (
+    whole("batchsize", "the size of a batch where the file leaves it open",
+        flags=("-batchsize", "--batchsize")),
+    list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
+        flags=("-onnx-define-symbol", "--onnx-define-symbol")),
+    whole("mos", "cores over which the channels of a product are split at most (any number)",
+        flags=("-mos", "--mos")),
+    _idle("aic_hw", "not needed: there is one target, a simulated device"),
+    _idle("aic_hw_version", "accepted, no effect", Kind.TEXT, "V"),
+    _idle("convert_to_fp16", "not needed: float values have 16 bits on the device"),
+    _idle("compile_only", "not needed: `manycore run` runs it"),
+    _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
+    _idle("ols", "accepted, no effect", Kind.TEXT, "N"),
+    _idle("network_specialization_config", "accepted, no effect", Kind.TEXT, "FILE"),
+    _idle("aic_profiling_type", "not needed: -stats-level says what is collected", Kind.LIST, "T"),
+)
+PROFILING_TYPES = ("stats", "trace", "latency", "raw_device_stats")
 CORE_RUN = (
     file("test_data", "the folder that the compiler wrote, with programqpc.bin", "DIR",
         flags=("--test-data", "-t"), required=True),
     whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
+    real("time", "run for so many seconds of the device's time instead", "SECONDS"),
+    whole("activations", "copies of the network, each on its own cores, that share DDR (1)",
+        default=1, flags=("--activations", "-a", "--aic-num-of-activations")),
+    whole("set_size", "inferences that wait in the queue of a copy (as the machine says)",
+        flags=("--set-size", "-S")),
 )
 CORE_PROFILING = (
-    text(
+    list_(
         "aic_profiling_type",
-        "raw_device_stats saves buffers for `opstats`; stats and trace save the host's view",
-        "",
-        choices=PROFILING_TYPES,
+        "raw_device_stats saves buffers for `opstats`; stats, trace and latency save what the host "
+        "saw; may be repeated",
+        "|".join(PROFILING_TYPES),
     ),
     file("aic_profiling_out_dir", "output folder, which must exist (the current one)", "DIR",
         default="."),

@@ -46,6 +46,7 @@ class Option:
     flags: tuple[str, ...] = ()  # --name if empty
     vendor: tuple[str, ...] = ()
     choices: tuple[object, ...] = ()
+    suggested: tuple[str, ...] = ()  # by completion; others are possible
     const: object = None  # used when the value is omitted
     mark: Mark = Mark.NONE
     python: bool = True

@@ -42,9 +42,11 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH)
 GENERATION = text("generation",
-    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)")
+    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default="stm32n6", **MAPPED),
+    text("machine", "the machine, see `machines`", default="stm32n6", suggested=("stm32n6",),
+        **MAPPED),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, mark=Mark.MAPPING),
     option("epoch_controller", Kind.SWITCH,
@@ -218,6 +220,14 @@ FIX = (
     flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
     flag("everything", "try every edit, including these three, and keep those that help",
         flags=("--all",)),
+)
+COMPILE = (
+    file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),
+    flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
+    flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
+    flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+    text("application", "whose defines app_config.h has (default: found from the outputs)", "",
+        default="", choices=APPLICATIONS),
 )
 SERVE = (
     whole("port", "port of this computer (default: any free one)", default=0),

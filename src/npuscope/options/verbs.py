@@ -52,40 +52,7 @@ VERBS: dict[str, Verb] = {
         "a model to the program that the device executes",
         (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
         (
-            Group(
-                "",
-                (
-                    file(
-                        "directory",
-                        "folder for the files",
-                        "DIR",
-                        flags=("-o", "--output"),
-                        required=True,
-                    ),
-                    flag(
-                        "log_lowering",
-                        "list the mappings that rules refused, by epoch",
-                        python=False,
-                    ),
-                    flag(
-                        "relocatable",
-                        "make external pools relative, as `npuscope package` needs them",
-                        **rows.MAPPED,
-                    ),
-                    text(
-                        "application",
-                        "whose defines app_config.h has (default: found from the outputs)",
-                        "",
-                        default="",
-                        choices=rows.APPLICATIONS,
-                    ),
-                    flag(
-                        "no_secure",
-                        "for the non-secure world: internal pools at 0x24000000 and above",
-                        **rows.MAPPED,
-                    ),
-                ),
-            ),
+            Group("", rows.COMPILE),
             rows.TARGET,
             rows.READING,
             rows.VENDOR,
@@ -291,6 +258,7 @@ VERBS: dict[str, Verb] = {
             Group("", core_rows.CORE_COMPILE),
             Group("stats", core_rows.CORE_STATS),
             Group("machine", core_rows.CORE_TARGET),
+            Group("the vendor's options", core_rows.CORE_VENDOR),
             rows.OUTPUT,
         ),
     ),
@@ -397,6 +365,11 @@ VERBS: dict[str, Verb] = {
     "rules": Verb(
         "the rules that explain and lint check",
         (Argument("rule", "ID", "one rule, with cause and fixes", "?"),),
+        (rows.OUTPUT,),
+    ),
+    "completion": Verb(
+        "completion of verbs, options and values for a shell",
+        (Argument("shell", "SHELL", "bash, zsh or fish", "", ("bash", "zsh", "fish")),),
         (rows.OUTPUT,),
     ),
     "doctor": Verb("what is installed, and what each missing part would add", (), (rows.OUTPUT,)),

@@ -9,9 +9,41 @@ from typing import Protocol
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer, Program
 
 # --- Seeded inputs over the whole range of their type ---
+
+
+_PLACES = ("Gather", "GatherND", "GatherElements", "OneHot")
+_WHOLE = (DType.INT32, DType.INT64)
+
+
+def random_sample(graph: Graph, generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """One value for each input; indices stay inside of the tables that they are looked up in."""
+    found: dict[str, np.ndarray] = {}
+    for name in graph.inputs:
+        tensor = graph.tensor(name)
+        if tensor.dtype in _WHOLE and tensor.quant is None:
+            most = _table_size(graph, name)
+            found[name] = generator.integers(0, most, tensor.shape).astype(tensor.dtype.numpy)
+        else:
+            found[name] = noise(tensor, generator)
+    return found
+
+
+def _table_size(graph: Graph, name: str) -> int:
+    """How many places a table has that is read with these indices; 2 where there is none."""
+    same, sizes = {name}, []
+    for op in graph.ops:
+        if op.kind in _PLACES and len(op.inputs) > 1 and op.inputs[1] in same:
+            sizes.append(min(graph.tensors[op.inputs[0]].shape, default=1))
+            if op.kind == "Gather":
+                axis = getattr(op.attrs, "axis", 0)
+                sizes[-1] = graph.tensors[op.inputs[0]].shape[axis]
+        elif op.inputs and op.inputs[0] in same and (op.kind == "Cast" or OPS[op.kind].moves_data):
+            same.update(op.outputs)
+    return min(sizes, default=2)
 
 
 def noise(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:

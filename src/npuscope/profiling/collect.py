@@ -31,7 +31,7 @@ from npuscope.profiling.model import (
 from npuscope.profiling.passes import CounterPlan, Inputs, Measured, run_passes
 from npuscope.profiling.run import profile as simulate
 from npuscope.profiling.run import time_shares
-from npuscope.profiling.set_up_check import flash_warning
+from npuscope.profiling.run_notes import run_notes
 from npuscope.program.model import Access, Claims, EpochKind, Program
 from npuscope.sim.counters import (
     Bound,
@@ -141,42 +141,7 @@ def collect(
     if program is None or machine is None or known is None:
         return found
     told = _with_program(found, known, epochs)
-    return replace(told, notes=(*told.notes, *_notes(program, machine, told)))
-
-
-def _notes(program: Program, machine: Machine, found: Profile) -> tuple[str, ...]:
-    """What a run on that kind of board leaves out, or contradicts."""
-    source = found.runs[0].source
-    if source is Provenance.EMULATION:
-        return own_kernels(found)
-    measured = source in (Provenance.BOARD, Provenance.LOG)
-    return flash_warning(program, machine, found.epochs) if measured else ()
-
-
-_OWN_KERNELS = 0.05  # of the time: what is worth a note
-
-
-def own_kernels(found: Profile) -> tuple[str, ...]:
-    """The emulated processor runs kernels of npuscope's, not those of the vendor's library."""
-    off = (EpochKind.SW, EpochKind.HYBRID)
-    counted = sum(e.ms for e in found.epochs)
-    predicted = sum(e.predicted_ms or 0.0 for e in found.epochs)
-    if abs(counted - predicted) <= _OWN_KERNELS * max(counted, predicted):
-        return ()
-    kernels = [e for e in found.epochs if e.kind in off]
-    rest = [e for e in found.epochs if e.kind not in off]
-    parts = (_beside("kernels and library calls", kernels), _beside("NPU blocks", rest))
-    return (
-        "the processor's time is that of npuscope's own C kernels and driver on an emulated "
-        f"Cortex-M33 without vectors, not that of the vendor's library: {'; '.join(parts)}. With "
-        f"costs measured on boards, as estimates use them, the total is {predicted:.4g} ms",
-    )
-
-
-def _beside(name: str, epochs: list[EpochProfile]) -> str:
-    counted = sum(e.ms for e in epochs)
-    predicted = sum(e.predicted_ms or 0.0 for e in epochs)
-    return f"{name} {counted:.4g} ms here, {predicted:.4g} ms by those costs"
+    return replace(told, notes=(*told.notes, *run_notes(program, machine, told)))
 
 
 def provenance(device: Device, info: DeviceInfo) -> Provenance:

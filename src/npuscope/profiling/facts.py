@@ -30,7 +30,8 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     internal = [p for p in pools if p.name not in external | read_only]
     return MemoryUse(
         sum(p.activations_bytes for p in internal),
-        sum(p.activations_bytes for p in pools if p.name in external),
+        # Constants count too: a board needs that memory, whatever lies in it.
+        sum(max(p.used_bytes, p.activations_bytes) for p in pools if p.name in external),
         sum(b.size_bytes for b in program.buffers if b.is_param and not b.coefficients),
         _peak((b.first, b.last, b.size_bytes) for b in _activations(program)),
         pools,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
-from npuscope.profiling.interval import contents, doubts, error_text, half_width, remarks
+from npuscope.profiling.interval import (
+    TimedEpoch,
+    contents,
+    doubts,
+    error_text,
+    half_width,
+    remarks,
+)
 from npuscope.profiling.model import (
     EpochProfile,
     MachineInfo,
@@ -19,8 +28,9 @@ from npuscope.profiling.model import (
     TimeShares,
 )
 from npuscope.program.model import EpochKind, Program
-from npuscope.sim.counters import EpochCounters
-from npuscope.sim.epochs import count_epochs, count_work
+from npuscope.sim.counters import Bound, EpochCounters, PoolTraffic
+from npuscope.sim.epochs import Phases, count_epochs, count_many, count_work
+from npuscope.sim.many import alike
 from npuscope.sim.program_work import ProgramWork, program_work
 
 
@@ -53,11 +63,8 @@ def profile_of(
         for index, counted in enumerate(counters)
     )
     total_ms = sum(epoch.ms for epoch in epochs)
-    time = _shares(epochs, machine)
-    made_of = contents(facts, epochs, machine, total_ms)
-    doubtful = doubts(facts, epochs, machine, total_ms)
-    half = half_width(made_of, credible=not doubtful)
-    unknown = facts.unknown_ops
+    time = _shares(facts, epochs, machine)
+    interval_ms, notes, half = _judged(facts, epochs, machine, total_ms)
     return Profile(
         program_hash=facts.program_hash,
         model=facts.model,
@@ -65,15 +72,27 @@ def profile_of(
         runs=(Run(source, _clocks(machine), batch),),
         epochs=epochs,
         total_ms=total_ms,
-        interval_ms=(total_ms * (1 - half), None if unknown else total_ms * (1 + half)),
+        interval_ms=interval_ms,
         model_error=error_text(half),
         time=time,
         memory=facts.memory,
         fit=facts.fit,
         counts=dict(facts.counts),
-        notes=(*doubtful, *facts.notes, *remarks(made_of, machine)),
-        unknown_ops=unknown,
+        notes=notes,
+        unknown_ops=facts.unknown_ops,
     )
+
+
+def _judged(
+    facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
+) -> tuple[tuple[float, float | None], tuple[str, ...], float]:
+    """The interval, what a reader has to know, and half of the interval as a share."""
+    made_of = contents(facts, epochs, machine, total_ms)
+    doubtful = doubts(facts, epochs, machine, total_ms)
+    half = half_width(made_of, credible=not doubtful)
+    high = None if facts.unknown_ops else total_ms * (1 + half)
+    notes = (*doubtful, *facts.notes, *remarks(made_of, machine))
+    return (total_ms * (1 - half), high), notes, half
 
 
 def _epoch(
@@ -85,7 +104,8 @@ def _epoch(
     batch: int,
 ) -> EpochProfile:
     epoch = facts.epochs[index]
-    ms = _milliseconds(counted, machine)
+    mcu_cycles = counted.pre_cycles + counted.post_cycles
+    ms = _milliseconds(mcu_cycles, counted.core_cycles, machine)
     return EpochProfile(
         index=index,
         name=facts.names[index],
@@ -105,22 +125,19 @@ def _epoch(
     )
 
 
-def _milliseconds(counted: EpochCounters, machine: Machine) -> float:
-    mcu_cycles = counted.pre_cycles + counted.post_cycles
+def _milliseconds(mcu_cycles: float, core_cycles: float, machine: Machine) -> float:
     clocks = machine.clocks
-    return (mcu_cycles / clocks.mcu_mhz + counted.core_cycles / clocks.npu_mhz) / 1000
+    return (mcu_cycles / clocks.mcu_mhz + core_cycles / clocks.npu_mhz) / 1000
 
 
-def _shares(epochs: tuple[EpochProfile, ...], machine: Machine) -> TimeShares:
+def _shares(facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine) -> TimeShares:
     """Core time of the NPU without what the epoch controller adds to it, and the rest."""
     controller = machine.generation.control.controller_cycles / machine.clocks.npu_mhz / 1000
-    blobs = sum(epoch.kind is EpochKind.HW and epoch.blob is not None for epoch in epochs)
+    blobs = sum(epoch.kind is EpochKind.HW and epoch.blob is not None for epoch in facts.epochs)
     return time_shares(epochs, machine.clocks.npu_mhz, controller * blobs)
 
 
-def time_shares(
-    epochs: tuple[EpochProfile, ...], npu_mhz: float, programmed_ms: float
-) -> TimeShares:
+def time_shares(epochs: Sequence[TimedEpoch], npu_mhz: float, programmed_ms: float) -> TimeShares:
     hardware = [epoch for epoch in epochs if epoch.kind is EpochKind.HW]
     core = sum(e.counters.core_cycles for e in hardware) / npu_mhz / 1000
     # What the epoch controller adds to the core phase is control, not work.
@@ -165,6 +182,59 @@ class Retimer:
         """
         counters = count_work(self.work, machine)
         return profile_of(self.facts, counters, machine, Provenance.ESTIMATE)
+
+    def times(self, machines: Sequence[Machine]) -> tuple[Times, ...]:
+        """The times that `estimate` gives for each of the machines, all computed together."""
+        found: dict[int, Times] = {}
+        for numbers in alike(machines):
+            part = [machines[number] for number in numbers]
+            counted = count_many(self.work, part)
+            for number, machine, epochs in zip(numbers, part, counted, strict=True):
+                found[number] = _times(self, machine, epochs)
+        return tuple(found[number] for number in range(len(machines)))
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of a Profile, what the machine's timing keys decide, without the epochs."""
+
+    total_ms: float
+    interval_ms: tuple[float, float | None]
+    time: TimeShares
+    notes: tuple[str, ...]
+
+
+class _Counted(NamedTuple):
+    bound: Bound
+    core_cycles: float
+    traffic: tuple[PoolTraffic, ...]
+
+
+class _TimedEpoch(NamedTuple):
+    name: str
+    kind: EpochKind
+    units: Mapping[str, int]
+    ms: float
+    counters: _Counted
+
+
+def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> Times:
+    facts = timer.facts
+    epochs = [
+        _TimedEpoch(
+            facts.names[index],
+            work.epoch.kind,
+            facts.units[index],
+            _milliseconds(pre + post, core, machine),
+            _Counted(bound, core, work.traffic),
+        )
+        for index, (work, (pre, core, post, bound)) in enumerate(
+            zip(timer.work.epochs, phases, strict=True)
+        )
+    ]
+    total_ms = sum(epoch.ms for epoch in epochs)
+    interval_ms, notes, _ = _judged(facts, epochs, machine, total_ms)
+    return Times(total_ms, interval_ms, _shares(facts, epochs, machine), notes)
 
 
 def retimer(program: Program, machine: Machine, graph: Graph | None = None) -> Retimer:

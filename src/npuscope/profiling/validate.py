@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from copy import copy, deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,15 +14,17 @@ from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
-from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, noise
+from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, random_sample
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
 from npuscope.program.model import Epoch, Program
+from npuscope.progress import progress
 from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 
 Array = np.ndarray
+log = logging.getLogger(__name__)
 # A layer given the reference's own inputs: this share of its elements must be within 1 LSB.
 LAYER_LIMIT = 0.98
 RULE = (
@@ -92,15 +96,37 @@ def validate(
     seeds: int = 1,
     model: Path | None = None,
 ) -> Validation:
-    """Run the same samples through both, and through an outside runtime where there is one."""
+    """Run the same samples through both, and through an outside runtime where there is one.
+
+    After an interruption, of the samples that were finished: `seeds` of the result tells how many.
+    """
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
     samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
     collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
-    for sample in samples:
-        collected.add(sample)
-    collected.check_reference(outside_outputs(model, graph, samples))
-    return collected.result(len(samples))
+    done = _run_all(collected, samples)
+    whole = samples[: done.count]
+    progress("comparing with an outside runtime")
+    done.check_reference(outside_outputs(model, graph, whole))
+    return done.result(len(whole))
+
+
+def _run_all(collected: _Collected, samples: Sequence[dict[str, Array]]) -> _Collected:
+    """After an interruption: what the samples before it gave."""
+    done = None
+    try:
+        for number, sample in enumerate(samples, 1):
+            worst = f", worst so far {collected.worst:g} LSB" if done else ""
+            progress("sample %d of %d%s", number, len(samples), worst)
+            collected.add(sample)
+            done = collected if number == len(samples) else collected.snapshot()
+    except KeyboardInterrupt:
+        if done is None:
+            raise
+        told = "interrupted: %d of %d samples were compared, the result is of these"
+        log.warning(told, done.count, len(samples))
+    assert done is not None  # there is at least one sample
+    return done
 
 
 def _bridge(program: Program, graph: Graph, sample: dict[str, Array]) -> Bridge:
@@ -123,6 +149,24 @@ class _Collected:
         self.layers: dict[int, Tally] = {}
         self.reference = Tally(1.0)
         self.saturated: list[float] = []
+
+    def snapshot(self) -> _Collected:
+        """A copy of the sums; program and network do not change."""
+        found = copy(self)
+        found.expected = list(self.expected)
+        found.saturated = list(self.saturated)
+        for name in ("outputs", "layers", "reference"):
+            setattr(found, name, deepcopy(getattr(self, name)))
+        return found
+
+    @property
+    def count(self) -> int:
+        """Samples that are in it."""
+        return len(self.saturated)
+
+    @property
+    def worst(self) -> float:
+        return max((tally.largest for tally in self.outputs.values()), default=0.0)
 
     def add(self, sample: dict[str, Array]) -> None:
         expected = trace(self.graph, sample)
@@ -215,8 +259,7 @@ def output_step(graph: Graph, name: str) -> float:
 
 def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
     for seed in range(seeds):
-        generator = np.random.default_rng(seed)
-        yield {name: noise(graph.tensor(name), generator) for name in graph.inputs}
+        yield random_sample(graph, np.random.default_rng(seed))
 
 
 def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:

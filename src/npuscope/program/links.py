@@ -57,13 +57,14 @@ class Wiring:
     def frames(self, conv: Convacc) -> int:
         """Frames a convolution computes: one a set of kernels.
 
-        An engine may send all sets as one long frame: then they are as many as it holds.
+        An engine may send all sets as one long frame: then they are as many as it holds. Or it
+        sends the part of each unit in series as a frame: the filter says how many make a set.
         """
         kernels = self.source(conv, 1)
         if not isinstance(kernels, Streng):
             return 1
         if kernels.frames > 1 or not kernels.continuous:
-            return kernels.frames
+            return kernels.frames // _frames_of_a_set(conv, kernels)
         held = sum(
             unit.kernel_elements
             for unit, port in self.readers(kernels)
@@ -140,3 +141,10 @@ def _results(engine: Streng, wiring: Wiring) -> int:
         if not isinstance(unit, Arith | Activ):
             return 0
     return 0
+
+
+def _frames_of_a_set(conv: Convacc, kernels: Streng) -> int:
+    """More than one where units in series take their kernels out of one stream in turn."""
+    units, rest = divmod(conv.kfilt_tot, conv.nKernels or 1)
+    alone = kernels.total_elements == kernels.frames * conv.kernel_elements
+    return units if alone and not rest and units and kernels.frames % units == 0 else 1

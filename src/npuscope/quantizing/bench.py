@@ -25,7 +25,7 @@ from npuscope.quantizing.work import Progress, Work
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _SAME_DB = 0.1  # what other samples would change anyway
-_MOST_PARTS = 16  # of one choice that are tried one by one
+_MOST_PARTS = 8  # of one choice that are tried one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class Bench:
     def planned(self, plan: Plan) -> Trial:
         return self.trial(self.work.make(plan), plan)
 
-    def calibrated(self, method: str, equalised: bool) -> Trial:
+    def calibrated(self, method: str, equalised: bool, narrow: bool = False) -> Trial:
         ranges = self.work.ranges(method, self.samples.calibration, equalised, self.progress)
-        return self.planned(Plan(method, ranges, equalised))
+        return self.planned(Plan(method, ranges, equalised, narrow))
 
     def plain(self) -> Trial | None:
         """By the defaults of the tool underneath, on the same data: the floor for all choices."""

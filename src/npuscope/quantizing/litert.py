@@ -16,8 +16,8 @@ from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.errors import ModelError
 from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import Kernels, litert_interpreter
-from npuscope.quantizing.float_onnx import FLOAT_ONE, first_line, needs, quiet
 from npuscope.quantizing.histogram import Histograms
+from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
 from npuscope.quantizing.plan import Layer, Plan, Range
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
@@ -25,6 +25,7 @@ from npuscope.quantizing.work import Progress, Weights
 Values = dict[str, np.ndarray]
 _FLOAT = "FLOAT32"
 _BORDER = ("INPUT", "OUTPUT")
+_INTEGERS = "_int8"  # what edits add to the name of a float tensor
 # Ops that the quantizer leaves in float, though LiteRT has integer kernels for them.
 _LEFT_OUT = ("PRelu", "LeakyRelu", "Elu", "Abs", "Neg")
 _KINDS = {"DepthwiseConv": "Conv", "FullyConnected": "Gemm", "TransposeConv": "ConvTranspose"}
@@ -79,9 +80,19 @@ class LitertWork:
     def make(self, plan: Plan) -> bytes:
         document = open_document(Path("made.tflite"), self._quantized(plan))
         assert isinstance(document, TfliteDocument)
-        for op in [op for op in document.ops if document.kind(op) in _LEFT_OUT]:
+        left_out = () if plan.narrow else _LEFT_OUT
+        for op in [op for op in document.ops if document.kind(op) in left_out]:
             _make_integer(document, op, plan)
+        self._keep_names(document)
         return document.to_bytes()
+
+    def _keep_names(self, document: TfliteDocument) -> None:
+        """The quantizer gives an output's name to the integers in front of it."""
+        for name, output in zip(self.output_names, document.graph_outputs, strict=True):
+            for other in document.tensors:
+                if other.name == name and other is not output:
+                    other.name = f"{name}{_INTEGERS}"
+            output.name = name
 
     def _quantized(self, plan: Plan) -> bytes:
         from ai_edge_quantizer import algorithm_manager, quantizer, recipe
@@ -127,10 +138,10 @@ class LitertWork:
     def inside(
         self, data: bytes, plan: Plan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
-        for sample in samples:
-            real = next(self._run(self.data, [sample], True))
-            found = next(self._run(data, [sample], True))
-            named = {n: found.get(f"{n}_int8", found.get(n)) for n in self._made}
+        held = list(samples)
+        rows = zip(self._run(self.data, held, True), self._run(data, held, True), strict=True)
+        for real, found in rows:
+            named = {n: found.get(f"{n}{_INTEGERS}", found.get(n)) for n in self._made}
             yield real, {n: v for n, v in named.items() if v is not None}
 
     def weights(self, data: bytes, plan: Plan) -> Weights:

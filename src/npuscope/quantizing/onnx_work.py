@@ -12,8 +12,9 @@ from npuscope.errors import ModelError
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing import qdq
 from npuscope.quantizing.equalise import equalised
-from npuscope.quantizing.float_onnx import FloatNetwork, first_line, needs, prepare
+from npuscope.quantizing.float_onnx import FloatNetwork, prepare
 from npuscope.quantizing.histogram import Histograms
+from npuscope.quantizing.others import first_line, needs
 from npuscope.quantizing.plan import Layer, Plan, Range
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
@@ -126,9 +127,10 @@ class OnnxWork:
         names = [n for layer in self.layers for n in layer.outputs if n in plan.ranges]
         now = {n: n + _BEHIND if n + _BEHIND in made else n for n in names}
         names = [n for n in names if now[n] in made]
-        for sample in samples:
-            real = next(self.run(self.networks[plan.equalised].proto, [sample], names))
-            found = next(self.run(proto, [sample], [now[n] for n in names]))
+        held = list(samples)
+        reals = self.run(self.networks[plan.equalised].proto, held, names)
+        steps = self.run(proto, held, [now[n] for n in names])
+        for sample, real, found in zip(held, reals, steps, strict=True):
             yield {**sample, **real}, {n: found[now[n]] for n in names}
 
     def weights(self, data: bytes, plan: Plan) -> Weights:

@@ -63,11 +63,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`equalised`: the float network has weights moved between its layers."""
+    """`equalised`: the float network has weights moved between its layers. `narrow`: ops that the
+    tool underneath leaves in float by default stay so."""
 
     method: str
     ranges: Mapping[str, Range]
     equalised: bool = False
+    narrow: bool = False
     ties: tuple[tuple[str, ...], ...] = ()  # tensors that share their steps by choice
 
     def with_ranges(

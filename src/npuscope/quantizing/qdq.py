@@ -13,7 +13,8 @@ import numpy as np
 from npuscope.compiler.passes.as_int8 import takes_integers
 from npuscope.errors import ModelError
 from npuscope.ops.table import OPS
-from npuscope.quantizing.float_onnx import FloatNetwork, first_line, quiet
+from npuscope.quantizing.float_onnx import FloatNetwork
+from npuscope.quantizing.others import first_line, quiet
 from npuscope.quantizing.plan import Plan
 
 Sample = Mapping[str, np.ndarray]
@@ -27,6 +28,12 @@ def integer_kinds() -> tuple[str, ...]:
     """Ops of ONNX that exist in integers here, beyond those of onnxruntime's own list."""
     kinds = [name for row in OPS.values() if takes_integers(row) for name in row.onnx]
     return tuple(sorted({k for k in kinds if "." not in k and k not in _NEVER}))
+
+
+def _default_kinds() -> list[str]:
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted({*QDQRegistry, *QLinearOpsRegistry})
 
 
 def quantized(network: FloatNetwork, plan: Plan) -> Any:
@@ -46,7 +53,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
     extra = {
         "TensorQuantOverrides": {**steps, **_operands(network)},
         "WeightSymmetric": True,
-        "ForceQuantizeNoInputCheck": True,
+        "ForceQuantizeNoInputCheck": not plan.narrow,
     }
     kept = [n.name for n in proto.graph.node if not _may_go(n, plan, network)]
     with quiet():
@@ -59,7 +66,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
             ranges,
             [],
             kept,
-            list(integer_kinds()),
+            _default_kinds() if plan.narrow else list(integer_kinds()),
             extra,
         )
         try:

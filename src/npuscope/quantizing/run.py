@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from npuscope.building import Options
@@ -153,17 +153,29 @@ def _calibrated(bench: Bench, methods: tuple[str, ...]) -> tuple[Trial, list[Ste
     made = [bench.calibrated(method, False) for method in methods]
     best = max(made, key=lambda trial: trial.mean_db)
     bench.remember(best)
-    steps = []
+    steps: list[Step] = []
     if len(made) > 1:
         told = ", ".join(f"{trial.plan.method} {trial.mean_db:.1f}" for trial in made)
         title = f"calibration by {best.plan.method}"
         steps.append(Step(title, 1, 1, f"mean of the outputs in dB: {told}", made[0], best))
+    best, more = _narrowed(bench, best)
+    steps += more
     bench.progress("equalising layers")
     if not bench.work.equalise(bench.samples.calibration):
         return best, steps
-    other = bench.calibrated(best.plan.method, True)
+    other = bench.calibrated(best.plan.method, True, best.plan.narrow)
     best, step = bench.judged("weights moved between layers to equalise channels", best, other)
     return best, [*steps, step]
+
+
+def _narrowed(bench: Bench, best: Trial) -> tuple[Trial, list[Step]]:
+    """An op alone among floats gains nothing from integers."""
+    other = bench.planned(replace(best.plan, narrow=True))
+    if other.data == best.data:
+        return best, []
+    title = f"ops that {bench.work.tool} leaves in float stay so"
+    best, step = bench.judged(title, best, other)
+    return best, [step]
 
 
 def _losses(work: Work, best: Trial, samples: Samples) -> tuple[LayerLoss, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from npuscope.bounded_file import ARRAY, check_size, read_array
 from npuscope.errors import FileError, UsageError
-from npuscope.quantizing.float_onnx import needs
+from npuscope.quantizing.others import needs
 from npuscope.text import safe_terminal
 
 RANDOM = "random"

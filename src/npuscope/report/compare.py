@@ -10,7 +10,15 @@ from typing import Any
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
-from npuscope.report.figures import label, machine_line, ms, percent, shorten, size, source_of
+from npuscope.report.figures import (
+    label_with_range,
+    machine_line,
+    ms,
+    percent,
+    shorten,
+    shorten_end,
+    size,
+)
 from npuscope.report.json_report import identity_json
 from npuscope.report.profile import names
 from npuscope.text import safe_terminal
@@ -141,7 +149,7 @@ def _explained(found: Comparison) -> str:
 def _side_line(letter: str, side: Side) -> str:
     machine = machine_line(side.profile).removeprefix("machine").strip()
     return (
-        f"{letter}        {safe_terminal(side.name)}: {machine} ({label(source_of(side.profile))})"
+        f"{letter}        {safe_terminal(side.name)}: {machine} ({label_with_range(side.profile)})"
     )
 
 
@@ -193,7 +201,7 @@ def _move_lines(found: Comparison, every: bool) -> Iterator[str]:
     for move in moves if every else moves[:_MOVES]:
         why = f"  {move.rule}: {move.reason}" if move.rule else ""
         way = f"{PLACES[move.a]} -> {PLACES[move.b]}"
-        told = shorten(safe_terminal(f"{way}{why}"), _WHY)
+        told = shorten_end(safe_terminal(f"{way}{why}"), _WHY)
         yield f"  {shorten(safe_terminal(move.op), _FROM):<{_FROM}}  {told}"
     if len(moves) > _MOVES and not every:
         yield f"  and {len(moves) - _MOVES} more (--verbose)"
@@ -233,4 +241,4 @@ def row_lines(row: Row, changed_ms: float) -> Iterator[str]:
 
 
 def _why(cause: Cause) -> str:
-    return shorten(safe_terminal(cause.text), _WHY)
+    return shorten_end(safe_terminal(cause.text), _WHY)

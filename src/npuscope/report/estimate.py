@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npuscope.advice.what_if import STEP, Sensitivity, WhatIf
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import Key, KeyChange, key_notes, machine_keys
@@ -23,10 +22,14 @@ from npuscope.report.figures import (
     note_lines,
     percent,
     shorten,
+    shorten_end,
     size,
 )
 from npuscope.report.profile import epoch_label, names
 from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.advice.what_if import Sensitivity, WhatIf
 
 # --- What-if in one line, and the keys that would help most ---
 
@@ -82,6 +85,8 @@ def what_if_json(found: WhatIf) -> dict[str, Any]:
 
 def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[str]:
     heading = f"{'key':<42} {'value':>9} {'tried':>9} {'saved ms':>9} {'share':>6}"
+    from npuscope.advice.what_if import STEP
+
     lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; what saves most:"]
     lines.append(f"  {heading}")
     for row in rows[:_SHOWN]:
@@ -118,7 +123,10 @@ def estimate_text(
     profile: Profile,
     changed: WhatIf | None = None,
     sensitive: tuple[Sensitivity, ...] | None = None,
+    *,
+    every: bool = False,
 ) -> str:
+    """`every` lists all epochs, the slowest first, under their whole names."""
     lines = [
         answer(profile),
         *([what_if_line(changed)] if changed else []),
@@ -133,7 +141,7 @@ def estimate_text(
         "",
         *_fit_lines(profile.fit),
         "",
-        *_slowest_lines(profile),
+        *_slowest_lines(profile, every),
         *(["", *sensitivity_lines(sensitive, profile.total_ms)] if sensitive is not None else []),
     ]
     return "\n".join(lines) + "\n"
@@ -182,17 +190,24 @@ def _fit_lines(fit: Fit) -> list[str]:
     return [*lines, f"  {safe_terminal(fit.reason)}"] if fit.reason else lines
 
 
-def _slowest_lines(profile: Profile) -> list[str]:
-    slowest = sorted(profile.epochs, key=lambda epoch: -epoch.ms)[:_SLOWEST]
+def _slowest_lines(profile: Profile, every: bool) -> list[str]:
+    slowest = sorted(profile.epochs, key=lambda epoch: -epoch.ms)
+    slowest = slowest if every else slowest[:_SLOWEST]
+    room = max((len(names(epoch.origin)) for epoch in slowest), default=0) if every else 32
     heading = f"{'epoch':<9} {'kind':<7} {'ms':>7} {'share':>6}  {'bound':<13}{'ops':<20} from"
-    lines = [f"Epochs  {epoch_counts(profile)}; the slowest:", f"  {heading}"]
+    lines = [f"Epochs  {epoch_counts(profile)}; {_which(every)}:", f"  {heading}"]
     for epoch in slowest:
         lines.append(
             f"  {epoch_label(epoch):<9} {epoch.kind.value:<7} {ms(epoch.ms):>7} "
             f"{percent(epoch.ms, profile.total_ms):>6}  {epoch.counters.bound.value:<13}"
-            f"{shorten(names(epoch.operators), 19):<20} {shorten(names(epoch.origin), 32)}".rstrip()
+            f"{shorten_end(names(epoch.operators), 19):<20} "
+            f"{shorten(names(epoch.origin), room)}".rstrip()
         )
     return lines
+
+
+def _which(every: bool) -> str:
+    return "all, the slowest first" if every else "the slowest"
 
 
 # --- The keys of a machine: what --set takes ---

@@ -79,7 +79,16 @@ def bar(part: float, whole: float, width: int = 30) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    """A name in plain ASCII; the middle goes, for names of layers differ at their end."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def shorten_end(text: str, width: int) -> str:
+    """A sentence or a list, which is read from its start."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 # --- Figures derived from counters: other clock, milliseconds, totals ---
@@ -297,13 +306,24 @@ def machine_line(profile: Profile) -> str:
 
 
 def interval_line(profile: Profile) -> list[str]:
+    found = _range(profile)
+    return [f"range    {found}"] if found else []
+
+
+def label_with_range(profile: Profile) -> str:
+    """No predicted figure stands without its range."""
+    found = _range(profile)
+    return f"{label(source_of(profile))}{f', {found}' if found else ''}"
+
+
+def _range(profile: Profile) -> str:
     """Only a range that is wider than a point says something."""
     low, high = profile.interval_ms
     if not is_predicted(source_of(profile)) or low == high:
-        return []
+        return ""
     if high is None:
-        return [f"range    from {ms(low)} ms, without {_unknown(profile)}"]
-    return [f"range    {ms(low)} to {ms(high)} ms"]
+        return f"from {ms(low)} ms, without {_unknown(profile)}"
+    return f"{ms(low)} to {ms(high)} ms"
 
 
 def _unknown(profile: Profile) -> str:

@@ -9,7 +9,7 @@ from npuscope.advice.compare.model import Row
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
-from npuscope.report.figures import machine_line, ms, size
+from npuscope.report.figures import interval_line, machine_line, ms, size
 from npuscope.report.json_report import identity_json
 from npuscope.shown import counted
 from npuscope.text import html_text, safe_terminal
@@ -25,6 +25,7 @@ def gate_text(found: Gate) -> str:
         answer(found),
         f"source   {safe_terminal(found.side.name)}",
         machine_line(found.side.profile),
+        *interval_line(found.side.profile),
         *_baseline_line(found),
         *(f"note     {safe_terminal(note)}" for note in found.notes),
         "",

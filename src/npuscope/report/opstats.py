@@ -73,7 +73,25 @@ def summary_text(opstats: Opstats) -> str:
         lines += [*_pmu_block(opstats, core), *_ddr_block(core)]
     lines += [*_peer_block(opstats), *_totals(opstats)]
     lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
+    lines += [*_module_block(opstats), "", f"verdict: {opstats.verdict.sentence}"]
     return "\n".join(lines) + "\n"
+
+
+_SHOWN_MODULES = 40
+
+
+def _module_block(opstats: Opstats) -> Iterator[str]:
+    """Where the cycles of all cores go in terms of the source network."""
+    if not opstats.modules:
+        return
+    total = sum(row.hvx_pcycles + row.hmx_pcycles for row in opstats.modules)
+    yield from ("", f"{'HVX pcycles':>14}{'HMX pcycles':>14}{'share':>9}{'ops':>8}  module")
+    for row in opstats.modules[:_SHOWN_MODULES]:
+        share = _share(row.hvx_pcycles + row.hmx_pcycles, total)
+        name = safe_terminal(row.module)
+        yield f"{row.hvx_pcycles:>14}{row.hmx_pcycles:>14}{share:>9}{row.ops:>8}  {name}"
+    if len(opstats.modules) > _SHOWN_MODULES:
+        yield f"{len(opstats.modules) - _SHOWN_MODULES} more modules"
 
 
 def _op_table(core: CoreTables) -> Iterator[str]:

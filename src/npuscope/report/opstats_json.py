@@ -57,6 +57,8 @@ def _buffer(made: Opstats) -> dict[str, Any]:
         "inference": made.inference,
         "level": made.level,
         "totals": _totals(made),
+        "verdict": {"bound": made.verdict.bound.name, "shares": dict(made.verdict.shares)},
+        "modules": [asdict(row) for row in made.modules],
         "cores": [_core(made, core) for core in made.cores],
         "ops": [_op(core, row) for core in made.cores for row in core.ops],
         "peers": [asdict(row) for row in made.peers],

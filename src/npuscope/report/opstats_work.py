@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,6 +78,7 @@ class Outcome(Shown):
     files: dict[str, list[str]] = field(default_factory=dict)  # by buffer
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)  # what was lost, file by file
 
     def told(self) -> str:
         made = counted(len(self.written), "file")
@@ -95,8 +97,8 @@ class Outcome(Shown):
 
 def work(request: OpstatsRequest) -> Outcome:
     files = _files(request.source)
-    buffers = [] if request.adapter else find_buffers(files)
     outcome = Outcome()
+    buffers = [] if request.adapter else _not_empty(find_buffers(files), outcome)
     own = [file for file in buffers if is_own(file)]
     if own:
         _own_buffers(request, own, outcome)
@@ -105,8 +107,11 @@ def work(request: OpstatsRequest) -> Outcome:
     # Other profiles in a folder of buffers are by-products, such as our own traces.
     foreign += _foreign(request, files) if not buffers else []
     for path in foreign:
-        _foreign_file(request, path, outcome)
+        with _one_of(outcome, len(foreign) + len(own)):
+            _foreign_file(request, path, outcome)
     if not outcome.tables and not outcome.inventories:
+        if outcome.damaged:
+            raise FileError("; ".join(outcome.damaged), where=safe_terminal(str(request.source)))
         raise FileError(
             "no stats buffer found here",
             where=safe_terminal(str(request.source)),
@@ -114,6 +119,24 @@ def work(request: OpstatsRequest) -> Outcome:
             "--aic-profiling-type=raw_device_stats",
         )
     return outcome
+
+
+def _not_empty(files: list[BufferFile], outcome: Outcome) -> list[BufferFile]:
+    empty = [file for file in files if not file.path.stat().st_size]
+    outcome.damaged += [f"{safe_terminal(file.path.name)} is empty" for file in empty]
+    return [file for file in files if file not in empty]
+
+
+@contextlib.contextmanager
+def _one_of(outcome: Outcome, files: int) -> Iterator[None]:
+    """A file that cannot be read does not stop the others; a single one is an error."""
+    try:
+        yield
+    except FileError as error:
+        if files < 2:
+            raise
+        told = f"{error.where}: {error.message}" if error.where else error.message
+        outcome.damaged.append(f"{told}; {error.hint}" if error.hint else told)
 
 
 def _files(source: Path) -> list[Path]:
@@ -138,8 +161,10 @@ def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outc
     _check_selection(request, layout, mine)
     reader = BufferReader(layout, request.ignore_uuid)
     host = read_host_trace(request.host_trace) if request.host_trace else None
-    for group in by_run(mine):
-        _run(request, reader, host, group, outcome)
+    groups = list(by_run(mine))
+    for group in groups:
+        with _one_of(outcome, len(groups)):
+            _run(request, reader, host, group, outcome)
 
 
 def _layout(request: OpstatsRequest) -> Layout:
@@ -161,7 +186,8 @@ def _check_selection(request: OpstatsRequest, layout: Layout, files: list[Buffer
     """Before anything is written."""
     for option, wanted, known in (
         ("core", request.cores, set(range(layout.cores))),
-        ("device", request.devices, {device_of(file) for file in files}),
+        # Headers are looked at only where a device was asked for: they may be damaged.
+        ("device", request.devices, {device_of(f) for f in files} if request.devices else set()),
     ):
         missing = sorted((wanted or frozenset()) - known)
         if missing:
@@ -185,6 +211,8 @@ def _run(
     for file, stats in zip(group, read, strict=True):
         tables = opstats_of(stats, reader.index(stats))
         outcome.tables.append(tables)
+        if stats.lost:
+            outcome.damaged.append(f"{file.place}: lost {', '.join(stats.lost)}")
         for note in tables.notes:
             outcome.note(note)
         if request.summary:

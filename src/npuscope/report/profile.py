@@ -29,6 +29,7 @@ from npuscope.report.figures import (
     rate,
     said_values,
     shorten,
+    shorten_end,
     source_of,
     tensor_lines,
     total_phases,
@@ -78,7 +79,7 @@ def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
         f"{_predicted(epoch) if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
         f"{count(epoch.counters.core_cycles):>12} "
         f"{_against_max(epoch):>8} {speed:>9}  "
-        f"{epoch.counters.bound.value:<13}{shorten(names(epoch.operators), 19):<20} "
+        f"{epoch.counters.bound.value:<13}{shorten_end(names(epoch.operators), 19):<20} "
         f"{shorten(names(epoch.origin), 40)}"
     ).rstrip()
 

@@ -59,6 +59,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
         "total_ms": profile.total_ms,
         "interval_ms": list(profile.interval_ms),
         "counts": profile.counts,
+        "unknown_ops": list(profile.unknown_ops),
         "weights_bytes": profile.memory.weights_bytes,
     }
 
@@ -132,9 +133,9 @@ def _answer(made: Quantized) -> str:
     worst_db = min(made.sqnr_db.values())
     word = "SQNR" if len(made.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if made.samples.real else " on random data"
-    return (
-        f"{ms(made.after.total_ms)} ms in int8{_counts(made.after)}; {word} {worst_db:.1f} dB{mark}"
-    )
+    least = "at least " if made.after.unknown_ops else ""
+    time = f"{least}{ms(made.after.total_ms)} ms in int8{_counts(made.after)}"
+    return f"{time}; {word} {worst_db:.1f} dB{mark}"
 
 
 def _counts(profile: Profile) -> str:

@@ -14,7 +14,7 @@ from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
-from npuscope.report.figures import DASH, ms, shorten, size
+from npuscope.report.figures import DASH, ms, shorten, shorten_end, size
 from npuscope.shown import counted
 from npuscope.text import csv_cell, safe_terminal
 
@@ -285,8 +285,8 @@ def failure_lines(rows: Sequence[TextRow]) -> list[str]:
     names = Names(rows)
     lines = [f"failed   {counted(sum(map(len, groups.values())), 'run')}"]
     for (model, message), found in list(groups.items())[:_MOST_FAILURES]:
-        lines.append(f"  {names[model]}: {shorten(safe_terminal(message), 150)}")
+        lines.append(f"  {names[model]}: {shorten_end(safe_terminal(message), 150)}")
         choices = "; ".join(configuration_name(row) for row in found)
-        lines.append(f"    with {shorten(safe_terminal(choices), 150)}")
+        lines.append(f"    with {shorten_end(safe_terminal(choices), 150)}")
     left = len(groups) - _MOST_FAILURES
     return [*lines, f"  and {left} more kinds"] if left > 0 else lines

@@ -191,6 +191,24 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     return Refusal(f"{outputs} output channels", str(limit)) if _is_prime(outputs) else None
 
 
+@refuse(
+    "NA-CONV-ONE-INPUT",
+    "One input channel at one position",
+    ops=("Conv2D", "FullyConnected"),
+    confidence=Confidence.VERIFIED,
+    cause="A layer that reads a single value runs on the CPU: the second layer of all 16 "
+    "squeeze-and-excite blocks of a 3.0 build, a dense layer of a 2.2 build.",
+    fixes=(fixes.MORE_INPUTS,),
+    since="2.2",
+    until="4.0",
+    turn=_SHAPE_FIRST,
+)
+def more_than_one_value_is_read(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The layer reads one value: this compiler leaves it to the CPU."""
+    one = graph.first_input(op).elements == 1
+    return Refusal("1 value", "2") if one and machine.generation.software_one_input else None
+
+
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
 

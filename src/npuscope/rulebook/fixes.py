@@ -269,6 +269,8 @@ CHANNEL_AXIS = FixTemplate(
     "arrange the data so that the op works along the channels",
     effect=FixEffect.MAPS,
 )
+EQUAL_PARTS = FixTemplate("equal-parts", "let all parts have the same number of channels")
+MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )

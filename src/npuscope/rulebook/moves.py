@@ -50,6 +50,37 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
     return Refusal(f"axis {axis} of {rank} dimensions", f"axis {rank - 1}")
 
 
+@refuse(
+    "NA-CONCAT-PARTS",
+    "Concat of parts with different channels",
+    ops=("Concat",),
+    confidence=Confidence.VERIFIED,
+    cause="The compilers of 2.x make equal parts side by side and bring their channels together in "
+    "one copy. Others are joined by a library call that drives the copies: 16 of 16 in builds of "
+    "three networks.",
+    fixes=(fixes.EQUAL_PARTS,),
+    since="2.2",
+    until="2.2",
+)
+def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """This compiler joins parts of the same number of channels only; others are copied by a
+    library call."""
+    counts = [graph.tensor(name).shape[-1] for name in op.inputs]
+    same = len(set(counts)) == 1
+    if (
+        machine.generation.concat_in_place
+        or same
+        or op.attrs_as(ConcatAttrs).axis in _rows(graph, op)
+    ):
+        return None
+    return Refusal(f"parts of {', '.join(map(str, counts))} channels", f"{counts[0]} each")
+
+
+def _rows(graph: Graph, op: Op) -> range:
+    """Axes before the channels."""
+    return range(len(graph.output_tensor(op).shape) - 1)
+
+
 @foretells(
     "NA-CONCAT-AXIS",
     "LINT-CONCAT-AXIS",

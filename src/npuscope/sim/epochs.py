@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from npuscope.sim.group_work import (
     PipeWork,
     VectorWork,
 )
+from npuscope.sim.many import Fleet
 from npuscope.sim.memory import Bank, Banks, retimed
 from npuscope.sim.program_work import (
     ClaimedWork,
@@ -259,6 +261,29 @@ def count_work(work: ProgramWork, machine: Machine) -> tuple[EpochCounters, ...]
     return tuple(_count(epoch, machine, speeds) for epoch in work.epochs)
 
 
+Phases = tuple[float, float, float, Bound]  # before, core, behind, and what sets the core's time
+
+
+def count_many(work: ProgramWork, machines: Sequence[Machine]) -> list[list[Phases]]:
+    """Phases by machine, then by epoch. Machines differ in real numbers that are timing keys."""
+    fleet = Fleet(machines)
+    by_epoch = [fleet.each(partial(_phases, work, epoch)) for epoch in work.epochs]
+    return [[epoch[number] for epoch in by_epoch] for number in range(len(machines))]
+
+
+def _phases(whole: ProgramWork, epoch: EpochWork, machine: Machine) -> Phases:
+    speeds = speeds_of(machine, retimed(whole.banks, machine))
+    work = epoch.work
+    if isinstance(work, SoftwareWork):
+        counted = _software(epoch, work, machine, speeds)
+    elif isinstance(work, ClaimedWork):
+        counted = _claimed(epoch, work, machine)
+    else:
+        _, core, bound = _core(work, speeds)
+        counted = _controlled(epoch, core, bound, machine)
+    return counted.pre_cycles, counted.core_cycles, counted.post_cycles, counted.bound
+
+
 def _with_bus(
     counters: EpochCounters, epoch: Epoch, banks: Banks, machine: Machine
 ) -> EpochCounters:
@@ -285,15 +310,18 @@ def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
 def _hardware(
     epoch: EpochWork, groups: HardwareWork, machine: Machine, speeds: Speeds
 ) -> EpochCounters:
-    spans = [group_span(group, speeds) for group in groups]
-    core = sum(span.cycles for span in spans)
-    bound = max(spans, key=lambda span: span.cycles).bound
+    spans, core, bound = _core(groups, speeds)
     activity = tuple(
         _activity(engine, span, speeds)
         for group, span in zip(groups, spans, strict=True)
         for engine in group.engines
     )
     return _controlled(epoch, core, bound, machine, activity)
+
+
+def _core(groups: HardwareWork, speeds: Speeds) -> tuple[list[Span], float, Bound]:
+    spans = [group_span(group, speeds) for group in groups]
+    return spans, sum(span.cycles for span in spans), max(spans, key=_cycles).bound
 
 
 def _controlled(
@@ -378,7 +406,8 @@ def _software(
 def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
     """MCU cycles that the products and the way of the weights take at least."""
     limits = machine.software_limits
-    rate = limits.float_macs_per_cycle if work.float_macs else limits.int8_macs_per_cycle
+    rate = limits.depthwise_macs_per_cycle if work.depthwise else limits.int8_macs_per_cycle
+    rate = min(rate, limits.float_macs_per_cycle) if work.float_macs else rate
     fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
     return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
 

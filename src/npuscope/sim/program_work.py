@@ -166,6 +166,7 @@ class SoftwareWork:
     elements: int
     macs: int = 0
     float_macs: bool = False
+    depthwise: bool = False
     fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
     moved: tuple[tuple[str, int], ...] = ()  # the same of external RAM that a library call moves
 
@@ -244,7 +245,16 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
     floats = any(buffers[name].is_float for name in names[:1])
     kernel = "SoftmaxRows" if many else call.kernel
-    return SoftwareWork(kernel, elements, _macs(call, params, shapes), floats, fetched)
+    macs = _macs(call, params, shapes)
+    return SoftwareWork(kernel, elements, macs, floats, _is_depthwise(params, shapes), fetched)
+
+
+def _is_depthwise(params: list[Buffer], shapes: list[tuple[int, ...]]) -> bool:
+    """Each weight belongs to one channel."""
+    if not params:
+        return False
+    weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
+    return len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
 
 
 def _moved(
@@ -261,12 +271,16 @@ _MOVES = frozenset(
     {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
 )
 _LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
     """Every weight works once a position of the smaller side: input or, with a stride, output."""
     if call.kernel == "MatMul" and shapes[-1]:
         return prod(shapes[-1]) * shapes[0][-1]
+    if call.kernel in _RECURRENT and len(shapes[0]) == 3:  # all weights, every step
+        largest = sorted(prod(buffer.shape) for buffer in params)[-2:]
+        return shapes[0][0] * shapes[0][1] * sum(largest)
     if call.kernel not in _LAYERS or not params:
         return 0
     positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))

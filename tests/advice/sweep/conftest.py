@@ -7,6 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from advice.sweep.processes import Drivers
+from npuscope.advice.sweep import one_run
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> None:
+    """A worker begins without programs."""
+    one_run._compiled.clear()
 
 
 @pytest.fixture

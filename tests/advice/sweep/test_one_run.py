@@ -155,3 +155,35 @@ def test_warnings_belong_to_the_row(
     monkeypatch.setattr(one_run, "build", warning)
     assert done(run)["notes"][-1] == "pool x is odd"
     assert capfd.readouterr().err == ""
+
+
+TIMING = """[[sets]]
+set = { clocks.npu_mhz = 700 }
+[[sets]]
+set = { timing.epoch_start_cycles = 900, clocks.npu_mhz = 500 }
+[[sets]]
+set = { units.ARITH = 1 }
+[[sets]]
+set = { units.ARITH = 1, clocks.mcu_mhz = 300 }"""
+
+
+def test_machines_that_differ_in_timing_share_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = runs_of(small_sweep(tmp_path, TIMING))
+    models = len({run.model.sha256 for run in runs})
+    alone = []
+    for run in runs:
+        one_run._compiled.clear()
+        alone.append(done(run))
+    real, machines = one_run.build, []
+
+    def counting(source: object, options: dict[str, object]) -> object:
+        machines.append(options["machine"])
+        return real(source, options)
+
+    one_run._compiled.clear()
+    monkeypatch.setattr(one_run, "build", counting)
+    together = [done(run) for run in runs]
+    assert [row | {"seconds": 0} for row in together] == [row | {"seconds": 0} for row in alone]
+    assert len(machines) == 2 * 2 * models < len(runs)  # two mappings in two generations

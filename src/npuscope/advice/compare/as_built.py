@@ -110,7 +110,9 @@ def compare_as_built(
     memory = theirs.profile.memory, ours.profile.memory
     ram = (_ram(memory[0]), _ram(memory[1]))
     weights = (memory[0].weights_bytes, memory[1].weights_bytes)
-    return replace(found, fidelity=fidelity(program, ours.program, ram, weights, notes))
+    hybrid = recipe.machine.generation.hybrid_moves
+    alike = fidelity(program, ours.program, ram, weights, notes, hybrid)
+    return replace(found, fidelity=alike)
 
 
 def _ram(memory: MemoryUse) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from npuscope.program.model import Epoch, EpochKind, Group, Pool, Program
@@ -82,15 +82,22 @@ def fidelity(
     ram_bytes: tuple[int, int],
     weights_bytes: tuple[int, int],
     notes: Iterable[str] = (),
+    lists_hybrid: bool = True,
 ) -> Fidelity:
-    a, b = views(theirs), views(ours)
+    """`lists_hybrid` is False for generations that list calls which drive the DMA as software."""
+    a, b = views(theirs, lists_hybrid), views(ours, lists_hybrid)
     registers = all(view.has_registers for view in a)
     pairs = tuple(_pair(x, y, registers) for x, y in _aligned(a, b, registers))
     return Fidelity(pairs, len(a), len(b), registers, ram_bytes, weights_bytes, tuple(notes))
 
 
-def views(program: Program) -> list[EpochView]:
-    return [_view(epoch, program) for epoch in program.executed]
+def views(program: Program, lists_hybrid: bool = True) -> list[EpochView]:
+    found = [_view(epoch, program) for epoch in program.executed]
+    return found if lists_hybrid else [_as_software(view) for view in found]
+
+
+def _as_software(view: EpochView) -> EpochView:
+    return replace(view, kind=EpochKind.SW) if view.kind is EpochKind.HYBRID else view
 
 
 def _view(epoch: Epoch, program: Program) -> EpochView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from npuscope.shown import Rows, Shown, counted
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.fidelity import Fidelity
+    from npuscope.advice.compare.half import EpochTimer
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -63,6 +64,7 @@ class Side:
     profile: Profile
     program: Program | None = None
     machine: Machine | None = None
+    timer: EpochTimer | None = field(default=None, compare=False, repr=False)  # where it is kept
 
     @property
     def is_measured(self) -> bool:

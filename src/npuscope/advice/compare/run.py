@@ -195,13 +195,13 @@ class _Stage:
 def _by_timing(a: Side, b: Side) -> _Explain:
     """Both programs are known: A's is timed on B's machine, step by step."""
     assert a.program and b.program and a.machine and b.machine  # is_timed
-    timer = epoch_timer(a.program, a.machine)
+    timer = a.timer or epoch_timer(a.program, a.machine)
     first = timer.times(a.machine)
     # The machine first: what is left then is the difference of two programs on one machine.
     steps = machine_steps(a.machine, b.machine)
     stages = [_Stage(step, timer.times(step.machine)) for step in steps]
     last = stages[-1].times if stages else first
-    of_b = epoch_timer(b.program, b.machine).times(b.machine)
+    of_b = (b.timer or epoch_timer(b.program, b.machine)).times(b.machine)
 
     def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
         before = _sum(first, row)

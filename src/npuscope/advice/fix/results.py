@@ -65,14 +65,16 @@ def _keys(graph: Graph, inputs: Arrays) -> dict[str, bytes]:
     """By tensor: a fingerprint of all that it is computed from."""
     keys = {t.name: _constant_key(t) for t in graph.tensors.values() if t.is_constant}
     for name, values in inputs.items():
-        keys[name] = _digest(b"given", _meaning(graph.tensor(name)), np.ascontiguousarray(values))
+        keys[name] = _digest(
+            b"given", _meaning(graph.tensor(name)), np.ascontiguousarray(values).data
+        )
     for op in graph.ops:
         _add_keys(graph, op, keys)
     return keys
 
 
 def _constant_key(tensor: Tensor) -> bytes:
-    return _digest(b"constant", _meaning(tensor), np.ascontiguousarray(tensor.data))
+    return _digest(b"constant", _meaning(tensor), np.ascontiguousarray(tensor.data).data)
 
 
 def _add_keys(graph: Graph, op: Op, keys: dict[str, bytes]) -> None:
@@ -88,9 +90,9 @@ def _meaning(tensor: Tensor) -> bytes:
     return repr((tensor.dtype, tensor.shape, tensor.quant)).encode()
 
 
-def _digest(*parts: bytes | np.ndarray) -> bytes:
+def _digest(*parts: bytes | memoryview) -> bytes:
     made = blake2b(digest_size=20)
     for part in parts:
-        made.update(b"%d:" % (len(part) if isinstance(part, bytes) else part.nbytes))
+        made.update(b"%d:" % memoryview(part).nbytes)
         made.update(part)
     return made.digest()

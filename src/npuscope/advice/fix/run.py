@@ -3,6 +3,7 @@ left to try."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
@@ -15,9 +16,12 @@ from npuscope.building import Options
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit
 from npuscope.errors import NpuscopeError
 from npuscope.profiling.model import Profile
+from npuscope.progress import progress
 from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.registry import file_lints
 from npuscope.shown import Rows, Shown
+
+log = logging.getLogger(__name__)
 
 # --- One step: a fix that was tried, and whether it helps ---
 # It helps if the network is faster, does less on the CPU, or loses a hazard at a fair price.
@@ -71,6 +75,7 @@ class Fixed(Shown):
     effects: tuple[OutputEffect, ...]
     seeds: int
     runtime: Opened | None = None
+    interrupted: bool = False  # more could have been tried
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -180,44 +185,78 @@ def _spills(before: Profile, after: Profile) -> bool:
 
 _MOST_STEPS = 100  # each kept step helps, but the loop must end for every file
 
-Progress = Callable[[str], None]
+
+class _Bench:
+    """The file on its way: what was tried, and the best that was found so far."""
+
+    def __init__(self, bench: Workbench, choice: Choice, seeds: int) -> None:
+        self.bench, self.choice, self.seeds = bench, choice, seeds
+        progress("reading and compiling %s", bench.path.name)
+        self.first = self.look = bench.look(bench.open())
+        self.steps: list[Step] = []
+
+    def run(self) -> None:
+        if self.choice.integer_border and self.bench.has_float_border:
+            self.bench = self.bench.with_integer_border()
+            self.look = self.bench.look(self.look.document)
+            self.steps.append(_integer_border(self.first, self.look))
+        tried: set[object] = set()
+        offered = self._offered()
+        while len(self.steps) < _MOST_STEPS:
+            waiting = [one for one in offered if one.key not in tried]
+            if not waiting:
+                break
+            candidate = waiting[0]
+            tried.add(candidate.key)
+            step, look = attempt(
+                self.bench, self.look, candidate, self.seeds, self._tell(candidate, len(waiting))
+            )
+            # Together: an interruption finds either both or neither.
+            self.steps, self.look = [*self.steps, step], look
+            if step.outcome.kept:
+                offered = self._offered()
+
+    def _tell(self, candidate: Candidate, waiting: int) -> Tell:
+        """Where we are, the best so far, and what is tried; the part where there are several."""
+        best, was = self.look.total_ms, self.first.total_ms
+        head = f"step {len(self.steps) + 1} ({waiting} to try), best so far {best:.3f} ms"
+        head += f" of {was:.3f} ms" if best != was else ""
+
+        def tell(part: int, places: int) -> None:
+            which = f", part {part}" if part > 1 else ""
+            at = f" at {places} places" if places > 1 else ""
+            progress("%s; trying: %s%s%s", head, candidate.fix.title, at, which)
+
+        return tell
+
+    def _offered(self) -> list[Candidate]:
+        progress("best so far %.3f ms; looking for more", self.look.total_ms)
+        return candidates(self.look, self.bench.explained(self.look), self.choice)
 
 
-def fix(
-    path: str | Path,
-    choice: Choice,
-    options: Options,
-    seeds: int = 2,
-    progress: Progress = lambda text: None,
-) -> Fixed:
-    """All fixes that may be applied and help; the file itself is not touched."""
-    bench = Workbench(Path(path), options)
-    first = look = bench.look(bench.open())
-    steps: list[Step] = []
-    if choice.integer_border and bench.has_float_border:
-        bench = bench.with_integer_border()
-        look = bench.look(look.document)
-        steps.append(_integer_border(first, look))
-    tried: set[object] = set()
-    offered = _offered(bench, look, choice)
-    while len(steps) < _MOST_STEPS:
-        candidate = next((one for one in offered if one.key not in tried), None)
-        if candidate is None:
-            break
-        tried.add(candidate.key)
-        progress(candidate.fix.title)
-        step, look = attempt(bench, look, candidate, seeds)
-        steps.append(step)
-        if step.outcome.kept:
-            offered = _offered(bench, look, choice)
+def fix(path: str | Path, choice: Choice, options: Options, seeds: int = 2) -> Fixed:
+    """All fixes that may be applied and help; the file itself is not touched.
+
+    An interruption ends the search, not the work: the best that was found is the result.
+    """
+    work = _Bench(Workbench(Path(path), options), choice, seeds)
+    interrupted = False
+    try:
+        work.run()
+    except KeyboardInterrupt:
+        interrupted = True
+        told = "interrupted after %d steps: what was found until then is checked and kept"
+        log.warning(told, len(work.steps))
+    progress("comparing outputs before and after")
     return Fixed(
-        look.data,
-        first.profile,
-        look.profile,
-        tuple(steps),
-        effects(first.network.graph, look.network.graph, seeds, bench.known),
+        work.look.data,
+        work.first.profile,
+        work.look.profile,
+        tuple(work.steps),
+        effects(work.first.network.graph, work.look.network.graph, seeds, work.bench.known),
         seeds,
-        opened(bench.path, first, look, seeds),
+        opened(work.bench.path, work.first, work.look, seeds),
+        interrupted,
     )
 
 
@@ -228,17 +267,23 @@ def _integer_border(before: Look, after: Look) -> Step:
     return Step(candidate, Outcome(True, "asked for"), 1, (), before.profile, after.profile)
 
 
-def _offered(bench: Workbench, look: Look, choice: Choice) -> list[Candidate]:
-    return candidates(look, bench.explained(look), choice)
-
-
 _MOST_PARTS = 12  # compilations spent on one candidate
 
 
-def attempt(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
+Tell = Callable[[int, int], None]  # number of the part, its places
+
+
+def attempt(
+    bench: Workbench,
+    look: Look,
+    candidate: Candidate,
+    seeds: int,
+    tell: Tell = lambda part, places: None,
+) -> tuple[Step, Look]:
     """The step and what the document is afterwards: the edited one only if it was kept."""
     first: Step | None = None
-    for part in _parts(candidate):
+    for number, part in enumerate(_parts(candidate), 1):
+        tell(number, len(part.places))
         step, after = _try(bench, look, part, seeds)
         # Findings change with the network: what a kept edit made possible is offered now.
         if step.outcome.kept:

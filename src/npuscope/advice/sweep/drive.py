@@ -106,6 +106,7 @@ class Tally:
     done: int
     failed: int
     latest: Row | None = None
+    best: Row | None = None  # the fastest so far
 
     @property
     def left(self) -> int:
@@ -191,9 +192,14 @@ def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
     """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
+    done = [row for key in states if (row := journal.rows[key])["status"] == "ok"]
+    best = min(done, key=_time, default=None)
 
     def tell(latest: Row | None) -> None:
-        watch(Tally(len(runs), counts["ok"], counts["failed"], latest))
+        nonlocal best
+        if latest is not None and latest["status"] == "ok":
+            best = latest if best is None else min(best, latest, key=_time)
+        watch(Tally(len(runs), counts["ok"], counts["failed"], latest, best))
 
     def keep(row: Row) -> None:
         journal.append(row)
@@ -204,6 +210,10 @@ def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
 
     tell(None)
     return keep
+
+
+def _time(row: Row) -> float:
+    return float(row["total_ms"])
 
 
 def _do(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:

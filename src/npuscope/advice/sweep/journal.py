@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +95,9 @@ Row = dict[str, Any]
 _OPENING = f'{{"schema":"{ROW_SCHEMA}",'.encode()
 
 
+_SYNC_S = 0.2  # what a power cut may take
+
+
 class Journal:
     """A store that is open for writing. Only one process at a time has it."""
 
@@ -104,19 +109,25 @@ class Journal:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
         os.ftruncate(self._file, whole)  # what a torn last line has left
         os.lseek(self._file, 0, os.SEEK_END)
+        self._synced = -_SYNC_S
 
     def append(self, row: Row) -> None:
-        """On disk when this returns."""
+        """The system has it when this returns, so that it outlives us; runs that follow each other
+        fast share the wait for the disk."""
         line = json.dumps(_schema_first(row), separators=(",", ":")).encode() + b"\n"
         with as_file_error(self.path):
             rest = memoryview(line)
             # A signal or a full disk may end a write early.
             while rest:
                 rest = rest[os.write(self._file, rest) :]
-            os.fsync(self._file)
+            if time.monotonic() - self._synced > _SYNC_S:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
         self.rows[row["key"]] = row
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):  # rows are written; how safely is all that is left
+            os.fsync(self._file)
         os.close(self._file)
 
 

@@ -6,9 +6,10 @@ import hashlib
 import json
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,17 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import machine_from
+from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import same_mapping
 from npuscope.profiling.model import Profile
+from npuscope.profiling.run import Retimer, retimer
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.
 _KEPT_GRAPHS = 2
 _graphs: OrderedDict[str, Graph] = OrderedDict()
+# Machines of one sweep that differ in mapping keys: a few memory configurations or generations.
+_KEPT_PROGRAMS = 8
+_compiled: deque[tuple[str, Retimer, Build]] = deque(maxlen=_KEPT_PROGRAMS)
 
 
 class _ModelWantedError(Exception):
@@ -63,7 +70,7 @@ def _row(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
     head = told["head"]
     try:
         with _heard() as warnings:
-            figures = _figures(told, model)
+            figures = _figures(told, model, warnings)
     except _ModelWantedError:
         raise
     except NpuscopeError as error:
@@ -84,27 +91,47 @@ def _ending(seconds: float) -> dict[str, Any]:
     return {"seconds": round(seconds, 4), "version": versions()["npuscope"]}
 
 
-def _figures(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
+def _figures(told: dict[str, Any], model: bytes | None, warnings: list[str]) -> dict[str, Any]:
     """Compile and estimate: a Profile as columns."""
-    from npuscope.profiling.run import estimate
+    asked, machine = told["asked"], machine_from(told["machine"])
+    timer, made = _prepared(told, model, machine, warnings)
+    profile = timer.estimate(machine)
+    found = _columns(profile)
+    if not asked["findings"]:
+        return found
+    return found | _findings(replace(made, machine=machine), profile)
 
-    asked = told["asked"]
+
+def _prepared(
+    told: dict[str, Any], model: bytes | None, machine: Machine, warnings: list[str]
+) -> tuple[Retimer, Build]:
+    """What was compiled for a machine that differs in timing keys alone serves this run too."""
+    asked, network = told["asked"], _graph(told, model)
+    name = f"{_graph_name(told)} {canonical(asked)}"
+    for kept, timer, made in _compiled:
+        if kept == name and same_mapping(made.machine, machine):
+            return timer, made
     options: Options = {
-        "machine": machine_from(told["machine"]),
+        "machine": machine,
         "optimization": asked["optimization"],
         "input_data_type": asked["input_data_type"],
         "output_data_type": asked["output_data_type"],
     }
-    made = build(_graph(told, model), options)
-    profile = estimate(made.program, made.machine, made.graph)
-    found = _columns(profile)
-    return found | (_findings(made, profile) if asked["findings"] else {})
+    made = build(network, options)
+    timer = retimer(made.program, made.machine, made.graph)
+    if not warnings:  # every row has to tell them
+        _compiled.append((name, timer, made))
+    return timer, made
+
+
+def _graph_name(told: dict[str, Any]) -> str:
+    head = told["head"]
+    return canonical([head["model_sha256"], head["shapes"]])
 
 
 def _graph(told: dict[str, Any], model: bytes | None) -> Graph:
     """The network, read once for all the runs of its model that come here in a row."""
-    head = told["head"]
-    name = canonical([head["model_sha256"], head["shapes"]])
+    head, name = told["head"], _graph_name(told)
     if name not in _graphs:
         data = _checked(head, _bytes(told, model))
         _graphs[name] = read_model(_path(told), data, head["shapes"])

@@ -4,7 +4,7 @@ engines and links of one epoch."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class BufferTable:
         last = max((end for _, end in self.lives.values()), default=0)
         always = (0, last)
         return {
-            name: _living(buffer, self.lives.get(buffer.view_of or name, always))
+            name: buffer.living(*self.lives.get(buffer.view_of or name, always))
             for name, buffer in self.buffers.items()
         }
 
@@ -107,10 +107,6 @@ class BufferTable:
             tensor=value.tensor,
             view_of=view_of,
         )
-
-
-def _living(buffer: Buffer, life: tuple[int, int]) -> Buffer:
-    return replace(buffer, first=life[0], last=life[1])
 
 
 # --- Stream-engine geometry: how a value's frames are laid out in memory ---

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count, groupby
 
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
-from npuscope.compiler.emit.stages import emit_stage, store
+from npuscope.compiler.emit.stages import emit_stage, store, store_copy
 from npuscope.compiler.schedule import StageGroup, root
 from npuscope.compiler.stages import CallStage, CopyStage, Lowered, Stage
 from npuscope.graph.model import Graph
@@ -93,11 +93,13 @@ def _emit_group(
     builder = EpochBuilder(machine, buffers, number)
     for stage in group.stages:
         frame = group.frames[stage.output.name]
-        if isinstance(stage, CopyStage):
-            frame = stage.depth
         source = emit_stage(builder, stage, frame)
         builder.sources[stage.output.name] = source
-        if stage.output.name in leaving:
+        if stage.output.name not in leaving:
+            continue
+        if isinstance(stage, CopyStage):
+            store_copy(builder, source, stage)
+        else:
             store(builder, source, stage.output, frame)
     return builder.group()
 

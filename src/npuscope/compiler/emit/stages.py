@@ -293,8 +293,20 @@ def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> StreamS
 
 def _emit_copy(builder: EpochBuilder, stage: CopyStage) -> StreamSource:
     """Whole pixels; channel by channel where one side lies plane by plane."""
-    value = stage.inputs[0]
-    walk = channel_frames(value, stage.depth)
+    value, depth = stage.inputs[0], stage.depth
+    if stage.moves_pairs:
+        value, depth = value.in_pairs, depth // 2
+    walk = channel_frames(value, depth)
     if stage.repeats > 1:
-        walk = channel_frames(value, stage.depth, loop=1, total=stage.repeats)
-    return builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
+        walk = channel_frames(value, depth, loop=1, total=stage.repeats)
+    buffer = builder.buffers.activation(stage.inputs[0], builder.number)
+    return builder.engine_in(buffer, walk, nbits_in=value.nbits, nbits_out=value.nbits)
+
+
+def store_copy(builder: EpochBuilder, source: StreamSource, stage: CopyStage) -> None:
+    """What a copy writes, in the words in which it was read."""
+    value, depth = stage.output, stage.depth
+    if stage.moves_pairs:
+        value, depth = value.in_pairs, depth // 2
+    buffer = builder.buffers.activation(stage.output, builder.number)
+    builder.engine_out(source, buffer, channel_frames(value, depth), value.nbits)

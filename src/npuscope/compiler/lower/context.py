@@ -33,6 +33,7 @@ class Context:
     # By the name of a value: stages that make or read it, tensors that it carries.
     users: dict[str, list[int]] = field(default_factory=dict)
     carried: dict[str, list[str]] = field(default_factory=dict)
+    swishes: dict[str, Op] = field(default_factory=dict)  # sigmoids, by the product with their x
 
     def emit(self, stage: Stage) -> Value:
         for value in (*stage.inputs, stage.output):
@@ -104,9 +105,11 @@ class Context:
     def new_value(self, tensor: Tensor) -> Value:
         return tensor_value(tensor)
 
-    def zero_removed(self, value: Value, origin: tuple[str, ...]) -> Value:
+    def zero_removed(self, value: Value, reader: str, origin: tuple[str, ...]) -> Value:
         """The value with a zero point of -128 shifted out: unsigned bytes, zero point 0."""
         name = f"{value.name}.sub"
+        if name in self.shifted and self.machine.generation.sub_per_reader:
+            name = f"{name}.{reader}"
         if name not in self.shifted:
             quant = value.quant and Quant((value.quant.scale,), (0,))
             output = value.named(

@@ -85,7 +85,7 @@ def lower_fully_connected(context: Context, op: Op) -> None:
 def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> None:
     """Emit all stages of one convolution-like op and define its output."""
     source = context.value(op.inputs[0])
-    features, simd, fsub = _features(context, source, op.origin)
+    features, simd, fsub = _features(context, source, op)
     output = context.new_value(context.graph.output_tensor(op))
     scaling = _scaling(context.graph, op, source, output)
     max_kernels = 0
@@ -193,7 +193,7 @@ def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
     return data if tensor.dtype is DType.FLOAT32 else data * unit
 
 
-def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple[Value, Simd, int]:
+def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
     """The feature operand, and the mode that its zero point requires.
 
     0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
@@ -203,7 +203,7 @@ def _features(context: Context, source: Value, origin: tuple[str, ...]) -> tuple
     if zero == 0:
         return source, Simd.S8X8, 0
     if zero == -128 and source.signed:
-        return context.zero_removed(source, origin), Simd.S8X8, 0
+        return context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
     return source, Simd.S16X8, zero
 
 

@@ -28,10 +28,12 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ActivStage, ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
 from npuscope.ops.run import run
+from npuscope.rulebook.queries import is_npu_tensor
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
@@ -166,7 +168,10 @@ _ONE = np.array([1])
 
 
 def lower_mul(context: Context, op: Op) -> None:
-    if any(context.graph.tensor(name).is_constant for name in op.inputs):
+    sigmoid = context.swishes.get(op.outputs[0])
+    if sigmoid is not None:
+        _swish(context, op, sigmoid)
+    elif any(context.graph.tensor(name).is_constant for name in op.inputs):
         lower_with_constant(context, op)
     else:
         _product(context, op)
@@ -257,26 +262,60 @@ Array = np.ndarray
 
 def lower_function(context: Context, op: Op) -> None:
     """One byte in, one byte out: a table made by the reference kernel itself."""
-    source = context.operand(op.inputs[0], op.origin)
-    output = context.new_value(context.graph.output_tensor(op)).named(
-        op.outputs[0], shape=source.shape
+    if op not in context.swishes.values():
+        _function(context, op.kind, [op])
+
+
+def _function(context: Context, kind: str, ops: list[Op]) -> None:
+    """The table of one op, or of several in a row."""
+    last, origin = ops[-1], tuple(name for op in ops for name in op.origin)
+    source = context.operand(ops[0].inputs[0], origin)
+    output = context.new_value(context.graph.output_tensor(last)).named(
+        last.outputs[0], shape=source.shape
     )
-    table = fit_function(all_outputs(context.graph, op))
-    stage = ActivStage(op.name, op.kind, (source,), output, op.origin, table=table)
-    context.define(op.outputs[0], context.emit(stage))
+    table = fit_function(all_outputs(context.graph, ops))
+    stage = ActivStage(last.name, kind, (source,), output, origin, table=table)
+    context.define(last.outputs[0], context.emit(stage))
+
+
+def _swish(context: Context, product: Op, sigmoid: Op) -> None:
+    """x * sigmoid(x) depends on x alone."""
+    _function(context, "Swish", [sigmoid, product])
+
+
+def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
+    """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
+    if not machine.generation.fuses_swish:
+        return {}
+    readers = graph.consumers()
+    found: dict[str, Op] = {}
+    for op in graph.ops:
+        after = readers.get(op.outputs[0], [])
+        if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
+            continue
+        both = {op.inputs[0], op.outputs[0]}
+        if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
+            found[after[0].outputs[0]] = op
+    return found
+
+
+def _in_bytes(graph: Graph, product: Op) -> bool:
+    names = (*product.inputs, *product.outputs)
+    return all(is_npu_tensor(graph.tensor(name)) for name in names)
 
 
 def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     return replace(tensor, shape=shape, source_shape=None)
 
 
-def all_outputs(graph: Graph, op: Op) -> Array:
-    """What the op makes of every byte, -128 first."""
-    source, target = graph.first_input(op), graph.output_tensor(op)
+def all_outputs(graph: Graph, ops: list[Op]) -> Array:
+    """What ops in a row make of every byte, -128 first."""
+    source, target = graph.first_input(ops[0]), graph.output_tensor(ops[-1])
     shape = (*(1 for _ in source.shape[1:]), 256)
-    others = [graph.tensor(name) for name in op.inputs[1:] if name]
-    tensors = [resized(source, shape), resized(target, shape), *others]
-    alone = Graph(op.name, tensors, [op], (source.name,), (target.name,), graph.numerics)
+    names = dict.fromkeys(name for op in ops for name in (*op.inputs, *op.outputs) if name)
+    used = [graph.tensor(name) for name in names]
+    tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
+    alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
     values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
     return run(alone, {source.name: values})[target.name].reshape(-1)
 

@@ -14,6 +14,7 @@ from npuscope.compiler.lower.elementwise import (
     lower_mul,
     lower_prelu,
     lower_quantize,
+    swishes,
 )
 from npuscope.compiler.lower.moves import (
     lower_concat,
@@ -61,12 +62,13 @@ _DECIDED_BY_LOWERING = (
     "NA-RESIZE-HYBRID",
     "NA-CONV-COLUMNS",
     "NA-CONV-DILATED",
+    "NA-PAD-CHANNEL",
 )
 
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
-    context = Context(graph, machine, optimization)
+    context = Context(graph, machine, optimization, swishes=swishes(graph, machine))
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
     for op in graph.ops:

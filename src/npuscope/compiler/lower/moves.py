@@ -3,6 +3,7 @@ channels move."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import cast
 
@@ -14,9 +15,11 @@ from npuscope.compiler.stages import CallStage, ConvMode, ConvStage, CopyStage, 
 from npuscope.graph.model import Op, Tensor
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import PadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.program.model import Refused
 from npuscope.program.modes import Simd
 from npuscope.rulebook import refusals
 from npuscope.rulebook.layout import resize_factor
+from npuscope.rulebook.queries import is_npu_tensor
 
 # --- Concat, Slice and Split along the channels: DMA copies between windows of channels ---
 
@@ -25,7 +28,10 @@ def lower_concat(context: Context, op: Op) -> None:
     """Parts that are made in their place cost nothing; others are copied, and one of another
     scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
-    if context.machine.generation.concat_in_place:
+    in_place = context.machine.generation.concat_in_place
+    if not in_place and _copied_as_block(context, op, output):
+        return
+    if in_place:
         sizes = [context.value(name).channels for name in op.inputs]
         output = output.named(output.name, part=gcd(*sizes))
     copied = []
@@ -48,6 +54,25 @@ def lower_concat(context: Context, op: Op) -> None:
     if len(copied) == len(op.inputs):
         context.result.blocks.append(tuple(copied))
     context.define(op.outputs[0], output)
+
+
+def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
+    """Equal parts that can be made side by side: one copy brings their channels together."""
+    parts = [context.value(name) for name in op.inputs]
+    channels = parts[0].channels
+    block = output.named(f"{output.name}.block", batch=channels, tensor="")
+    names = dict.fromkeys(part.name for part in parts)
+    equal = len(names) == len(parts) > 1 and all(part.channels == channels for part in parts)
+    if not equal or not all(
+        _can_move(context, op, [name], part, block)
+        for name, part in zip(op.inputs, parts, strict=True)
+    ):
+        return False
+    for number, part in enumerate(parts):
+        _move_into(context, part, block, number * channels)
+    context.emit(CopyStage(f"{op.name}.copy", op.kind, (block,), output, op.origin))
+    context.define(op.outputs[0], output)
+    return True
 
 
 def _runs(context: Context, op: Op) -> list[list[str]]:
@@ -78,8 +103,13 @@ def _windows_ahead(context: Context, names: list[str]) -> int:
 
 def _made_in_place(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
     """Whether the stage that makes a part can write it straight into the whole."""
+    in_place = context.machine.generation.concat_in_place
+    return in_place and _can_move(context, op, names, value, output)
+
+
+def _can_move(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
     result = context.result
-    if not context.machine.generation.concat_in_place or op.inputs.count(names[0]) > 1:
+    if op.inputs.count(names[0]) > 1:
         return False
     same = value.signed == output.signed and quant_pair(value) == quant_pair(output)
     whole = not value.pitch and value.stored_batch == value.channels and value.nbits == 8
@@ -111,7 +141,7 @@ def _with_windows(context: Context, value: Value) -> dict[str, Value]:
 def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
     """Let every stage that makes or reads the value do so in its window of the output."""
     moved_to = {
-        name: one.named(name, pitch=output.channels, first=first + one.first, tensor="")
+        name: one.named(name, pitch=output.stored_batch, first=first + one.first, tensor="")
         for name, one in _with_windows(context, value).items()
     }
     context.result.views[value.name] = output
@@ -245,6 +275,13 @@ def channel_first_copy(context: Context, value: Value, origin: tuple[str, ...]) 
 def lower_pad(context: Context, op: Op) -> None:
     """One channel per frame through a kernel of 1."""
     attrs = op.attrs_as(PadAttrs)
+    trail = refusals(context.graph, op, context.machine)
+    if trail and not _pads_channels(context, op):
+        fall_back(context, op, trail)
+        return
+    if trail:
+        _pad_channels(context, op, trail)
+        return
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
     if output.quant != source.quant:
@@ -254,6 +291,49 @@ def lower_pad(context: Context, op: Op) -> None:
     fill = int(np.clip(zero + round(attrs.value / scale), -128, 127))
     stage = pad_stage(op.name, source, output, (top, left, bottom, right), fill, op.origin)
     context.define(op.outputs[0], moved(context, op, context.emit(stage)))
+
+
+def _pads_channels(context: Context, op: Op) -> bool:
+    """Channels of a map alone; zeros in front of a depth-to-space are written by its own call."""
+    tensor, pads = context.graph.first_input(op), op.attrs_as(PadAttrs).pads
+    plain = is_npu_tensor(tensor) and len(pads) == 4 and not any(map(any, pads[:3]))
+    readers = context.graph.consumers()[op.outputs[0]]
+    spread = [reader.kind for reader in readers] == ["DepthToSpace"]
+    return plain and context.machine.generation.pads_by_transposes and not spread
+
+
+def _pad_channels(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
+    """(H, W, C) as (C, W, H), where channels are rows that a unit can pad; it leaves planes
+    (H, C, W), which become (C, H, W) and are copied to channel-last."""
+    before, after = op.attrs_as(PadAttrs).pads[3]
+    source = context.gathered(context.operand(op.inputs[0], op.origin), op.origin)
+    output = context.new_value(context.graph.output_tensor(op))
+    scale, zero = quant_pair(source)
+    height, width, channels = source.shape
+    total = channels + before + after
+
+    def part(name: str, shape: tuple[int, int, int], batch: int = 0) -> Value:
+        return source.named(f"{op.outputs[0]}.{name}", shape=shape, tensor="", batch=batch)
+
+    def transposed(name: str, value: Value, target: Value, order: tuple[int, ...]) -> Value:
+        attrs = TransposeAttrs(order)
+        stage = call_stage(context, op, "Transpose", attrs, value, target, trail, hybrid=True)
+        return context.emit(replace(stage, name=f"{op.name}.{name}"))
+
+    rows = transposed("turn", source, part("turned", (channels, width, height)), (0, 3, 2, 1))
+    padded = part("padded", (total, width, height), 1)
+    fill = int(np.clip(zero + round(op.attrs_as(PadAttrs).value / scale), -128, 127))
+    context.emit(pad_stage(op.name, rows, padded, (before, 0, after, 0), fill, op.origin))
+    seen = part("planes", (height, total, width))
+    context.result.views[seen.name] = padded
+    first = transposed("back", seen, part("first", (total, height, width)), (0, 2, 1, 3))
+    planes = part("first.planes", (height, width, total), 1)
+    context.result.views[planes.name] = first
+    wide = output.named(output.name, shape=planes.shape, quant=source.quant)
+    if quant_pair(source) != quant_pair(output):
+        wide = wide.named(f"{output.name}.wide", tensor="")
+    context.emit(CopyStage(f"{op.name}.last", "Identity", (planes,), wide, op.origin))
+    context.define(op.outputs[0], moved(context, op, wide))
 
 
 def pad_stage(

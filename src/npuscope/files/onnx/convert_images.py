@@ -113,6 +113,8 @@ def depth_to_space(task: Task) -> None:
 
 
 def space_to_depth(task: Task) -> None:
+    if task.node.text("mode", "DCR") != "DCR":
+        raise NotComputed("mode CRD is not supported")
     x = task.channel_last(0)
     attrs = BlockAttrs(task.node.integer("blocksize", 0))
     task.emit("SpaceToDepth", (x.tensor,), attrs, x.layout, x.via)

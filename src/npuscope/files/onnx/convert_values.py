@@ -112,8 +112,25 @@ def power(task: Task) -> None:
     kinds = {2.0: "Square", 0.5: "Sqrt"}
     if exponent is not None and exponent.data.ndim <= 1 and number in kinds:
         unary(kinds[number])(task)
+    elif exponent is not None and exponent.quant is None:
+        _power_of_numbers(task, exponent)
     else:
         binary("Pow")(task)
+
+
+def _power_of_numbers(task: Task, exponent: Const) -> None:
+    """The result has the type of the base, whatever that of the exponent is."""
+    layout = _common_layout(task, (0, 1))
+    base = task.operand(0, layout)
+    held = task.reader.graph.tensors[base]
+    name = task.operand(1, layout)
+    data = task.reader.graph.tensors[name].data
+    if held.quant is None and data is not None and data.dtype != held.dtype.numpy:
+        stored = task.reader.builder.constant(
+            f"{name}_as_{held.dtype.value}", data.astype(held.dtype.numpy), held.dtype
+        )
+        name = stored.name
+    task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
 
 
 def _broadcasting(
@@ -307,5 +324,6 @@ def lp_normalization(task: Task) -> None:
         raise NotComputed("only p = 2 is supported", hint="use LpNormalization with p = 2")
     x = task.value(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
-    attrs = L2NormAttrs(x.layout.index(axis))
+    # A row of zeros stays one: the smallest float instead of a division by zero.
+    attrs = L2NormAttrs(x.layout.index(axis), float(np.finfo(np.float32).tiny))
     task.emit("L2Normalization", (x.tensor,), attrs, x.layout, x.via)

@@ -74,10 +74,23 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
     more = pair(node.integers("output_padding"), axes, 0)
     if node.integers("output_shape") or node.text("auto_pad", "NOTSET").startswith("SAME"):
         reach = [(size[i] - 1) * dilations[i] + 1 + more[i] for i in (0, 1)]
+        more = _missing(node, shape, strides, (reach[0], reach[1]), more, axes)
         pads = _cuts(node, shape, strides, (reach[0], reach[1]), axes)
     else:
         pads = _pads(node, size, strides, dilations, shape, axes)
     return TransposedWindow(strides, pads, dilations, more)
+
+
+def _missing(
+    node: Node, shape: Shape, strides: _Pair, reach: _Pair, more: _Pair, axes: int
+) -> _Pair:
+    """Rows and columns of zeros behind a result that is smaller than what is asked for."""
+    given = node.integers("output_shape")
+    if not given:
+        return more
+    wanted = pair(given[-axes:], axes, 1)
+    lacks = [wanted[i] - (shape[i + 1] - 1) * strides[i] - reach[i] for i in (0, 1)]
+    return more[0] + max(lacks[0], 0), more[1] + max(lacks[1], 0)
 
 
 def _cuts(

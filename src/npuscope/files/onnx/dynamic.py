@@ -165,9 +165,8 @@ class _Dynamic:
         """DynamicQuantizeLSTM: the inputs of an LSTM, its weights turned, then their numbers."""
         names = list(node.inputs[:8])
         for index, first in ((1, 8), (2, 10)):
-            real = self._real(node, node.input(index), node.input(first), "")
-            zero = self.constants.get(node.input(first + 1))
-            if real is None or (zero is not None and zero.data.any()):
+            real = self._real(node, node.input(index), node.input(first), node.input(first + 1))
+            if real is None:
                 return node
             names[index] = f"{node.output}/weights_{index}"
             turned = np.ascontiguousarray(real.transpose(0, 2, 1), np.float32)

@@ -16,7 +16,7 @@ from npuscope.text import safe_terminal
 
 # --- Records: what the reader needs from an ONNX file ---
 
-Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Const | None
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Const | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,15 @@ def check_single_assignment(source: OnnxModel) -> None:
 
 # --- Reading the protobuf; nothing is interpreted here ---
 
-OLDEST_OPSET, NEWEST_OPSET = 7, 26
+OLDEST_OPSET, NEWEST_OPSET = 7, 28
+_UPDATED_OPSET = 13
+# Ops that ONNX itself defines by others, and that no converter knows: read as their definition.
+FUNCTIONS = frozenset(
+    (
+        *("Attention", "Celu", "MeanVarianceNormalization", "ReduceLogSum", "ReduceLogSumExp"),
+        *("Selu", "Shrink", "Softsign", "ThresholdedRelu"),
+    )
+)
 _OWN_DOMAINS = ("", "ai.onnx")
 # onnxruntime writes its own versions of standard ops when the opset lacks a type
 _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear"}
@@ -119,7 +127,7 @@ _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLine
 
 def parse(data: bytes, path: Path) -> OnnxModel:
     """The model as records; raises FileError or ModelError only."""
-    proto = _inlined(_decode(data))
+    proto = _inlined(_updated(_decode(data)))
     graph = proto.graph
     check_count(len(graph.node), MAX_OPS, "nodes")
     check_count(len(graph.initializer), MAX_TENSORS, "initializers")
@@ -160,16 +168,35 @@ def _decode(data: bytes) -> Any:
     return proto
 
 
-def _inlined(proto: Any) -> Any:
-    """Calls of the file's own functions replaced by what they stand for."""
-    if not proto.functions:
+def _updated(proto: Any) -> Any:
+    """A model of the first opsets, whose broadcasting was another, in a newer one."""
+    versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
+    if not versions or versions[0] >= OLDEST_OPSET:
         return proto
+    from onnx import version_converter
+
+    refused = (version_converter.ConvertError, RuntimeError, ValueError, TypeError)
+    try:
+        return version_converter.convert_version(proto, _UPDATED_OPSET)
+    except refused:
+        return proto  # refused for its opset
+
+
+def _inlined(proto: Any) -> Any:
+    """Calls of functions, the file's own or ONNX's, replaced by what they stand for."""
     from onnx import inliner
 
     try:
-        return inliner.inline_local_functions(proto)
-    except (RuntimeError, ValueError):
-        return proto  # the calls stay as ops that nothing here computes
+        if proto.functions:
+            proto = inliner.inline_local_functions(proto)
+        kinds = {node.op_type for node in proto.graph.node if node.domain in _OWN_DOMAINS}
+        names = [("", kind) for kind in sorted(kinds.intersection(FUNCTIONS))]
+        if names:
+            _state_defaults(proto)
+            proto = inliner.inline_selected_functions(proto, names, inline_schema_functions=True)
+    except (RuntimeError, ValueError, TypeError):
+        pass  # the calls stay as ops that nothing here computes
+    return proto
 
 
 def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -184,6 +211,20 @@ def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:
             node = replace(node, outputs=(meant[node.output],))
         made.update(node.outputs)
         yield node
+
+
+def _state_defaults(proto: Any) -> None:
+    """Attributes that the nodes leave out: definitions name them."""
+    from onnx import defs
+
+    opset = _opset(proto)
+    for node in proto.graph.node:
+        if node.domain not in _OWN_DOMAINS or node.op_type not in FUNCTIONS:
+            continue
+        given = {item.name for item in node.attribute}
+        for name, form in defs.get_schema(node.op_type, opset).attributes.items():
+            if name not in given and form.default_value.name:
+                node.attribute.append(form.default_value)
 
 
 def sorted_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -252,6 +293,8 @@ def _attribute(proto: Any, origin: str, reader: TensorReader) -> Attribute:
         return tuple(proto.ints)
     if proto.type == kinds.FLOATS:
         return tuple(proto.floats)
+    if proto.type == kinds.STRINGS:
+        return tuple(bytes(item).decode(errors="backslashreplace") for item in proto.strings)
     if proto.type == kinds.TENSOR:
         return reader.read(proto.t)
     return None  # a kind no converter asks for

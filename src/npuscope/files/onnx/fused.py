@@ -180,7 +180,10 @@ def _crop(work: _Work, node: Node) -> bool:
     far = 2**31 - 1
     numbers = ((top, left), (-bottom or far, -right or far), (2, 3))
     starts, ends, axes = (work.number(node, values, "int64") for values in numbers)
-    work.emit(node, "Slice", node.input(0), starts, ends, axes, to=node.output)
+    work.emit(
+        node, "Slice", node.input(0), starts, ends, axes,
+        to=node.output, starts=numbers[0], ends=numbers[1], axes=numbers[2],
+    )  # fmt: skip
     return True
 
 

@@ -24,6 +24,7 @@ from npuscope.files.onnx.constants import (
     INTEGER_TYPES,
     PLAIN_TYPES,
     REAL_TYPES,
+    TYPE_NUMBERS,
     Const,
     QuantType,
     text,
@@ -45,7 +46,7 @@ from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
-from npuscope.files.onnx.stated import Stated, stated_of, unknown
+from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
 from npuscope.files.onnx.task import Task
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
@@ -243,6 +244,9 @@ class OnnxReader:
             self._quantize(node)
         elif node.kind in ("Shape", "Size"):
             self._shape(node)
+        elif node.kind == "CastLike":
+            number = TYPE_NUMBERS.get(known_form(self, node.input(1))[0], 1)
+            self._node(Node("Cast", node.origin, node.inputs[:1], node.outputs, {"to": number}))
         elif not self._fold(node):
             self._convert(node)
 

@@ -39,7 +39,7 @@ SAME_SHAPE = (
     *("Quant", "BipolarQuant", "Trunc", "SkipLayerNormalization", "SimplifiedLayerNormalization"),
     *("SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "RotaryEmbedding"),
 )
-_OWN_WALK = ("QuantizeLinear", "DequantizeLinear", "Shape", "Size")
+_OWN_WALK = ("QuantizeLinear", "DequantizeLinear", "Shape", "Size", "CastLike")
 Stated = tuple[str, Shape]  # element type, shape
 
 
@@ -188,7 +188,7 @@ def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> di
         return {}
     constants = {name: reader.constants[name] for name in node.inputs if name in reader.constants}
     small = {name: const for name, const in constants.items() if const.data.size <= _MOST_VALUES}
-    infos = [_info(name, *_known(reader, name)) for name in dict.fromkeys(node.inputs) if name]
+    infos = [_info(name, *known_form(reader, name)) for name in dict.fromkeys(node.inputs) if name]
     values = [_tensor(*row) for row in small.items()]
     model = onnx.helper.make_model(
         onnx.helper.make_graph([proto], "node", infos, [], values),
@@ -212,7 +212,8 @@ def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> di
     return found
 
 
-def _known(reader: OnnxReader, name: str) -> Stated:
+def known_form(reader: OnnxReader, name: str) -> Stated:
+    """Element type and shape that the file means, of a constant or of what was walked over."""
     if name in reader.constants:
         const = reader.constants[name]
         return ("float32" if const.quant else const.type, const.data.shape)

@@ -1,7 +1,7 @@
 """A .tflite file as plain records. All reading of the flatbuffer happens here.
 
-The schema package trusts every offset in the file, so each count is checked before it is used, and
-any exception from a bad offset becomes one FileError that names the place. Constant data stays a
+Each count is checked before it is used, and any exception from a bad offset becomes one FileError
+that names the place. Constant data stays a
 view into the file.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from npuscope.errors import FileError, ModelError
+from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, Field, options_of
 from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
@@ -29,107 +29,112 @@ from npuscope.graph.model import Quant
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 
-# --- The schema package's tables with faster look-ups: same rules, fewer Python calls ---
-#
-# A model of a hundred tensors asks some thousand times where a field lies. The flatbuffers package
-# answers each time by way of number classes and checks; here a struct reads the same three numbers.
+# --- Tables of the flatbuffer: where their fields lie is read once ---
 
 _SIGNED = struct.Struct("<i").unpack_from
 _SHORT = struct.Struct("<H").unpack_from
 _WORD = struct.Struct("<I").unpack_from
-
-Accessor = TypeVar("Accessor")
-
-
-@lru_cache(maxsize=1)
-def _quick_class() -> type:
-    from flatbuffers.table import Table
-
-    class QuickTable(Table):  # type: ignore[misc]
-        """No fields of its own, so that a Table can become one."""
-
-        __slots__ = ()
-
-        def Offset(self, slot: int) -> int:
-            vtable = self.Pos - _SIGNED(self.Bytes, self.Pos)[0]
-            if vtable < 0:
-                raise IndexError  # a negative position would be read from the end
-            if slot >= _SHORT(self.Bytes, vtable)[0]:
-                return 0
-            return int(_SHORT(self.Bytes, vtable + slot)[0])
-
-        def VectorLen(self, offset: int) -> int:
-            place = offset + self.Pos
-            return int(_WORD(self.Bytes, place + _WORD(self.Bytes, place)[0])[0])
-
-    return QuickTable
+_MOST_SLOTS = 64  # the schema's largest table has fewer
+_BYTE, _INT, _FLOAT, _LONG = "b", "i", "f", "q"
 
 
-def quick(accessor: Accessor) -> Accessor:
-    """The accessor with a quick table inside; None stays None."""
-    if accessor is not None:
-        table: Any = accessor
-        table._tab.__class__ = _quick_class()
-    return accessor
+class Table:
+    """A table of the file. Fields are named by their slot, the place in the vtable."""
+
+    __slots__ = ("data", "pos", "slots")
+
+    def __init__(self, data: bytes, pos: int) -> None:
+        self.data, self.pos = data, pos
+        vtable = pos - _SIGNED(data, pos)[0]
+        if vtable < 0:
+            raise IndexError  # a negative position would be read from the end
+        count = min((_SHORT(data, vtable)[0] + 1) // 2, _MOST_SLOTS)
+        self.slots: tuple[int, ...] = struct.unpack_from(f"<{count}H", data, vtable)
+
+    def place(self, slot: int) -> int:
+        """Where a field lies; 0 where it is absent."""
+        index = slot >> 1
+        offset = self.slots[index] if index < len(self.slots) else 0
+        return self.pos + offset if offset else 0
+
+    def number(self, slot: int, form: str, default: Any = 0) -> Any:
+        place = self.place(slot)
+        return struct.unpack_from("<" + form, self.data, place)[0] if place else default
+
+    def table(self, slot: int) -> Table | None:
+        place = self.place(slot)
+        return Table(self.data, place + _WORD(self.data, place)[0]) if place else None
+
+    def vector(self, slot: int) -> tuple[int, int]:
+        """Count and start; (0, 0) where it is absent."""
+        place = self.place(slot)
+        if not place:
+            return 0, 0
+        start = place + _WORD(self.data, place)[0]
+        return _WORD(self.data, start)[0], start + 4
+
+    def numbers(self, vector: tuple[int, int], form: str) -> tuple[Any, ...]:
+        count, start = vector
+        return struct.unpack_from(f"<{count}{form}", self.data, start)
+
+    def item(self, vector: tuple[int, int], index: int) -> Table:
+        """One of a vector of tables."""
+        place = vector[1] + 4 * index
+        return Table(self.data, place + _WORD(self.data, place)[0])
 
 
 # --- Fields of an operator's options that the reader uses: one row per operator ---
 
 Option = int | float | str | tuple[int, ...]
 
-_VECTORS = {"NewShape", "SqueezeDims"}
-
-
-_BUILTIN_CODE_SLOT = 10
+_MOST_SIZES = 64  # of a shape among the options
 
 
 def operator_number(code: Any) -> int:
-    """Old writers fill the deprecated field, some new ones only the other, most fill both. The
-    schema package takes a small number in the new field for an absent one."""
-    table = code._tab
-    place = table.Offset(_BUILTIN_CODE_SLOT)
-    new = _SIGNED(table.Bytes, place + table.Pos)[0] if place else 0
-    return int(max(new, code.DeprecatedBuiltinCode()))
+    """Of an accessor of the schema package, which takes a small number in the new field for an
+    absent one."""
+    table = Table(code._tab.Bytes, code._tab.Pos)
+    return _operator_number(table)
 
 
-def read_options(operator: Any, kind: str) -> dict[str, Option]:
-    """The fields of `kind`'s options as plain numbers; an absent table reads as its defaults."""
-    import tflite
+def _operator_number(code: Table) -> int:
+    """Old writers fill the deprecated field, some new ones only the other, most fill both."""
+    return int(max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE)))
 
+
+def read_options(operator: Table, kind: str) -> dict[str, Option]:
+    """The fields of `kind`'s options as plain numbers; an absent table reads as zeros."""
     if kind == "VAR_HANDLE":
         return {"SharedName": _shared_name(operator)}
     if kind not in TFLITE or not TFLITE[kind].options:
         return {}
-    table_name, *fields = TFLITE[kind].options
-    table = getattr(tflite, table_name)()
-    content = operator.BuiltinOptions()
-    wanted = getattr(tflite.BuiltinOptions, table_name)
-    if content is None or operator.BuiltinOptionsType() != wanted:
-        return {name: () if name in _VECTORS else 0 for name in fields}
-    table.Init(content.Bytes, content.Pos)
-    return {name: _read(table, name) for name in fields}
+    table_name, *names = TFLITE[kind].options
+    wanted, fields = options_of(table_name)
+    content = operator.table(_OPTIONS_SLOT)
+    if content is None or operator.number(_OPTIONS_TYPE_SLOT, "B") != wanted:
+        return {name: () if fields[name].is_vector else 0 for name in names}
+    return {name: _read(content, fields[name]) for name in names}
 
 
-def _shared_name(operator: Any) -> str:
+def _shared_name(operator: Table) -> str:
     """The name by which several operators mean one variable; its length is looked at first."""
-    content = operator.BuiltinOptions()
-    offset = content.Offset(_SHARED_NAME_SLOT) if content is not None else 0
-    if not offset:
+    content = operator.table(_OPTIONS_SLOT)
+    if content is None:
         return ""
-    check_count(content.VectorLen(offset), MAX_NAME_BYTES, "bytes in a name")
-    name: bytes = content.String(offset + content.Pos)
-    return name.decode(errors="backslashreplace")
+    length, start = content.vector(_SHARED_NAME_SLOT)
+    check_count(length, MAX_NAME_BYTES, "bytes in a name")
+    return content.data[start : start + length].decode(errors="backslashreplace")
 
 
-def _read(table: Any, name: str) -> Option:
-    if name not in _VECTORS:
-        value: int | float = getattr(table, name)()
+def _read(table: Table, field: Field) -> Option:
+    if not field.is_vector:
+        value: int | float = table.number(field.slot, field.format, field.default)
         return value
-    length = min(getattr(table, f"{name}Length")(), 64)
-    return tuple(int(getattr(table, name)(index)) for index in range(length))
+    length, start = table.vector(field.slot)
+    return table.numbers((min(length, _MOST_SIZES), start), field.format)
 
 
-# What the schema package and numpy raise when an offset in the file leads nowhere.
+# What struct, numpy and the schema package raise when an offset in the file leads nowhere.
 WILD_OFFSET = (
     struct.error,
     IndexError,
@@ -139,8 +144,16 @@ WILD_OFFSET = (
     AttributeError,
     MemoryError,
 )
-_TENSOR_NAME_SLOT = 10  # places in the vtables of the schema
-_CUSTOM_CODE_SLOT = 6
+# Places in the vtables of the schema: model, subgraph, operator code, tensor, quantization, buffer,
+# operator.
+_CODES_SLOT, _SUBGRAPHS_SLOT, _BUFFERS_SLOT = 6, 8, 12
+_TENSORS_SLOT, _INPUTS_SLOT, _OUTPUTS_SLOT, _OPERATORS_SLOT = 4, 6, 8, 10
+_OLD_CODE_SLOT, _CUSTOM_CODE_SLOT, _CODE_SLOT = 4, 6, 10
+_SHAPE_SLOT, _TYPE_SLOT, _BUFFER_SLOT, _NAME_SLOT, _QUANT_SLOT = 4, 6, 8, 10, 12
+_VARIABLE_SLOT, _SPARSITY_SLOT, _SIGNATURE_SLOT = 14, 16, 18
+_SCALES_SLOT, _POINTS_SLOT, _DETAILS_SLOT, _AXIS_SLOT = 8, 10, 12, 16
+_DATA_SLOT, _OFFSET_SLOT, _SIZE_SLOT = 4, 6, 8
+_CODE_INDEX_SLOT, _READS_SLOT, _MAKES_SLOT, _OPTIONS_TYPE_SLOT, _OPTIONS_SLOT = 4, 6, 8, 10, 12
 _SHARED_NAME_SLOT = 6
 _LARGEST_ZERO_POINT = 2**31 - 1
 
@@ -205,7 +218,6 @@ class _Parser:
         self.data = data
         self.place = "the model table"
         self.budget = Budget(len(data))
-        self.types = _type_names()
 
     def run(self) -> TfliteModel:
         try:
@@ -217,138 +229,151 @@ class _Parser:
             ) from None
 
     def _source(self) -> TfliteModel:
-        import tflite
-
-        self.model = quick(tflite.Model.GetRootAs(self.data, 0))
+        model = Table(self.data, _WORD(self.data, 0)[0])
         # The first is the network; the others are bodies of control flow, and what runs once.
-        if not self._count(self.model.SubgraphsLength(), MAX_OPS, "subgraphs"):
+        subgraphs = model.vector(_SUBGRAPHS_SLOT)
+        if not self._count(subgraphs, MAX_OPS, "subgraphs"):
             raise ModelError("the model has no subgraph")
-        graph = quick(self.model.Subgraphs(0))
+        graph = model.item(subgraphs, 0)
         self.place = "the subgraph"
-        tensor_count = self._count(graph.TensorsLength(), MAX_TENSORS, "tensors")
-        op_count = self._count(graph.OperatorsLength(), MAX_OPS, "operators")
-        kinds = self._kinds()
-        tensors = tuple(self._tensor(graph, index) for index in range(tensor_count))
-        ops = tuple(self._op(graph, index, kinds, tensor_count) for index in range(op_count))
+        tensors, operators = graph.vector(_TENSORS_SLOT), graph.vector(_OPERATORS_SLOT)
+        tensor_count = self._count(tensors, MAX_TENSORS, "tensors")
+        op_count = self._count(operators, MAX_OPS, "operators")
+        kinds = self._kinds(model)
+        self.model, self.buffers = model, model.vector(_BUFFERS_SLOT)
+        made = tuple(self._tensor(graph.item(tensors, n), n) for n in range(tensor_count))
+        ops = tuple(
+            self._op(graph.item(operators, n), n, kinds, tensor_count) for n in range(op_count)
+        )
         self.place = "the list of graph inputs and outputs"
-        inputs = self._indices(graph.InputsLength(), graph.InputsAsNumpy(), tensor_count)
-        outputs = self._indices(graph.OutputsLength(), graph.OutputsAsNumpy(), tensor_count)
-        return TfliteModel(tensors, ops, inputs, outputs)
+        inputs = self._indices(graph, _INPUTS_SLOT, tensor_count)
+        outputs = self._indices(graph, _OUTPUTS_SLOT, tensor_count)
+        return TfliteModel(made, ops, inputs, outputs)
 
-    def _count(self, count: int, limit: int, what: str) -> int:
+    def _count(self, vector: tuple[int, int], limit: int, what: str) -> int:
+        count = vector[0]
         # every element of a table vector takes a 4 byte offset in the file
         if count * 4 > len(self.data):
             raise FileError(f"the file claims {count} {what} but has only {len(self.data)} bytes")
         return check_count(count, limit, what)
 
-    def _kinds(self) -> list[str]:
-        import tflite.utils
-
-        names = tflite.utils.BUILTIN_OPCODE2NAME
+    def _kinds(self, model: Table) -> list[str]:
         kinds = []
-        for index in range(self._count(self.model.OperatorCodesLength(), MAX_OPS, "op codes")):
+        codes = model.vector(_CODES_SLOT)
+        for index in range(self._count(codes, MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
-            code = quick(self.model.OperatorCodes(index))
-            number = operator_number(code)
-            kind = names.get(number, f"BUILTIN_{number}")
+            code = model.item(codes, index)
+            number = _operator_number(code)
+            known = 0 <= number < len(OPERATORS)
+            kind = OPERATORS[number] if known else f"BUILTIN_{number}"
             kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
         return kinds
 
-    def _custom(self, code: Any) -> str:
-        return f"CUSTOM {self._string(code._tab, _CUSTOM_CODE_SLOT)}"
+    def _custom(self, code: Table) -> str:
+        return f"CUSTOM {self._string(code, _CUSTOM_CODE_SLOT)}"
 
-    def _tensor(self, graph: Any, index: int) -> SourceTensor:
-        tensor = quick(graph.Tensors(index))
-        self.place = f"tensor #{index} at byte {tensor._tab.Pos}"
-        shape = self._dims(tensor.ShapeLength(), tensor.ShapeAsNumpy)
-        name = self._string(tensor._tab, _TENSOR_NAME_SLOT)
+    def _tensor(self, tensor: Table, index: int) -> SourceTensor:
+        self.place = f"tensor #{index} at byte {tensor.pos}"
+        shape = self._dims(tensor, _SHAPE_SLOT)
+        name = self._string(tensor, _NAME_SLOT)
         return SourceTensor(
             index,
             name,
-            self.types.get(tensor.Type(), f"type {tensor.Type()}"),
+            _type_name(tensor.number(_TYPE_SLOT, _BYTE)),
             shape,
-            self._dims(tensor.ShapeSignatureLength(), tensor.ShapeSignatureAsNumpy),
-            self._quant(quick(tensor.Quantization()), shape, name),
-            self._data(tensor.Buffer()),
-            read_sparsity(tensor.Sparsity(), len(shape)),
-            bool(tensor.IsVariable()),
+            self._dims(tensor, _SIGNATURE_SLOT),
+            self._quant(tensor.table(_QUANT_SLOT), shape, name),
+            self._data(tensor.number(_BUFFER_SLOT, "I")),
+            self._sparsity(tensor, len(shape)),
+            bool(tensor.number(_VARIABLE_SLOT, "?")),
         )
 
-    def _dims(self, rank: int, read: Any) -> tuple[int, ...]:
-        check_count(rank, MAX_RANK, "axes of a tensor")
-        return tuple(read().tolist()) if rank else ()
-
-    def _string(self, table: Any, slot: int) -> str:
-        """A string field; its length is checked before the schema package copies it."""
-        offset = table.Offset(slot)
-        if not offset:
-            return ""
-        length = check_count(table.VectorLen(offset), MAX_NAME_BYTES, "bytes in a name")
-        self.budget.take(length)
-        text: bytes = table.String(offset + table.Pos)
-        return text.decode(errors="backslashreplace")
-
-    def _quant(self, quant: Any, shape: tuple[int, ...], name: str) -> Quant | None:
-        if quant is None or not quant.ScaleLength():
+    def _sparsity(self, tensor: Table, rank: int) -> Sparsity | None:
+        """Rare: read by the schema package's own accessor."""
+        found = tensor.table(_SPARSITY_SLOT)
+        if found is None:
             return None
-        if quant.DetailsType():
+        import tflite
+
+        accessor = tflite.SparsityParameters()
+        accessor.Init(self.data, found.pos)
+        return read_sparsity(accessor, rank)
+
+    def _dims(self, tensor: Table, slot: int) -> tuple[int, ...]:
+        vector = tensor.vector(slot)
+        check_count(vector[0], MAX_RANK, "axes of a tensor")
+        return tensor.numbers(vector, _INT) if vector[0] else ()
+
+    def _string(self, table: Table, slot: int) -> str:
+        """A string field; its length is checked before it is copied."""
+        length, start = table.vector(slot)
+        if not start:
+            return ""
+        self.budget.take(check_count(length, MAX_NAME_BYTES, "bytes in a name"))
+        return self.data[start : start + length].decode(errors="backslashreplace")
+
+    def _quant(self, quant: Table | None, shape: tuple[int, ...], name: str) -> Quant | None:
+        scales = quant.vector(_SCALES_SLOT) if quant else (0, 0)
+        count = scales[0]
+        if quant is None or not count:
+            return None
+        if quant.number(_DETAILS_SLOT, "B"):
             raise ModelError(
                 "blockwise or custom quantization is not supported", where=safe_terminal(name)
             )
-        count = quant.ScaleLength()
-        axis = quant.QuantizedDimension()
+        axis = quant.number(_AXIS_SLOT, _INT)
         if len(shape) == 1:  # biases of old converters have the axis of their layer's weights
             axis = 0
         if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
             raise FileError(
                 f"{count} scales do not fit axis {axis} of {shape}", where=safe_terminal(name)
             )
-        zeros = quant.ZeroPointLength()
-        if zeros not in (0, 1, count):
-            raise FileError(f"{count} scales and {zeros} zero points", where=safe_terminal(name))
+        zeros = quant.vector(_POINTS_SLOT)
+        if zeros[0] not in (0, 1, count):
+            raise FileError(f"{count} scales and {zeros[0]} zero points", where=safe_terminal(name))
         self.budget.take(count * 64)  # a scale and a zero point as Python numbers
-        points = quant.ZeroPointAsNumpy().tolist() if zeros else [0]
-        if any(abs(point) > _LARGEST_ZERO_POINT for point in points):
+        points = quant.numbers(zeros, _LONG) if zeros[0] else (0,)
+        if max(points) > _LARGEST_ZERO_POINT or min(points) < -_LARGEST_ZERO_POINT:
             raise FileError(
                 "a zero point is outside of every integer type", where=safe_terminal(name)
             )
         points = points * count if len(points) == 1 else points
-        scales = tuple(quant.ScaleAsNumpy().tolist())
-        return Quant(scales, tuple(points), axis if count > 1 else None)
+        return Quant(quant.numbers(scales, _FLOAT), points, axis if count > 1 else None)
 
     def _data(self, index: int) -> np.ndarray | None:
-        if index >= self.model.BuffersLength():
+        if index >= self.buffers[0]:
             raise IndexError
-        buffer = quick(self.model.Buffers(index))
-        if buffer.Offset() > 1:  # models over 2 GB keep the data after the flatbuffer
-            view = memoryview(self.data)[buffer.Offset() :][: buffer.Size()]
+        buffer = self.model.item(self.buffers, index)
+        offset = buffer.number(_OFFSET_SLOT, "Q")
+        if offset > 1:  # models over 2 GB keep the data after the flatbuffer
+            view = memoryview(self.data)[offset:][: buffer.number(_SIZE_SLOT, "Q")]
             return np.frombuffer(view, np.uint8)
-        return buffer.DataAsNumpy() if buffer.DataLength() else None
+        count, start = buffer.vector(_DATA_SLOT)
+        return np.frombuffer(self.data, np.uint8, count, start) if count else None
 
-    def _op(self, graph: Any, index: int, kinds: list[str], tensors: int) -> SourceOp:
-        operator = quick(graph.Operators(index))
-        self.place = f"operator #{index} at byte {operator._tab.Pos}"
-        kind = kinds[operator.OpcodeIndex()]
+    def _op(self, operator: Table, index: int, kinds: list[str], tensors: int) -> SourceOp:
+        self.place = f"operator #{index} at byte {operator.pos}"
+        kind = kinds[operator.number(_CODE_INDEX_SLOT, "I")]
         return SourceOp(
             index,
             kind,
-            self._indices(operator.InputsLength(), operator.InputsAsNumpy(), tensors),
-            self._indices(operator.OutputsLength(), operator.OutputsAsNumpy(), tensors),
+            self._indices(operator, _READS_SLOT, tensors),
+            self._indices(operator, _MAKES_SLOT, tensors),
             read_options(operator, kind),
         )
 
-    def _indices(self, count: int, read: Any, tensors: int) -> tuple[int, ...]:
+    def _indices(self, table: Table, slot: int, tensors: int) -> tuple[int, ...]:
+        vector = table.vector(slot)
+        count = vector[0]
         if not count:
             return ()
         check_count(count, MAX_OP_INPUTS, "tensors of one operator")
         self.budget.take(count * 8)
-        indices = tuple(read.tolist())
+        indices = table.numbers(vector, _INT)
         if min(indices) < -1 or max(indices) >= tensors:
             raise IndexError
         return indices
 
 
-def _type_names() -> dict[int, str]:
-    from tflite import TensorType
-
-    return {value: name for name, value in vars(TensorType).items() if isinstance(value, int)}
+def _type_name(number: int) -> str:
+    return TENSOR_TYPES[number] if 0 <= number < len(TENSOR_TYPES) else f"type {number}"

@@ -13,6 +13,7 @@ from npuscope.many_core.compiler.boxes import Box, Shape, elements, full, shape_
 from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
 from npuscope.many_core.layout import Port
 from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.program import Made
 
 # --- Ports of a device: to the host, and one pair per direction to every other device ---
 
@@ -91,18 +92,6 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A part of an op's output, or of a tensor that is moved. Of a long sum, `channels` is what
-    this part adds to it."""
-
-    op: int | None  # number in the graph; None where values pass as they are
-    box: Box
-    channels: tuple[int, int] | None = None
-    first: bool = True
-    last: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class CoreStep:
     """One op of one core before it has a number and its waits."""
 
@@ -159,8 +148,9 @@ class Value:
 class Draft:
     """What lowering fills."""
 
-    def __init__(self, cores: int, devices: int) -> None:
+    def __init__(self, cores: int, devices: int, most_splits: int | None = None) -> None:
         self.cores, self.devices = cores, devices
+        self.most_splits = most_splits  # of the channels of a product
         self.buffers: list[Buffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]

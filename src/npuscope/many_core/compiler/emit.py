@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from npuscope.many_core.compiler.boxes import shape_of
+from npuscope.graph.model import Graph
+from npuscope.many_core.compiler.boxes import Box, shape_of
 from npuscope.many_core.compiler.draft import (
     Access,
     Buffer,
@@ -16,10 +17,21 @@ from npuscope.many_core.compiler.draft import (
     leaving,
 )
 from npuscope.many_core.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
+from npuscope.many_core.compiler.simplify import Prepared
 from npuscope.many_core.compiler.vtcm import Placement
 from npuscope.many_core.layout import CoreOpInfo, Dependency, MemorySpace
 from npuscope.many_core.machine import CoreMachine
-from npuscope.many_core.program import CoreOp, DevicePart, MulticastEntry, Space, Transfer
+from npuscope.many_core.program import (
+    Code,
+    CoreOp,
+    DevicePart,
+    Held,
+    Made,
+    MulticastEntry,
+    Space,
+    Transfer,
+    Work,
+)
 
 # --- Transfers of DMA steps, once VTCM is planned ---
 
@@ -189,6 +201,32 @@ class Emitter:
             device, core = self.draft.device(step.core), self.draft.local(step.core)
             ops[device][core][step.group].append(self._op(number, step))
         return [self._part(device, cores) for device, cores in enumerate(ops)]
+
+    def code(self, ready: Prepared) -> Code:
+        """What the ops compute, by their numbers."""
+        buffers = tuple(
+            Held(b.core, b.tensor, b.box, b.dtype, self.placement.offsets.get(b.id))
+            for b in self.draft.buffers
+        )
+        work: dict[tuple[int, int, int], Work] = {}
+        for number, key in self.numbers.items():
+            step = self.draft.steps[number]
+            if step.makes is not None:
+                work[self.draft.device(step.core), *key] = self._work(ready.graph, step, step.makes)
+        size = self.machine.memory.vtcm_bytes
+        return Code(ready.graph, ready.ends, ready.tensors, buffers, work, size)
+
+    def _work(self, graph: Graph, step: CoreStep, made: Made) -> Work:
+        written = [access.buffer for access in step.writes]
+        reads = [(a.buffer, *self._seen(a)) for a in step.reads if a.buffer not in written]
+        tensor = step.name if made.op is None else graph.ops[made.op].outputs[0]
+        sends = step.sends_to.transaction if step.sends_to else None
+        receives = step.receives_from.transaction if step.receives_from else None
+        return Work(tensor, made, tuple(reads), tuple(written), sends, receives)
+
+    def _seen(self, access: Access) -> tuple[str, Box]:
+        buffer = self.draft.buffers[access.buffer]
+        return access.view or (buffer.tensor, buffer.box)
 
     def dependencies(self) -> list[tuple[Dependency, ...]]:
         """By device, in the order of the ops that wait."""

@@ -20,7 +20,6 @@ from npuscope.many_core.compiler.draft import (
     Access,
     Context,
     CoreStep,
-    Made,
     Operands,
     Piece,
     Role,
@@ -41,6 +40,7 @@ from npuscope.many_core.compiler.kinds import (
 from npuscope.many_core.compiler.needs import needs, partition
 from npuscope.many_core.compiler.operands import operand
 from npuscope.many_core.compiler.tiles import Tiling, channel_cuts, tiling
+from npuscope.many_core.program import Made
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.table import macs
 

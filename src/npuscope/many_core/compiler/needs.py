@@ -21,13 +21,24 @@ from npuscope.many_core.compiler.boxes import (
     with_axis,
 )
 from npuscope.many_core.compiler.draft import Draft, Piece
-from npuscope.many_core.compiler.kinds import D32, core_kind, device_dtype, is_splat, size_bytes
+from npuscope.many_core.compiler.kinds import (
+    D32,
+    Group,
+    core_kind,
+    device_dtype,
+    group_of,
+    is_splat,
+    size_bytes,
+)
 from npuscope.many_core.machine import CoreMachine
+from npuscope.ops.indexing import ROWS as INDEXING
 from npuscope.ops.layers import MatMulAttrs
 from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
+from npuscope.ops.recurrent import ROWS as RECURRENT
 from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 from npuscope.ops.table import OPS, macs
+from npuscope.ops.unknown import UNKNOWN
 
 Needs = tuple[Box | None, ...]
 
@@ -206,6 +217,8 @@ _NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
     "Pad": _pad,
     "Gather": _gather,
     **dict.fromkeys(("Reshape", "MirrorPad", "Tile"), _everything),
+    **dict.fromkeys((row.kind for row in (*INDEXING, *RECURRENT)), _everything),
+    UNKNOWN: _everything,
 }
 
 
@@ -216,33 +229,41 @@ Pieces = dict[int, tuple[Piece, ...]]  # by core, as a Value has them
 
 def partition(graph: Graph, op: Op, draft: Draft, machine: CoreMachine) -> tuple[Box, ...]:
     """Boxes of the output by core; cores behind the last one have no part."""
-    choices = list(_choices(graph, op, draft.cores * draft.devices))
+    cores = draft.cores * draft.devices
+    wide = cores
+    if draft.most_splits is not None and group_of(core_kind(graph, op)) is Group.HMX:
+        wide = min(cores, draft.most_splits)
+    choices = list(_choices(graph, op, cores, wide))
     return min(choices, key=lambda boxes: _cycles(graph, op, boxes, draft, machine))
 
 
-def _choices(graph: Graph, op: Op, cores: int) -> Iterator[tuple[Box, ...]]:
+def _choices(graph: Graph, op: Op, cores: int, wide: int) -> Iterator[tuple[Box, ...]]:
+    """`wide` is how many cores may share the channels."""
     whole = full(graph.output_tensor(op).shape)
     for axis in split_axes(graph, op):
         # A part of a block of channels would cost as much as the whole block.
-        granule = D32 if axis == len(whole) - 1 else 1
+        last = axis == len(whole) - 1
+        granule = D32 if last else 1
         if whole[axis][1] > granule:
-            yield cut(whole, axis, cores, granule)
-    yield from _grids(whole, split_axes(graph, op), cores)
+            yield cut(whole, axis, wide if last else cores, granule)
+    yield from _grids(whole, split_axes(graph, op), cores, wide)
     # One core alone is always possible, and best for tiny tensors.
     yield (whole,)
 
 
-def _grids(whole: Box, axes: tuple[int, ...], cores: int) -> Iterator[tuple[Box, ...]]:
+def _grids(whole: Box, axes: tuple[int, ...], cores: int, wide: int) -> Iterator[tuple[Box, ...]]:
     """Along two axes, where the first has fewer places than there are cores."""
     for place, outer in enumerate(axes):
         rows = whole[outer][1]
         if not 1 < rows < cores:
             continue
         for inner in axes[place + 1 :]:
-            granule = D32 if inner == len(whole) - 1 else 1
-            if cores // rows > 1 and whole[inner][1] > granule:
+            last = inner == len(whole) - 1
+            granule = D32 if last else 1
+            count = min(cores // rows, wide) if last else cores // rows
+            if count > 1 and whole[inner][1] > granule:
                 parts = cut(whole, outer, rows)
-                yield tuple(b for part in parts for b in cut(part, inner, cores // rows, granule))
+                yield tuple(b for part in parts for b in cut(part, inner, count, granule))
 
 
 def _cycles(

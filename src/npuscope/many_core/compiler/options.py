@@ -33,6 +33,7 @@ class CompileOptions:
     ddr_stats: bool = False
     pmu: Pmu = field(default_factory=Pmu)
     network: str = "QAicGraph"
+    mos: int | None = None  # cores over which the channels of a product are split at most
 
     def check(self, machine: CoreMachine) -> None:
         most = machine.cores.count
@@ -45,6 +46,8 @@ class CompileOptions:
                 f"{self.devices} devices: expected 1 to {MOST_DEVICES}", where="--devices"
             )
         stats_level(self.stats_level)
+        if self.mos is not None and self.mos < 1:
+            raise UsageError(f"expected at least 1, found {self.mos}", where="-mos")
         if self.stats_batch < 1:
             raise UsageError("a batch has at least 1 inference", where="-stats-batchsize")
         self._check_level(self.ddr_stats, "DDR traffic", "-ddr-stats")

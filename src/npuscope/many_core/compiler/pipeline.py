@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.draft import Context, Draft
@@ -16,7 +18,7 @@ from npuscope.many_core.compiler.finish import (
 from npuscope.many_core.compiler.lower import lower_op
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.schedule import schedule
-from npuscope.many_core.compiler.simplify import simplified
+from npuscope.many_core.compiler.simplify import Prepared, prepared
 from npuscope.many_core.compiler.vtcm import place
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreProgram
@@ -30,16 +32,19 @@ def compile_graph(
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
-    graph = simplified(graph)
-    draft = lower(graph, machine, options.cores or machine.cores.count, options.devices)
+    ready = prepared(graph)
+    cores = options.cores or machine.cores.count
+    draft = lower(ready.graph, machine, cores, options.devices, options.mos)
     if options.cores is None:
-        draft = _on_busy_cores(graph, machine, options, draft)
-    return _identified(finish(graph, draft, machine, options))
+        draft = _on_busy_cores(ready.graph, machine, options, draft)
+    return _identified(finish(ready, draft, machine, options))
 
 
-def lower(graph: Graph, machine: CoreMachine, cores: int, devices: int) -> Draft:
-    """All steps of all cores, in units of work."""
-    context = Context(graph, Draft(cores, devices), machine)
+def lower(
+    graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
+) -> Draft:
+    """All steps of all cores, in units of work, in the order in which they are worked on."""
+    context = Context(graph, Draft(cores, devices, mos), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)
@@ -49,7 +54,7 @@ def lower(graph: Graph, machine: CoreMachine, cores: int, devices: int) -> Draft
 
 
 def finish(
-    graph: Graph, draft: Draft, machine: CoreMachine, options: CompileOptions
+    ready: Prepared, draft: Draft, machine: CoreMachine, options: CompileOptions
 ) -> CoreProgram:
     """Places in VTCM, order of issue, waits, and the program around it."""
     placement = place(draft, machine)
@@ -57,7 +62,8 @@ def finish(
     emitter = Emitter(draft, placement, machine)
     pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
-    return assemble(graph, draft, parts, machine, options)
+    program = assemble(ready.graph, draft, parts, machine, options)
+    return replace(program, code=emitter.code(ready))
 
 
 def _on_busy_cores(
@@ -65,7 +71,9 @@ def _on_busy_cores(
 ) -> Draft:
     """Again without the cores that got nothing to do."""
     busy = 1 + max(draft.local(step.core) for step in draft.steps)
-    return draft if busy == draft.cores else lower(graph, machine, busy, options.devices)
+    if busy == draft.cores:
+        return draft
+    return lower(graph, machine, busy, options.devices, options.mos)
 
 
 def _identified(program: CoreProgram) -> CoreProgram:

@@ -11,7 +11,7 @@ from pathlib import Path
 from npuscope.bounded_file import CORE_BUFFER, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.many_core.buffer import read_buffer
-from npuscope.many_core.buffer_format import HEADER, MAGIC, Stats, read_header
+from npuscope.many_core.buffer_format import ENDIAN_PROBE, HEADER, MAGIC, Stats, read_header
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.opstats.index import OpIndex, op_index
 from npuscope.many_core.runner_files import safe_name
@@ -19,6 +19,7 @@ from npuscope.text import safe_terminal
 
 SCHEME = "aic-profiling-program-<P>-activation-<A>-inf-<I>-<Network>-aiccyclecounts.bin"
 _NUMBER = r"(\d{1,18})"
+_PROBE = 12  # where the byte-order mark is
 # Runs on several devices have something behind aiccyclecounts with the vendor's runtime.
 _NAME = re.compile(
     rf"aic-profiling-program-{_NUMBER}-activation-{_NUMBER}-inf-{_NUMBER}"
@@ -66,8 +67,11 @@ def _parsed(path: Path) -> BufferFile | None:
 
 
 def is_own(file: BufferFile) -> bool:
-    """Whether it is of our format; the vendor's are called the same."""
-    return read_head(file.path, len(MAGIC)) == MAGIC
+    """Whether it is of our format, be it damaged; the vendor's are called the same."""
+    head = read_head(file.path, HEADER.size)
+    probe = head[_PROBE : _PROBE + 4]
+    begun = bool(head) and MAGIC.startswith(head)  # cut off inside the first word
+    return begun or head[: len(MAGIC)] == MAGIC or probe == ENDIAN_PROBE.to_bytes(4, "little")
 
 
 def of_program(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from npuscope.many_core.records import UTIMER_HZ
 
@@ -166,6 +167,44 @@ class Totals:
         return self.stats_batch / self.seconds if self.ucycles else 0.0
 
 
+class Bound(Enum):
+    """What holds an inference up."""
+
+    DDR = "DDR"
+    HMX = "HMX"
+    HVX = "HVX"
+    SYNC = "synchronisation"
+    HOST = "the host"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`shares` are of the time of the inference, on the core where each is largest."""
+
+    bound: Bound = Bound.UNKNOWN
+    shares: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        if self.bound is Bound.UNKNOWN:
+            return "what bounds it is not known: ops were not timed"
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
+        if self.bound is Bound.SYNC:
+            return f"bound by synchronisation: no engine is at work 60 % of the time ({told})"
+        return f"bound by {self.bound.value} ({told} of the time)"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRow:
+    """Ops of one module of the source network, on all cores."""
+
+    module: str
+    ops: int
+    hvx_pcycles: int
+    hmx_pcycles: int
+
+
 @dataclass(frozen=True, slots=True)
 class Opstats:
     """The tables of one buffer, in the order in which they are printed."""
@@ -182,6 +221,8 @@ class Opstats:
     peers: tuple[PeerRow, ...]
     totals: Totals
     notes: tuple[str, ...]  # what was not collected, and what was odd
+    verdict: Verdict = Verdict()
+    modules: tuple[ModuleRow, ...] = ()
 
     @property
     def ddr_bytes(self) -> int | None:

@@ -36,6 +36,7 @@ from npuscope.many_core.opstats.runs import (
     transfers_of,
     until_done,
 )
+from npuscope.many_core.opstats.verdict import module_rows, verdict
 from npuscope.many_core.records import PMU_COUNTERS, SECTIONS, Needs, SectionId
 from npuscope.text import safe_terminal
 
@@ -65,7 +66,9 @@ def lacking(stats: Stats) -> tuple[str, ...]:
         f"no {view.title}: compile with {_missing(stats, view.section)} "
         f"(this buffer has level {stats.level})"
         for view in VIEWS
-        if not stats.has(view.section) and _worth_saying(stats, view.section)
+        if not stats.has(view.section)
+        and view.section.name not in stats.lost
+        and _worth_saying(stats, view.section)
     )
 
 
@@ -295,6 +298,14 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
     index = index or op_index(stats.layout, stats.specialization)
     runs = until_done(op_runs(stats, index), transfers_of(stats, index))
     ports = port_rows(stats)
+    cores = _cores(stats, index, runs)
+    totals = Totals(
+        start_uc=int(stats.of(SectionId.THREAD_INF)["start_uc"].min()),
+        end_uc=int(stats.of(SectionId.THREAD_INF)["end_uc"].max()),
+        stats_batch=stats.layout.stats_batch,
+        max_input_wait_uc=longest_wait(ports, incoming=True),
+        max_output_wait_uc=longest_wait(ports, incoming=False),
+    )
     return Opstats(
         name=stats.name,
         network=stats.layout.network,
@@ -304,16 +315,12 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         inference=stats.inference,
         pmu_events=stats.layout.pmu.events,
         pmu_recipe=stats.layout.pmu.recipe,
-        cores=_cores(stats, index, runs),
+        cores=cores,
         peers=peer_rows(stats),
-        totals=Totals(
-            start_uc=int(stats.of(SectionId.THREAD_INF)["start_uc"].min()),
-            end_uc=int(stats.of(SectionId.THREAD_INF)["end_uc"].max()),
-            stats_batch=stats.layout.stats_batch,
-            max_input_wait_uc=longest_wait(ports, incoming=True),
-            max_output_wait_uc=longest_wait(ports, incoming=False),
-        ),
+        totals=totals,
         notes=(*stats.notes, *_odd(runs), *lacking(stats)),
+        verdict=verdict(cores, totals, stats),
+        modules=module_rows(index, runs),
     )
 
 

@@ -112,6 +112,10 @@ def _add_doorbells(scene: Scene) -> None:
     records = records[scene.shown(records["core"])]
     for port in np.unique(records["port"]).tolist():
         mine = records[records["port"] == port]
+        # Cores that notice it at the same time are one mark: marks at one place hide each other.
+        keys = mine["uc"].astype(np.int64) << 16 | mine["seq"]
+        _, first, cores = np.unique(keys, return_index=True, return_counts=True)
+        mine = mine[first]
         scene.builder.add_instants(
             scene.rows.thread(scene.rows.device(scene.stats), _port_name(scene, port), sort=port),
             scene.ns(mine["uc"]),
@@ -120,6 +124,7 @@ def _add_doorbells(scene: Scene) -> None:
             {
                 "port": ints(np.full(len(mine), port)),
                 "core": ints(mine["core"]),
+                "cores": ints(cores),
                 "seq": ints(mine["seq"]),
             },
         )

@@ -15,14 +15,20 @@ from npuscope.many_core.opstats.runs import (
     op_runs,
     transfers_of,
 )
-from npuscope.many_core.opstats.trace_rows import Lane, Scene, op_args, run_args, transfer_args
+from npuscope.many_core.opstats.trace_counters import add_counters
+from npuscope.many_core.opstats.trace_rows import (
+    TICKS_FOR_CLOCK,
+    Lane,
+    Scene,
+    op_args,
+    run_args,
+    transfer_args,
+)
 from npuscope.many_core.records import PMU_COUNTERS, UTIMER_HZ, SectionId
 from npuscope.trace_builder import Args
 from npuscope.trace_model import floats, ints
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
-# Shorter ops say nothing about the clock: one tick of the timer is more than a percent of them.
-_TICKS_FOR_CLOCK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ def add_ops(scene: Scene, *, barriers: bool) -> OpSlices:
     if barriers and scene.stats.has(SectionId.OP_REC):
         _add_barriers(scene, runs, shown[runs.joined[shown]])
     _add_clock(scene, runs, shown)
+    add_counters(scene, runs, shown)
     ending = _add_transfers(scene, runs, slices)
     return OpSlices(runs, slices, ending)
 
@@ -145,7 +152,7 @@ def _endings(
 
 def _add_clock(scene: Scene, runs: OpRuns, rows: np.ndarray) -> None:
     """The core's clock, computed from its own ops."""
-    long = rows[(runs.execute_uc[rows] >= _TICKS_FOR_CLOCK) & ~runs.asynchronous[rows]]
+    long = rows[(runs.execute_uc[rows] >= TICKS_FOR_CLOCK) & ~runs.asynchronous[rows]]
     core = scene.index.core[runs.op[long]]
     mhz = runs.pc[long] * _TICKS_PER_US / np.maximum(runs.execute_uc[long], 1)
     for number in np.unique(core).tolist():

@@ -68,6 +68,13 @@ class Rows:
             self._clocks[key] = self.builder.counter(*key, "FreqMHz")
         return self._clocks[key]
 
+    def device_counter(self, stats: Stats, name: str, unit: str) -> int:
+        """A counter of the whole device."""
+        key = self.device(stats), name
+        if key not in self._clocks:
+            self._clocks[key] = self.builder.counter(*key, unit)
+        return self._clocks[key]
+
     def of_lane(self, stats: Stats, core: int, lane: int, what: Lane, spread: int) -> int:
         """`<network>_Core_<core>_<engine>`; a further row of the same has its number behind it."""
         part = _thread_part(stats.layout, lane) if self.by_thread else _part(stats.layout, lane)
@@ -148,6 +155,8 @@ def _apart(keys: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
 # --- Arguments of slices, with the names of the vendor's traces ---
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
+# Shorter ops say nothing about the clock: one tick of the timer is more than a percent of them.
+TICKS_FOR_CLOCK = 100
 _NO_MULTICAST = 0xFFFF  # in the record: this transfer is not a multicast
 
 
@@ -197,7 +206,9 @@ def run_args(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
     return {
         "opPCycle": ints(cycles),
         "opUCycle": ints(ticks),
-        "effectiveFreq": floats(cycles * _TICKS_PER_US / np.maximum(ticks, 1), ticks > 0),
+        "effectiveFreq": floats(
+            cycles * _TICKS_PER_US / np.maximum(ticks, 1), here & (ticks >= TICKS_FOR_CLOCK)
+        ),
         "PCyclesPerKB": floats(cycles * 1024 / np.maximum(size, 1), writes),
         "UCyclesPerKB": floats(ticks * 1024 / np.maximum(size, 1), writes),
         "sample": ints(runs.sample[rows], runs.sample[rows] > 0),

@@ -92,13 +92,20 @@ def conditions_of(plan: Plan, seed: int, pattern: int, rings: Mapping[int, int])
     skew = random.integers(0, stats.start_skew_ticks + 1, (plan.devices, plan.cores))
     low, high = stats.end_ticks
     return Conditions(
-        tuple(_clock(plan, seed, pattern, device) for device in range(plan.devices)),
+        _clocks(plan, seed, pattern),
         tuple(tuple(int(ticks) for ticks in cores) for cores in skew),
         (1 + stats.end_spread * (random.random(tasks) - 0.5)).tolist(),
         _shares(plan, random),
         random.uniform(low, high, tasks).tolist(),
         rings,
     )
+
+
+def _clocks(plan: Plan, seed: int, pattern: int) -> tuple[CoreClock, ...]:
+    """Copies of a network on one device have one clock."""
+    copies = plan.costs.copies
+    own = [_clock(plan, seed, pattern, device) for device in range(plan.devices // copies)]
+    return tuple(clock for clock in own for _ in range(copies))
 
 
 def _clock(plan: Plan, seed: int, pattern: int, device: int) -> CoreClock:
@@ -133,6 +140,9 @@ class RunOptions:
     stats_overhead: bool = False
     devices: tuple[int, ...] = ()  # numbers of the devices; from 0 on where none are given
     collect: bool = True  # device records, not only what the host sees
+    activations: int = 1  # copies of the network, each on its own cores
+    time_us: float | None = None  # run until then instead of a number of iterations
+    set_size: int | None = None  # inferences that may wait; None: as the machine says
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,14 @@ _ROADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`level` is that of the records whose storing costs time: 0 unless overhead is modelled."""
+    """`level` is that of the records whose storing costs time: 0 unless overhead is modelled.
+
+    `copies` of the network run side by side on cores of their own and share the roads."""
 
     machine: CoreMachine
     level: int = 0
     op_counters: bool = False
+    copies: int = 1
 
     def cycles(self, op: CoreOp) -> float:
         """Of the slowest thread; of the issue alone where bytes move."""
@@ -70,7 +73,7 @@ class Costs:
 
     def resources(self, transfer: Transfer, device: int) -> tuple[int, ...]:
         """The roads that the bytes take. A multicast takes each once, however many receive it."""
-        ends, first = (transfer.source, transfer.target), device * _ROADS
+        ends, first = (transfer.source, transfer.target), device // self.copies * _ROADS
         roads = {Space.DDR: _DDR, Space.PEER: _PEER, Space.HOST: _HOST}
         return (first + _NOC, *(first + road for space, road in roads.items() if space in ends))
 
@@ -78,7 +81,7 @@ class Costs:
         machine = self.machine
         rates = (machine.ddr.effective_gb_per_s, machine.noc.gb_per_s)
         links = (machine.peer.gb_per_s, machine.host.gb_per_s)
-        return tuple(_per_tick(rate) for rate in (*rates, *links)) * devices
+        return tuple(_per_tick(rate) for rate in (*rates, *links)) * (devices // self.copies)
 
     def latency_ticks(self, op: CoreOp) -> float:
         """Until the first byte moves."""
@@ -252,7 +255,7 @@ def plan_of(program: CoreProgram, costs: Costs) -> Plan:
     tasks: list[Task] = []
     queues = [
         _queue(tasks, number, program.layout, costs, where)
-        for number, where in enumerate(_places(program))
+        for number, where in enumerate(_places(program, costs.copies))
     ]
     keys = {(task.device, *task.op.key): task for task in tasks}
     for task in tasks:
@@ -263,7 +266,7 @@ def plan_of(program: CoreProgram, costs: Costs) -> Plan:
     for task in tasks:
         task.barrier_cycles = _barrier(task, tasks, queues, costs.machine)
     rows = sum(task.rows for task in tasks)
-    devices, cores = len(program.devices), program.layout.cores
+    devices, cores = len(program.devices) * costs.copies, program.layout.cores
     return Plan(program.layout, tuple(tasks), tuple(queues), peers, costs, rows, devices, cores)
 
 
@@ -278,8 +281,9 @@ def _barrier(task: Task, tasks: list[Task], queues: list[Queue], machine: CoreMa
 _Place = tuple[int, int, int, tuple[CoreOp, ...]]
 
 
-def _places(program: CoreProgram) -> Iterator[_Place]:
-    for device, part in enumerate(program.devices):
+def _places(program: CoreProgram, copies: int) -> Iterator[_Place]:
+    """Copies of a device's part stand next to each other, each as if it were a device."""
+    for device, part in enumerate(part for part in program.devices for _ in range(copies)):
         for core, groups in enumerate(part.ops):
             for group, ops in enumerate(groups):
                 yield device, core, group, ops

@@ -111,6 +111,7 @@ class Activity:
     """By op record: cycles at work by engine, cycles of waiting, MACs, bytes on the bus."""
 
     hvx: Column
+    hvx_moving: Column  # cycles with accesses to VTCM under way
     hmx: Column
     dma: Column
     executed: Column
@@ -154,8 +155,8 @@ EVENTS: dict[int, _Count] = {
     0x46: lambda a: _bursts(a.written, 128),
     0x55: lambda a: _bursts(a.written, 256),
     0x100: lambda a: a.hvx,  # HVX active
-    0x105: lambda a: a.hvx,  # HVX has accesses to VTCM under way
-    0x111: lambda a: a.hvx,  # HVX packets
+    0x105: lambda a: a.hvx_moving,  # HVX has accesses to VTCM under way
+    0x111: lambda a: a.hvx - a.hvx_moving // 2,  # HVX packets: half of the accesses stall
     0x200: lambda a: a.hmx,  # HMX active
     0x205: lambda a: a.fixed_macs + a.float_macs,
     0x209: lambda a: a.activation_wait,
@@ -186,7 +187,11 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
     cycles = np.rint(np.array(line.cycles[place])).astype(np.int64)
     tasks = [plan.tasks[index] for index in columns.task]
     engines = np.array([list(Engine).index(plan.queues[t.queue].engine) for t in tasks], np.int64)
-    hvx, hmx = (engines == list(Engine).index(engine) for engine in (Engine.HVX, Engine.HMX))
+    # Storing the stats buffer is work of the scalar core.
+    own = ~np.array([task.is_end for task in tasks], bool)
+    hvx, hmx = (
+        own & (engines == list(Engine).index(engine)) for engine in (Engine.HVX, Engine.HMX)
+    )
     first = columns.is_first
     by_weights = _waits_for_weights(plan, line, tasks)
     waited = _waited_cycles(line, conditions, tasks, place) * hmx
@@ -195,6 +200,7 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
     read, written = (np.array(column, np.int64) for column in _bus_bytes(tasks))
     return Activity(
         hvx * cycles,
+        hvx * np.minimum(cycles, _vectors(tasks)),
         hmx * cycles,
         first * _moving_cycles(line, conditions, tasks),
         cycles,
@@ -205,6 +211,17 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
         read * first,
         written * first,
     )
+
+
+_VECTOR = 128  # bytes
+# A vector of output is written, and at least one of input read for it.
+_ACCESSES = 2
+
+
+def _vectors(tasks: list[Task]) -> Column:
+    """Accesses to VTCM of each thread of an op."""
+    counts = [_ACCESSES * task.op.info.out_bytes // _VECTOR // max(task.rows, 1) for task in tasks]
+    return np.array(counts, np.int64)
 
 
 def _is_float(task: Task) -> bool:

@@ -33,6 +33,7 @@ from npuscope.shown import counted
 
 # Inferences differ in a few ways only, so that a long run is simulated in short time.
 _PATTERNS = 8
+_MOST_ITERATIONS = 1_000_000  # of a run that is told by its time
 # The timer has run since the device was switched on.
 BOOT_TICKS = 19_200_000
 
@@ -124,10 +125,16 @@ def run_iterations(
     program: CoreProgram, machine: CoreMachine, devices: Devices, options: RunOptions, begin: int
 ) -> Iterator[Ran]:
     """Inference after inference; the next is asked for while the device has work."""
-    host = _Host(_Link(program, machine), devices, begin, machine.core_hz)
+    host = _Host(_Link(program, machine, options), devices, begin, machine.core_hz)
     random = Random(options.seed)
-    for number in range(options.iterations):
-        yield host.infer(number, random.randrange(_PATTERNS))
+    number, enough = 0, options.iterations if options.time_us is None else _MOST_ITERATIONS
+    end = inf if options.time_us is None else begin + to_ticks(options.time_us)
+    while number < enough:
+        ran = host.infer(number, random.randrange(_PATTERNS))
+        yield ran
+        number += 1
+        if ran.iteration.completed >= end:
+            return
 
 
 class _Host:
@@ -151,8 +158,9 @@ class _Host:
         found = self._devices.outcome(request)
         output_begin = max(tick + found.output_ready, self._output_free)
         output_end = output_begin + link.output_time
-        # The host answers in order, also when an output arrived earlier than the one before.
-        answered = max(output_end, self._completed[-1]) if self._completed else output_end
+        # The stats buffer is an output too: the device has ended when the host is told. The host
+        # answers in order, also when an output arrived earlier than the one before.
+        answered = max(output_end, tick + found.end, *self._completed[-1:])
         iteration = Iteration(
             number=number,
             enqueued=enqueued,
@@ -194,13 +202,13 @@ class _Host:
 class _Link:
     """Times of the host and its link, in ticks."""
 
-    def __init__(self, program: CoreProgram, machine: CoreMachine) -> None:
-        host = machine.host
-        self.depth = max(host.queue_depth, 1)
+    def __init__(self, program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
+        host, copies = machine.host, options.activations
+        self.depth = options.set_size or max(host.queue_depth, 1)
         self.submit = to_ticks(host.submit_us)
         self.complete = to_ticks(host.complete_us)
-        self.input_time = _dma(machine, sum(binding.bytes for binding in program.inputs))
-        self.output_time = _dma(machine, sum(binding.bytes for binding in program.outputs))
+        self.input_time = _dma(machine, copies * sum(binding.bytes for binding in program.inputs))
+        self.output_time = _dma(machine, copies * sum(binding.bytes for binding in program.outputs))
 
 
 def _dma(machine: CoreMachine, size: int) -> float:
@@ -215,6 +223,7 @@ def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) ->
     """Run a program; the same options and seed give the same result, byte for byte."""
     numbers = _device_numbers(program, options)
     _check(options)
+    _check_activations(program, machine, options)
     plan = plan_of(program, _costs(program, machine, options))
     activated = _activations(plan, options.seed)
     begin = max(end for spans in activated for _, end in spans)
@@ -223,32 +232,40 @@ def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) ->
     samples, notes = _sampled(ran, options)
     stats: list[Stats] = []
     if options.collect:
-        collectors = [Collector(plan, device, numbers) for device in range(plan.devices)]
+        every = tuple(number for number in numbers for _ in range(options.activations))
+        collectors = [Collector(plan, device, every) for device in range(plan.devices)]
         for one in samples:
             conditions, line = devices.timeline(one.request)
             for device, collector in enumerate(collectors):
                 origin = Origin(one.tick, one.cycle, int(one.iteration.doorbell), activated[device])
                 sections = collector.sections(line, conditions, origin)
-                stats.append(_stats(program, one, device, numbers[device], sections))
+                place = divmod(device, options.activations)
+                stats.append(_stats(program, one, place, numbers[place[0]], sections))
         notes += not_modelled(program.layout.pmu.events)
     iterations = tuple(one.iteration for one in ran)
     kept = tuple(one.iteration.number for one in samples)
     return RunResult(iterations, kept, tuple(stats), UTC_NS_OF_TICK_0, notes)
 
 
-def buffer_name(inference: int, network: str) -> str:
+def buffer_name(inference: int, network: str, activation: int = 0) -> str:
     """Of a buffer's file without its ending, as the vendor's runtime names them."""
-    return f"aic-profiling-program-0-activation-0-inf-{inference}-{network}-aiccyclecounts"
+    place = f"program-0-activation-{activation}-inf-{inference}"
+    return f"aic-profiling-{place}-{network}-aiccyclecounts"
 
 
 def _stats(
-    program: CoreProgram, ran: Ran, part: int, device: int, sections: dict[SectionId, Records]
+    program: CoreProgram,
+    ran: Ran,
+    place: tuple[int, int],
+    device: int,
+    sections: dict[SectionId, Records],
 ) -> Stats:
-    layout = program.layout
+    """Of one part of the program and one copy of it."""
+    layout, (part, copy) = program.layout, place
     number = ran.iteration.number
     return Stats(
         layout=layout,
-        name=buffer_name(number, layout.specializations[part].name),
+        name=buffer_name(number, layout.specializations[part].name, copy),
         level=layout.stats_level,
         device=device,
         specialization=part,
@@ -261,7 +278,26 @@ def _stats(
 def _costs(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> Costs:
     layout = program.layout
     level = layout.stats_level if options.stats_overhead else 0
-    return Costs(machine, level, bool(layout.pmu.events))
+    return Costs(machine, level, bool(layout.pmu.events), options.activations)
+
+
+def _check_activations(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
+    copies, cores, most = options.activations, program.layout.cores, machine.cores.count
+    if copies < 1:
+        raise UsageError(f"expected at least 1, found {copies}", where="-a")
+    if copies > 1 and len(program.devices) > 1:
+        raise UsageError(
+            "a program for several devices runs once: its devices work together",
+            where="-a",
+            hint="compile it for one device to run several copies",
+        )
+    if copies * cores > most and copies > 1:
+        raise UsageError(
+            f"{copies} activations of {counted(cores, 'core')} need {copies * cores}: "
+            f"{machine.name} has {most}",
+            where="-a",
+            hint=f"at most {most // cores}",
+        )
 
 
 def _activations(plan: Plan, seed: int) -> list[tuple[tuple[int, int], ...]]:
@@ -314,6 +350,8 @@ def _check(options: RunOptions) -> None:
         (options.samples, 1, "--aic-profiling-num-samples"),
         (options.start_iteration, 0, "--aic-profiling-start-iter"),
         (options.start_delay_ms, 0, "--aic-profiling-start-delay"),
+        (1 if options.set_size is None else options.set_size, 1, "--set-size"),
+        (1 if options.time_us is None else options.time_us, 0, "--time"),
     ):
         if value < low:
             raise UsageError(f"expected at least {low}, found {value:g}", where=name)

@@ -227,6 +227,9 @@ def _depth_steps(source: Buffer, block: tuple[int, int]) -> tuple[tuple[int, int
     elif source.batch == channels:
         plane = height * width * channels * element
         steps = (width * channels * element, channels * element, block[1] * plane, plane, element)
+    elif source.batch == 1:
+        plane = height * width * element
+        steps = (width * element, element, block[1] * channels * plane, channels * plane, plane)
     else:
         raise FileError(f"blocks of pixels in channel blocks of {source.batch} are not known")
     return (height, width, channels), steps

@@ -41,7 +41,7 @@ function phaseSpan(i, phase) {
 // The width to draw for. What was drawn is scaled as a whole where paper is narrower.
 function drawnWidth(plot) {
   // A browser may lay out a page in no room at all before it knows its size.
-  const width = Math.max(GUTTER + RIGHT + 50, plot.clientWidth);
+  const width = Math.max(GUTTER + RIGHT + 50, widthOf(plot));
   plot.setAttribute("viewBox", `0 0 ${width} ${plot.getAttribute("height")}`);
   return width;
 }
@@ -70,8 +70,15 @@ function visibleRange() {
   return [first, last === null ? epochs.length - 1 : last];
 }
 
+// All widths are read before anything is drawn: each reading after a change lays out the page again.
+const widths = new Map();
+const widthOf = (node) => widths.get(node) ?? node.clientWidth;
+
 function redraw() {
+  for (const node of root.querySelectorAll(".plot, .series, .scroller"))
+    widths.set(node, node.clientWidth);
   for (const view of axis.views) view();
+  widths.clear();
 }
 
 function zoom(from, to) {

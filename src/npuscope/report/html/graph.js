@@ -145,7 +145,7 @@ function drawRows(view) {
   view.rows = rowsOf(view.groups, view.open);
   const edges = rowEdges(view.rows);
   const lanes = lanesOf(view.rows, edges);
-  const wide = Math.max(320, view.box.clientWidth - 2);
+  const wide = Math.max(320, widthOf(view.box) - 2);
   const left = laneX(Math.max(0, ...lanes.filter((lane) => lane !== null)) + 1) + 4;
   const size = { width: wide, height: view.rows.length * high + 4 };
   for (const [name, value] of Object.entries(size)) view.plot.setAttribute(name, value);

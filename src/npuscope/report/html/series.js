@@ -1,7 +1,17 @@
 // Long series with uPlot, on the same x axis as the timeline.
 const plots = [];
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colours = new Map();
+
+// A colour of the style sheet; asking for it is slow, and a plot asks often.
+function colour(name) {
+  if (!colours.has(name)) {
+    const style = getComputedStyle(document.documentElement);
+    colours.set(name, style.getPropertyValue(name).trim());
+  }
+  return colours.get(name);
+}
+
 const seriesBox = (name) => el("div", { class: "series", id: `series-${name}` });
 
 function drawSeries() {
@@ -173,7 +183,7 @@ function addPlot(box, series, unit, coreOnly, text) {
   );
   let mode = axis.mode;
   axis.views.push(() => {
-    const width = Math.max(200, box.clientWidth);
+    const width = Math.max(200, widthOf(box));
     if (width !== plot.width) plot.setSize({ width, height: 170 });
     if (mode !== axis.mode) plot.setData(stepped(series, coreOnly), false);
     mode = axis.mode;
@@ -189,5 +199,6 @@ function forgetPlots() {
 
 // A canvas is not redrawn when the colours change.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  colours.clear();
   for (const plot of plots) plot.redraw();
 });

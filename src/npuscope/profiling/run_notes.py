@@ -1,8 +1,4 @@
-"""Does a measured run fit the flash that its prediction was made with?
-
-Boards drive their flash at different clocks, which no log states: a network that waits for its
-weights tells.
-"""
+"""What a run on one kind of board leaves out, and what it contradicts."""
 
 from __future__ import annotations
 
@@ -11,9 +7,64 @@ from collections.abc import Sequence
 from npuscope.machine.load import known_machines, plain_overrides, set_ups
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import with_overrides
-from npuscope.profiling.model import EpochProfile
+from npuscope.profiling.model import EpochProfile, Profile, Provenance
 from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import EpochKind, Program
+
+
+def run_notes(program: Program, machine: Machine, found: Profile) -> tuple[str, ...]:
+    """What a run on that kind of board leaves out, or contradicts."""
+    source = found.runs[0].source
+    if source is Provenance.SIMULATION:
+        return left_out(found)
+    if source is Provenance.EMULATION:
+        return own_kernels(found)
+    measured = source in (Provenance.BOARD, Provenance.LOG)
+    return flash_warning(program, machine, found.epochs) if measured else ()
+
+
+_NOTED = 0.05  # of the time: what is worth a note
+
+
+def left_out(found: Profile) -> tuple[str, ...]:
+    """A simulated run knows the processor by measured kernels alone."""
+    kernels = found.time.software_ms + found.time.hybrid_ms
+    if not found.total_ms or kernels < _NOTED * found.total_ms:
+        return ()
+    return (
+        f"{kernels / found.total_ms:.0%} of the time is in CPU kernels and library calls, charged "
+        "by element as boards were measured: caches, interrupts and other work of the processor "
+        "are left out",
+    )
+
+
+def own_kernels(found: Profile) -> tuple[str, ...]:
+    """The emulated processor runs kernels of npuscope's, not those of the vendor's library."""
+    off = (EpochKind.SW, EpochKind.HYBRID)
+    counted = sum(e.ms for e in found.epochs)
+    predicted = sum(e.predicted_ms or 0.0 for e in found.epochs)
+    if abs(counted - predicted) <= _NOTED * max(counted, predicted):
+        return ()
+    kernels = [e for e in found.epochs if e.kind in off]
+    rest = [e for e in found.epochs if e.kind not in off]
+    parts = (_beside("kernels and library calls", kernels), _beside("NPU blocks", rest))
+    return (
+        "the processor's time is that of npuscope's own C kernels and driver on an emulated "
+        f"Cortex-M33 without vectors, not that of the vendor's library: {'; '.join(parts)}. With "
+        f"costs measured on boards, as estimates use them, the total is {predicted:.4g} ms",
+    )
+
+
+def _beside(name: str, epochs: list[EpochProfile]) -> str:
+    counted = sum(e.ms for e in epochs)
+    predicted = sum(e.predicted_ms or 0.0 for e in epochs)
+    return f"{name} {counted:.4g} ms here, {predicted:.4g} ms by those costs"
+
+
+# --- The flash of a measured run ---
+#
+# Boards drive their flash at different clocks, which no log states: a network that waits for its
+# weights tells.
 
 # Another set-up is named when it explains so much more of the measured time, and is right itself.
 _MORE = 0.10

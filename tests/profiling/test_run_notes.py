@@ -1,4 +1,4 @@
-"""Runs on a slow flash: which set-up explains them."""
+"""Runs on a slow flash, on an emulated processor, and simulated ones: what they say."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from npuscope.api import build
 from npuscope.demo_network import demo_graph
 from npuscope.machine.load import load_machine
-from npuscope.profiling.run import estimate
-from npuscope.profiling.set_up_check import flash_warning
+from npuscope.profiling.run import estimate, profile
+from npuscope.profiling.run_notes import flash_warning, left_out, own_kernels
 from npuscope.program.model import EpochKind
 from npuscope.sim.counters import Bound
 
@@ -58,3 +58,27 @@ def test_totals_are_compared_where_the_device_ran_another_build():
 @pytest.mark.parametrize("name", ["mine"])
 def test_machines_of_ones_own_have_no_named_set_ups(name):
     assert flash_warning(DEMO.program, replace(USUAL, name=name), run("octo-dtr-50")) == ()
+
+
+def test_an_emulated_run_says_whose_kernels_it_timed():
+    """Cycles of our own C on a plain processor are not those of the vendor's library."""
+    plain = profile(DEMO.program, USUAL)
+    slow = [
+        replace(e, predicted_ms=e.ms, ms=e.ms * (1 if e.kind is EpochKind.HW else 50))
+        for e in plain.epochs
+    ]
+    (text,) = own_kernels(replace(plain, epochs=tuple(slow)))
+    assert "npuscope's own C kernels and driver on an emulated Cortex-M33" in text
+    software = sum(e.ms for e in plain.epochs if e.kind is not EpochKind.HW)
+    assert f"library calls {software * 50:.4g} ms here, {software:.4g} ms by those costs" in text
+    assert text.endswith(f"the total is {plain.total_ms:.4g} ms")
+    same = tuple(replace(e, predicted_ms=e.ms) for e in plain.epochs)
+    assert own_kernels(replace(plain, epochs=same)) == ()
+
+
+def test_a_simulated_run_says_what_it_leaves_out_of_the_processor():
+    plain = profile(DEMO.program, USUAL)
+    half = replace(plain, time=replace(plain.time, software_ms=plain.total_ms / 2, hybrid_ms=0.0))
+    (text,) = left_out(half)
+    assert text.startswith("50% of the time is in CPU kernels and library calls, ")
+    assert left_out(replace(half, time=replace(half.time, software_ms=0.0))) == ()

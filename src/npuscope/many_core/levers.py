@@ -1,0 +1,109 @@
+"""What to change: each lever is tried, by compiling again or by timing the program again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from npuscope.graph.model import Graph
+from npuscope.many_core.compiler.options import CompileOptions
+from npuscope.many_core.compiler.pipeline import compile_graph
+from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.sim.conditions import RunOptions
+from npuscope.many_core.sim.run import simulate
+
+_ITERATIONS = 5
+_LEAST_GAIN = 0.02
+_FAST = 1e3  # a road that is never waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """`gain` is how many times more inferences a second the device makes with it."""
+
+    name: str
+    gain: float
+    ms: float  # of one run
+    bound: bool = False  # the gain is what it could be at most
+
+    @property
+    def sentence(self) -> str:
+        most = "up to " if self.bound else ""
+        return f"{self.name}: {most}{self.gain:.2f} x the inferences per s, {self.ms:.4g} ms a run"
+
+
+def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
+    """Those that help, the best first; all are compared with one copy of the program."""
+    before = _ms(program, machine)
+    found = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
+    helpful = [lever for lever in found if lever.gain > 1 + _LEAST_GAIN]
+    return tuple(sorted(helpful, key=lambda lever: (-lever.gain, lever.name)))
+
+
+def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
+    asked = RunOptions(_ITERATIONS, collect=False, activations=copies)
+    ran = simulate(program, machine, asked).iterations[1:]
+    return fmean(one.exec_us - one.input_wait_us for one in ran) / 1e3
+
+
+def _copies(
+    graph: Graph, program: CoreProgram, machine: CoreMachine, before: float
+) -> Iterator[Lever]:
+    """Fewer cores a copy and more copies, as far as the device has cores; or more cores."""
+    most, cores = machine.cores.count, program.layout.cores
+    for fewer in sorted({cores, max(cores // 4, 1), 1, most} - {0}):
+        copies = most // fewer
+        if (fewer, copies) == (cores, 1):
+            continue
+        made = program
+        if fewer != cores:
+            made = compile_graph(graph, machine, CompileOptions(cores=fewer))
+            fewer = made.layout.cores
+            copies = most // fewer
+        after = _ms(made, machine, copies)
+        name = f"{copies} activations on {fewer} cores each" if copies > 1 else f"{fewer} cores"
+        yield Lever(name, before * copies / after, after)
+
+
+def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Iterator[Lever]:
+    """The same program where something takes no time: what a change could bring at most."""
+    free = replace(
+        machine,
+        ddr=replace(machine.ddr, effective_gb_per_s=machine.ddr.effective_gb_per_s * _FAST),
+        dma=replace(machine.dma, ddr_ucycles_per_kb=machine.dma.ddr_ucycles_per_kb / _FAST),
+    )
+    joined = replace(
+        machine,
+        sync=replace(
+            machine.sync, hvx_barrier_cycles=0.0, hmx_barrier_cycles=0.0, dma_barrier_cycles=0.0
+        ),
+    )
+    tried = {"constants kept in VTCM": free, "ops joined, no barriers between them": joined}
+    if any(data.dtype.kind == "f" for data in program.constants.values()):
+        tried["8-bit integers instead of half floats"] = _integers(machine)
+    for name, other in tried.items():
+        after = _ms(program, other)
+        yield Lever(name, before / after, after, bound=True)
+
+
+def _integers(machine: CoreMachine) -> CoreMachine:
+    """Half the bytes on all roads and in all vectors, and HMX at its integer rate."""
+    hmx, dma = machine.hmx, machine.dma
+    return replace(
+        machine,
+        hmx=replace(
+            hmx,
+            float16_macs_per_cycle=hmx.int8_macs_per_cycle,
+            store_bytes_per_cycle=2 * hmx.store_bytes_per_cycle,
+        ),
+        ddr=replace(machine.ddr, effective_gb_per_s=2 * machine.ddr.effective_gb_per_s),
+        noc=replace(machine.noc, gb_per_s=2 * machine.noc.gb_per_s),
+        dma=replace(
+            dma,
+            ddr_ucycles_per_kb=dma.ddr_ucycles_per_kb / 2,
+            multicast_ucycles_per_kb=dma.multicast_ucycles_per_kb / 2,
+        ),
+        pcycles_per_kb={kind: rate / 2 for kind, rate in machine.pcycles_per_kb.items()},
+    )

@@ -1,0 +1,39 @@
+"""Tools of others that are used here: whether they are there, and what they say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+
+from npuscope.errors import UsageError
+
+FLOAT_ONE = "quantize takes the float model; npuscope fix MODEL -o FIXED edits a quantized one"
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """The tools of others print, and log to the root; what matters is in our report."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def needs(package: str, module: str, extra: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{package} is not installed",
+            hint=f"pip install 'npuscope[{extra}]'",
+        )
