@@ -231,6 +231,7 @@ def compile(
     csv_file: str | Path | None = None,
     output_info_file: str | Path | None = None,
     max_ca_pipe: int | None = None,
+    application: str = "",
     **options: Unpack[Options],
 ) -> Program:
     """The Program of a model; with `directory`, its files are written there.
@@ -246,6 +247,7 @@ def compile(
         csv_file=csv_file,
         output_info_file=output_info_file,
         max_ca_pipe=max_ca_pipe,
+        application=application,
         options=options,
     ).program
 
@@ -269,6 +271,7 @@ def compiled(
     output_info_file: str | Path | None,
     max_ca_pipe: int | None,
     options: Options,
+    application: str = "",
 ) -> Compiled:
     from npuscope.building import refuse_stand_ins
     from npuscope.report.build_files import BuildNames
@@ -283,7 +286,7 @@ def compiled(
     made = build(source, options)
     if directory is None:
         return Compiled(made.program, (), (), made.graph)
-    names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""))
+    names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""), application)
     with new_folder(directory) as folder:
         notes = write(made, folder.path, names)
     return Compiled(made.program, folder.files, (*notes, *folder.kept), made.graph)

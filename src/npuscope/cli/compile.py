@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
             csv_file=args.csv_file,
             output_info_file=args.output_info_file,
             max_ca_pipe=args.Omax_ca_pipe,
+            application=args.application or "",
             options=options,
         )
     program = made.program

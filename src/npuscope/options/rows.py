@@ -30,6 +30,8 @@ DATA_TYPES = ("float32", "int8", "uint8")
 LEVELS = (0, 1, 2, 3)
 CPUS = ("cortex-m55", "cortex-m33")
 TOOLCHAINS = ("zig", "gcc")
+APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolox", "ssd", "blazeface",
+    "movenet", "pose-yolov8", "segmentation")
 BOARDS = ("emulated", "stm32n6570-dk")
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
 MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
@@ -224,6 +226,8 @@ COMPILE = (
     flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
     flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
     flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+    text("application", "whose defines app_config.h has (default: found from the outputs)", "",
+        default="", choices=APPLICATIONS),
 )
 SERVE = (
     whole("port", "port of this computer (default: any free one)", default=0),

@@ -9,6 +9,7 @@ import numpy as np
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.program.app_applications import application_lines
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Pool, Program
@@ -231,7 +232,9 @@ Lines = list[str]
 _C_TYPES = {8: "int8_t", 16: "int16_t", 32: "int32_t", 64: "int64_t"}
 
 
-def app_config_text(program: Program, graph: Graph, name: str = "network") -> str:
+def app_config_text(
+    program: Program, graph: Graph, name: str = "network", application: str = ""
+) -> str:
     """A header of defines. The kind of a result is a guess from its shape, and says so."""
     network = c_identifier(name)
     buffers = program.buffer_map()
@@ -253,6 +256,7 @@ def app_config_text(program: Program, graph: Graph, name: str = "network") -> st
         lines += _tensor(f"NN_IN_{number}", buffers[buffer_name], shapes[buffer_name])
     for number, buffer_name in enumerate(program.outputs):
         lines += _tensor(f"NN_OUT_{number}", buffers[buffer_name], shapes[buffer_name])
+    lines += application_lines(graph, application)
     lines += _heads(guess_heads(graph))
     return "\n".join([*lines, "#endif", ""])
 

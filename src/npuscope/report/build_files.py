@@ -34,6 +34,7 @@ class BuildNames:
     network: str = "network"
     csv: str = ""
     info: str = ""
+    application: str = ""
 
 
 def write_build(
@@ -73,7 +74,7 @@ def table_files(
         f"{machine.name}.mpool": mpool_text(machine),
         f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
         f"{name}.dot": dot_text(program, profile),
-        "app_config.h": app_config_text(program, graph, name),
+        "app_config.h": app_config_text(program, graph, name, names.application),
     }
 
 
