@@ -27,7 +27,7 @@ FINDING_KEYS = {
     "until",
     "docs",
 }
-FIX_KEYS = {"id", "title", "parameters", "automatic", "gain_ms"}
+FIX_KEYS = {"id", "title", "parameters", "automatic", "gain_ms", "training"}
 
 
 @pytest.fixture
