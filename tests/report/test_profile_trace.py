@@ -13,6 +13,7 @@ import pytest
 
 from compiler.nets import Net, random_network
 from npuscope import api
+from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import Profile
@@ -232,9 +233,19 @@ def test_flows_lead_from_producers_to_consumers() -> None:
     numbers = [epoch.first for epoch in made.profile.epochs]
     ends = zip(made.trace.flows.source.tolist(), made.trace.flows.target.tolist(), strict=True)
     drawn = {(numbers[slices[a]], numbers[slices[b]]) for a, b in ends}
-    # Three layers read the first one; the second holds two layers with a reader each; the layer
-    # of epochs 6 and 7 is made in two pieces.
-    assert drawn == {(2, 3), (2, 4), (2, 6), (2, 7), (3, 5), (3, 8), (4, 5), (6, 7)}
+    assert drawn == flows_of(made.program)
+    assert len(drawn) > len(numbers) - 2  # a network with branches
+
+
+def flows_of(program: Program) -> set[tuple[int, int]]:
+    """Pairs of epochs: who wrote a buffer last, and who reads it."""
+    made: dict[str, int] = {}
+    found = set()
+    for epoch in program.executed:
+        read = roots(buffers_read(epoch), program)
+        found |= {(made[name], epoch.number) for name in read if name in made}
+        made |= dict.fromkeys(roots(buffers_made(epoch), program), epoch.number)
+    return found
 
 
 def test_without_the_program_counters_of_the_device_remain(demo: Made) -> None:

@@ -76,8 +76,10 @@ def test_a_rule(rule: str, refused: Callable[[], Graph], allowed: Callable[[], G
     bad, good = refused(), allowed()
     assert rule in {r.rule for r in refusals(bad, bad.ops[-1], MACHINES["4.0"])}
     assert refusals(good, good.ops[-1], MACHINES["4.0"]) == ()
-    kinds = [epoch.kind for epoch in compiled(bad, "4.0").executed]
-    assert kinds in ([EpochKind.HYBRID], [EpochKind.SW])
+    away = [epoch for epoch in compiled(bad, "4.0").executed if epoch.kind is not EpochKind.HW]
+    # A pad of channels is carried out between two transposes, which the CPU does.
+    assert len(away) == (2 if rule == "NA-PAD-CHANNEL" else 1)
+    assert all(rule in {refused.rule for refused in epoch.trail} for epoch in away)
     assert {epoch.kind for epoch in compiled(good, "4.0").executed} == {EpochKind.HW}
 
 

@@ -15,6 +15,7 @@ from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.building import Options
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import NpuscopeError
+from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
 from npuscope.rulebook.finding import Finding, Fix, Severity
@@ -193,6 +194,7 @@ class _Bench:
         self.bench, self.choice, self.seeds = bench, choice, seeds
         progress("reading and compiling %s", bench.path.name)
         self.first = self.look = bench.look(bench.open())
+        check_executable(unknown_names(self.first.network.graph), "compared before and after")
         self.steps: list[Step] = []
 
     def run(self) -> None:
