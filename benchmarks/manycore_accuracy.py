@@ -37,9 +37,9 @@ NETWORKS: dict[str, Callable[[int], bytes]] = {
 
 def inputs_of(data: bytes) -> tuple[dict[str, np.ndarray], list[np.ndarray], list[str]]:
     """Random values, onnxruntime's outputs for them, and their names."""
-    import onnxruntime
+    from npuscope.profiling.runtimes import onnxruntime_session
 
-    session = onnxruntime.InferenceSession(data)
+    session = onnxruntime_session(data)
     random = np.random.default_rng(1)
     values: dict[str, np.ndarray] = {}
     for entry in session.get_inputs():

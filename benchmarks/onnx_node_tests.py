@@ -123,11 +123,11 @@ def _difference(found: np.ndarray, wanted: np.ndarray) -> str:
 
 def _against_onnxruntime(case: Any) -> tuple[str, str]:
     """Where onnxruntime and onnx differ, a quantized network is exact with onnxruntime."""
-    import onnxruntime
+    from npuscope.profiling.runtimes import onnxruntime_session
 
     given = case.data_sets[0][0]
     names = (entry.name for entry in case.model.graph.input)
-    session = onnxruntime.InferenceSession(case.model.SerializeToString())
+    session = onnxruntime_session(case.model.SerializeToString())
     outputs = session.run(None, dict(zip(names, given, strict=True)))
     return _tried(_frozen(case.model, given, _FROZEN[-1]), given, outputs)
 

@@ -127,14 +127,9 @@ class Net:
         return onnx.shape_inference.infer_shapes(model)  # outputs must state a shape
 
     def run(self, outputs: list[str], data: Arrays) -> list[Arrays]:
-        import onnxruntime
+        from npuscope.profiling.runtimes import onnxruntime_session
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(
-            self.proto(outputs).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime_session(self.proto(outputs).SerializeToString())
         return [np.asarray(value) for value in session.run(None, {"image": data})]
 
     def settle(self, data: Arrays) -> None:

@@ -72,6 +72,7 @@ class Target:
     file: str = "file"
     beside: str = ""
     lay: Lay | None = None
+    keeps: bool = False  # what could be read is written, although the code says what was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _judged(case: Case, folder: Path, file: Path, side: Path, limit_s: float) ->
         *_crashes(code, witness),
         *_odd_sentences(code, witness, said),
         *_python_warnings(warned),
-        *_left_behind(code, before, _listing(folder)),
+        *_left_behind(code, before, _listing(folder), case.target.keeps),
         *_broken_json(code, argv, out.getvalue()),
     ]
     details = _details(witness, said) if causes else ""
@@ -297,10 +298,10 @@ def _python_warnings(warned: Sequence[warnings.WarningMessage]) -> Iterator[str]
             yield f"{one.category.__name__} at {_short(one.filename)}:{one.lineno}"
 
 
-def _left_behind(code: int, before: set[str], after: set[str]) -> Iterator[str]:
-    """A result has the name that was asked for; a run that failed leaves none."""
-    new = after - before
-    half = {name for name in new if code not in FINISHED_CODES or not name.startswith(RESULT)}
+def _left_behind(code: int, before: set[str], after: set[str], keeps: bool) -> Iterator[str]:
+    """A result has the name that was asked for; a run that failed leaves none, or what it read."""
+    new, whole = after - before, keeps or code in FINISHED_CODES
+    half = {name for name in new if not whole or not name.startswith(RESULT)}
     if half and code != -1:
         yield "left behind: " + ", ".join(sorted(half)[:3])
     if before - after:

@@ -31,6 +31,7 @@ from many_core.test_adapters_device import (
     opstatsdesc,
     raw_with_layout,
 )
+from npuscope.cli.main import main
 from npuscope.errors import FileError
 from npuscope.many_core import machine as machines
 from npuscope.many_core.buffer import write_buffer
@@ -86,6 +87,14 @@ def _odd_segment(data: bytes, rng: Random) -> bytes:
 
 def _buffers(side: Path) -> list[bytes]:
     return [write_buffer(_stats())]
+
+
+def _opstats_tables(side: Path) -> list[bytes]:
+    """As `opstats --json` writes them."""
+    file = side / "tables.json"
+    words = ["opstats", "-q", side / "qpc" / "programqpc.bin", "-i", side / "stats"]
+    assert main([*map(str, words), "-o", str(side / "tables"), "--json", str(file)]) == 0
+    return [file.read_bytes()]
 
 
 def _odd_contents(data: bytes, rng: Random) -> bytes:
@@ -228,7 +237,10 @@ MANYCORE: tuple[Target, ...] = (
         "opstats -i {dir} -o {out} --json --adapter qaic-desc --descriptors {file}"),
         "desc.pb", "described"),
     Target("stats_buffer", _buffers, (*BINARY, *(_odd_contents,) * 12), BUFFER_COMMANDS,
-           f"{STEM}-aiccyclecounts.bin"),
+           f"{STEM}-aiccyclecounts.bin", keeps=True),
+    Target("opstats", _opstats_tables, JSON, _commands(
+        "inspect {file}", "inspect {file} --json", "gate {file} --max total_ms=1",
+        "compare {file} {file}"), "opstats.json"),
     Target("qaic_text", lambda side: [adapter_samples.SUMMARY.encode()], TEXT, SHEET_COMMANDS,
            "summary.txt"),
     Target("qaic_trace", _traces, JSON, SHEET_COMMANDS, "trace.json"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import UsageError
 from npuscope.families import Report
 from npuscope.files.load import load_model
@@ -93,7 +94,7 @@ class ManyCoreFamily:
         path = Path(source)
         graph = load_model(path, options.get("shapes"))
         program = compile_graph(graph, machine, CompileOptions(stats_level=70, ddr_stats=True))
-        md5 = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        md5 = hashlib.md5(read_bytes(path, MODEL), usedforsecurity=False).hexdigest()
         return CoreBuilt(program, machine, graph, path.name, md5)
 
     def time(self, program: CoreBuilt) -> CoreTimed:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,19 @@ def onnxruntime_session(model: str | bytes, profile: str | None = None) -> Any:
     if like is not model:  # a file that it refuses must not run because we have rewritten it
         onnxruntime.InferenceSession(model, options, providers=providers)
     return onnxruntime.InferenceSession(like, options, providers=providers)
+
+
+def write_folded(model: bytes, path: Path) -> None:
+    """The model as onnxruntime's basic optimisations leave it: constants and BatchNormalization
+    folded."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = _ONLY_FATAL
+    options.intra_op_num_threads = 1
+    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def with_like_signs(model: str | bytes) -> str | bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, ModelError
 from npuscope.files.sizes import Dims, Pins, static_shape
+from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.onnx_repairs import (
     flatten_biases,
     inferred,
@@ -152,16 +153,10 @@ def _with_opset(proto: Any, notes: list[str]) -> Any:
 def _folded(proto: Any, folder: Path, notes: list[str]) -> Any:
     """By onnxruntime's basic optimisations: constants, BatchNormalization, what does nothing."""
     import onnx
-    import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(folder / "folded.onnx")
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     data = inferred(proto).SerializeToString()
     try:
-        onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        write_folded(data, folder / "folded.onnx")
     except Exception as error:
         raise ModelError(
             f"onnxruntime cannot open the model: {first_line(error)}",

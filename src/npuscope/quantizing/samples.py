@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from npuscope.bounded_file import ARRAY, check_size, read_array
+from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.quantizing.others import needs
 from npuscope.text import safe_terminal
@@ -225,7 +226,7 @@ def _picture(file: Path, border: Border, form: ImageForm, first: bool) -> np.nda
         (border.shape[2], border.shape[3], border.shape[1]) if first else border.shape[1:]
     )
     try:
-        with Image.open(file) as image:
+        with Image.open(BytesIO(read_bytes(file, RESULT))) as image:
             mode = "L" if channels == _GREY else "RGB"
             sized = image.convert(mode).resize((columns, rows), Image.Resampling.BILINEAR)
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:

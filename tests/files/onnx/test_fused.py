@@ -11,8 +11,9 @@ import pytest
 from models import OnnxWriter, save
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
+from npuscope.profiling.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(3)
 
 
@@ -59,7 +60,7 @@ def test_fused(
     w.node(f"com.microsoft.{kind}", w.input("x", shape), *names, name="n", output="y", **attrs)
     path = save(tmp_path, "m.onnx", w.finish({"y": None}))
     x = real(*shape)
-    wanted = ort.InferenceSession(str(path)).run(None, {"x": x})[0]
+    wanted = onnxruntime_session(str(path)).run(None, {"x": x})[0]
     graph = load_model(path)
     assert not [op for op in graph.ops if op.kind == "Unknown"]
     found = run(graph, {"x": x})["y"]

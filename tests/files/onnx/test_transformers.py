@@ -15,8 +15,9 @@ from npuscope.files.load import load_model
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.agreement import random_sample
+from npuscope.profiling.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)
 TOKENS, UNITS, HEADS = 6, 8, 2
 
@@ -91,7 +92,7 @@ def written(pattern: Callable[[OnnxWriter, str], str], tokens: int | str = TOKEN
 def test_patterns(pattern: Callable[[OnnxWriter, str], str], tmp_path: Path) -> None:
     path = save(tmp_path, "m.onnx", written(pattern))
     x = real(1, TOKENS, UNITS)
-    wanted = ort.InferenceSession(str(path)).run(None, {"x": x})[0]
+    wanted = onnxruntime_session(str(path)).run(None, {"x": x})[0]
     graph = load_model(path)
     assert unknown_names(graph) == ()
     np.testing.assert_allclose(run(graph, {"x": x})["y"], wanted, rtol=1e-4, atol=1e-6)

@@ -14,8 +14,9 @@ from npuscope.errors import TargetError
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
 from npuscope.ops.table import total_macs
+from npuscope.profiling.runtimes import onnxruntime_session
 
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STEPS, BATCH, INPUTS, UNITS = 5, 2, 3, 7
 
@@ -58,7 +59,7 @@ def test_a_gru_that_resets_last(tmp_path: Path) -> None:
 def _compare(folder: Path, data: bytes) -> None:
     path = save(folder, "m.onnx", data)
     x = np.random.default_rng(1).normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
-    wanted = ort.InferenceSession(str(path)).run(None, {"x": x})
+    wanted = onnxruntime_session(str(path)).run(None, {"x": x})
     graph = load_model(path)
     found = run(graph, {"x": x})
     for name, values in zip(graph.outputs, wanted, strict=True):
