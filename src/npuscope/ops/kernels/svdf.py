@@ -69,7 +69,8 @@ def litert_output(graph: Graph, op: Op) -> Step:
     def step(inputs: Sequence[Array]) -> Array:
         sums = _weighed(inputs[0].astype(np.int64) - zero, inputs[1].astype(np.int64), rank)
         sums = sums + inputs[2] if len(inputs) > 2 else sums
-        return saturate(scale_twice(sums, factor) + quant_of(made).zero_point, made.dtype)
+        wrapped = sums.astype(np.int32)  # LiteRT's sums have 32 bits, which 16-bit weights exceed
+        return saturate(scale_twice(wrapped, factor) + quant_of(made).zero_point, made.dtype)
 
     return step
 
