@@ -33,6 +33,7 @@ LIMIT = 1e-4
 AGREES, DIFFERS, REFUSED, KEPT, LITERT = "agrees", "differs", "refused", "unknown cost", "no LiteRT"
 _COLUMNS = (AGREES, DIFFERS, REFUSED, KEPT, LITERT)
 _ROOT = Path(__file__).parents[1]
+_WRONG = {"SUM"}  # its reference kernel reads memory that it never set; the default one does not
 _LARGEST = 1 << 22  # elements of a tensor that are worth the time
 
 
@@ -131,6 +132,8 @@ def outcome(data: bytes) -> tuple[str, str]:
 
 def _interpreter(data: bytes) -> Any:
     """Some operators have no reference kernel in the version that a file asks for."""
+    if _kind(data) in _WRONG:
+        return litert_interpreter(data, Kernels.DEFAULT)
     try:
         return litert_interpreter(data)
     except (ValueError, RuntimeError):
