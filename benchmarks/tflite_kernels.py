@@ -12,6 +12,7 @@ LiteRT refuses, are counted apart. Prints the counts by op, and exits 1 if a res
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import warnings
 from collections import Counter, defaultdict
@@ -130,6 +131,25 @@ def outcome(data: bytes) -> tuple[str, str]:
     return AGREES, ""
 
 
+def guarded(data: bytes) -> tuple[str, str]:
+    """The same in a child: LiteRT ends the process on some operators."""
+    context = multiprocessing.get_context("fork" if sys.platform != "win32" else "spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(data, theirs))
+    child.start()
+    theirs.close()
+    try:
+        found: tuple[str, str] = ours.recv()
+    except EOFError:
+        found = LITERT, "the process died"
+    child.join()
+    return found
+
+
+def _child(data: bytes, pipe: Any) -> None:
+    pipe.send(outcome(data))
+
+
 def _interpreter(data: bytes) -> Any:
     """Some operators have no reference kernel in the version that a file asks for."""
     if _kind(data) in _WRONG:
@@ -188,7 +208,7 @@ def main() -> int:
     warnings.simplefilter("ignore")  # random values overflow floats
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for name, data in _networks(args):
-        result, why = outcome(data)
+        result, why = guarded(data)
         counts[_kind(data)][result] += 1
         if result == DIFFERS or (args.all and why):
             print(f"{result:12} {_kind(data)} of {name}: {why}", flush=True)
