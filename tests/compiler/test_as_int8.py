@@ -90,6 +90,17 @@ def test_other_ops_stay_float_between_conversions(tmp_path: Path) -> None:
     assert kinds[where - 1] == "Dequantize" and kinds[where + 1] == "Quantize"
 
 
+def test_an_output_that_is_a_constant_stays(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    kernels = w.constant(np.ones((4, 3, 1, 1), np.float32))
+    w.node("Conv", w.input("x", (1, 3, 8, 8)), kernels, output="y")
+    w.node("Identity", w.constant(np.ones((2, 5), np.float32)), output="known")
+    path = save(tmp_path, "net.onnx", w.finish({"y": (1, 4, 8, 8), "known": (2, 5)}))
+    graph = as_int8(load_model(path))
+    assert graph.outputs == ("y", "known") and graph.tensor("known").is_constant
+    assert main(["estimate", str(path), "--as-int8", "-q"]) == 0
+
+
 def test_quantized_constants_keep_their_values_to_half_a_step() -> None:
     data = np.random.default_rng(3).normal(size=(5, 7)).astype(np.float32)
     made = quantized(Tensor("w", data.shape, DType.FLOAT32, data=data), 0)

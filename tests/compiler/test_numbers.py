@@ -240,6 +240,21 @@ def test_powers_of_two_do_not_wrap(scale: float) -> None:
     assert found.a == found.b == 32767
 
 
+def test_shifts_of_almost_dead_layers_fit_the_registers() -> None:
+    """Six bits for the result, five for operands; scales of dead channels are as small as this."""
+    tiny = Scaling(5e-37, np.array([7e-6, 3e-6]), 1.0, -39, np.array([0.0, 2.5]))
+    for affine in (requantize_one_stage(tiny, 0), *requantize_two_stage(tiny, 0)):
+        assert 0 <= affine.shift < 64
+        assert 0 <= affine.c_shift < 32
+    one = requantize_one_stage(tiny, 0)
+    constant = np.floor(one.c * 2.0 ** (one.c_shift - one.shift) + 0.5)
+    np.testing.assert_array_equal(constant, [-39, -36])
+    assert np.all(np.abs(one.a) * 2.0**15 < 2.0 ** (one.shift - 1))  # no sum moves the output
+    add = residual_add((1e-30, 3), (0.5, 0), (0.5, 0))
+    assert 0 <= add.ax_shift < 32
+    assert 0 <= add.by_shift < 32
+
+
 def test_residual_add_is_within_half_a_step() -> None:
     random = np.random.default_rng(3)
     for _ in range(100):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ _VERSIONS = {"BROADCAST_TO": 2}  # the first one that is registered
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the file; `data` makes it a constant, no scales make it plain."""
+    """A tensor of the file; `data` makes it a constant, no scales make it plain, `variable` keeps
+    it from one inference to the next."""
 
     shape: tuple[int, ...]
     dtype: str = "int8"
@@ -42,6 +44,7 @@ class Value:
     zeros: tuple[int, ...] = (0,)
     axis: int = 0
     data: np.ndarray | None = field(default=None, compare=False)
+    variable: bool = False
 
 
 def q8(shape: tuple[int, ...], scale: float, zero: int, dtype: str = "int8") -> Value:
@@ -55,8 +58,18 @@ def constant(
     return Value(data.shape, str(data.dtype), scales, zeros * len(scales), axis, data)
 
 
-def one_op(operator: str, options: Any, inputs: list[Value], output: Value | list[Value]) -> bytes:
-    """A model of a single operator; inputs without data are the model's inputs."""
+ABSENT = Value((), "absent")  # an optional input that the operator does not have
+
+
+def one_op(
+    operator: str,
+    options: Any,
+    inputs: list[Value],
+    output: Value | list[Value],
+    inner: Sequence[Value] = (),
+) -> bytes:
+    """A model of a single operator; inputs without data are the model's inputs. `inner` are
+    tensors that only tell the operator scales of what it computes inside."""
     outputs = output if isinstance(output, list) else [output]
     code = schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, operator)
@@ -64,11 +77,15 @@ def one_op(operator: str, options: Any, inputs: list[Value], output: Value | lis
     code.version = _VERSIONS.get(operator, 1)  # the kernels look at the types, not at this
     buffers = [schema.BufferT()]
     graph = schema.SubGraphT()
-    values = [*inputs, *outputs]
+    read = [value for value in inputs if value is not ABSENT]
+    values = [*read, *outputs, *inner]
     graph.tensors = [_tensor(value, f"t{i}", buffers) for i, value in enumerate(values)]
-    graph.inputs = [i for i, value in enumerate(inputs) if value.data is None]
-    graph.outputs = list(range(len(inputs), len(values)))
-    graph.operators = [_operator(options, len(inputs), graph.outputs)]
+    graph.inputs = [i for i, v in enumerate(read) if v.data is None and not v.variable]
+    graph.outputs = list(range(len(read), len(read) + len(outputs)))
+    places = iter(range(len(read)))
+    numbers = [-1 if value is ABSENT else next(places) for value in inputs]
+    graph.operators = [_operator(options, numbers, graph.outputs)]
+    graph.operators[0].intermediates = list(range(len(values) - len(inner), len(values)))
     model = schema.ModelT()
     model.version, model.operatorCodes = 3, [code]
     model.subgraphs, model.buffers = [graph], buffers
@@ -77,10 +94,10 @@ def one_op(operator: str, options: Any, inputs: list[Value], output: Value | lis
     return bytes(builder.Output())
 
 
-def _operator(options: Any, count: int, outputs: list[int]) -> Any:
+def _operator(options: Any, inputs: list[int], outputs: list[int]) -> Any:
     operator = schema.OperatorT()
     operator.opcodeIndex = 0
-    operator.inputs, operator.outputs = list(range(count)), outputs
+    operator.inputs, operator.outputs = inputs, outputs
     if options is not None:
         name = type(options).__name__.removesuffix("T")
         operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
@@ -92,6 +109,7 @@ def _tensor(value: Value, name: str, buffers: list[Any]) -> Any:
     tensor = schema.TensorT()
     tensor.name, tensor.shape = name, list(value.shape)
     tensor.type, tensor.buffer = _TYPES[value.dtype], 0
+    tensor.isVariable = value.variable
     if value.scales:
         tensor.quantization = schema.QuantizationParametersT()
         tensor.quantization.scale = list(value.scales)

@@ -16,9 +16,10 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import UsageError
 from npuscope.files.load import load_model
-from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
 from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.ops.reduce import ArgAttrs
 from npuscope.profiling import validate as validating
 from npuscope.profiling.agreement import Tally
 from npuscope.profiling.validate import LAYER_LIMIT, validate
@@ -139,6 +140,27 @@ def test_two_inputs():
     arrays = [np.full((4, 2, 2, 8), value, np.int8) for value in (3, -20)]
     found = validate(compile_graph(graph, MACHINE), graph, MACHINE, inputs=arrays)
     assert found.seeds == 4 and found.outputs[0].mean == -17
+
+
+def test_32_bits_are_made_by_the_cpu():
+    """Stream engines have no elements of 32 bits."""
+    x = Tensor("x", (1, 7), DType.INT16, Quant((0.0005,), (0,)))
+    y = Tensor("y", (1, 7), DType.INT32, Quant((1.5e-7,), (0,)))
+    graph = Graph("wide", [x, y], [Op("Quantize", "wide", ("x",), ("y",), Attrs())], ["x"], ["y"])
+    program = compile_graph(graph, MACHINE)
+    assert [epoch.call.kernel for epoch in program.epochs] == ["Quantize"]
+    assert validate(program, graph, MACHINE, seeds=1).passed
+
+
+def test_places_have_no_scale():
+    """The CPU computes in float; its result is stored as the integer that it is."""
+    x = Tensor("x", (1, 5, 7), DType.INT8, Quant((0.1,), (3,)))
+    y = Tensor("y", (1, 5), DType.INT64)
+    op = Op("ArgMax", "place", ("x",), ("y",), ArgAttrs(2))
+    graph = Graph("place", [x, y], [op], ["x"], ["y"])
+    program = compile_graph(graph, MACHINE)
+    assert [epoch.call.kernel for epoch in program.epochs] == ["Dequantize", "ArgMax", "Cast"]
+    assert validate(program, graph, MACHINE, seeds=1).passed
 
 
 def test_as_many_samples_of_one_input_as_of_the_other():

@@ -13,7 +13,8 @@ import numpy as np
 
 Array = np.ndarray
 INT16_MAX = 32767
-MAX_SHIFT = 31  # of a dead layer, whose scale is 0
+MAX_SHIFT = 31  # of a dead layer, whose scale is 0; of an operand
+LAST_SHIFT = 48  # beyond it nothing is left of a product of 16 and 32 bits
 FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
 
 
@@ -42,7 +43,7 @@ class Affine:
 def norm(values: Array | float) -> int:
     """The power of two that brings the largest value into 16 bits."""
     largest = float(np.max(values))
-    return floor(log2(32768.0 / largest)) if largest > 0 else MAX_SHIFT
+    return min(floor(log2(32768.0 / largest)), LAST_SHIFT) if largest > 0 else MAX_SHIFT
 
 
 def int16(values: Array | float) -> Array:
@@ -193,6 +194,7 @@ def residual_add(
     ratio_x, ratio_y = x[0] / out[0], y[0] / out[0]
     n_x, n_y = norm(ratio_x), norm(ratio_y)
     shift = min(n_x, n_y)
+    n_x, n_y = min(n_x, shift + MAX_SHIFT), min(n_y, shift + MAX_SHIFT)
     offset = (out[1] - ratio_x * x[1] - sign * ratio_y * y[1]) * 2.0**shift
     c_shift = max(0, ceil(log2((abs(offset) + 1) / INT16_MAX)))
     return AddNumbers(

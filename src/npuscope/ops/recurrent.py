@@ -1,8 +1,16 @@
-"""Recurrent layers: LSTM, GRU and RNN over a whole sequence, as ONNX defines them.
+"""Recurrent layers: LSTM, GRU and RNN over a whole sequence, as ONNX defines them; TFLite's two.
 
-Inputs: x (steps, batch, inputs), weights of inputs and of the state for each direction, biases,
-the state before the first step. The result holds the state after every step, (steps, directions,
-batch, units), or what an LSTM's cells hold after the last one.
+ONNX. Inputs: x (steps, batch, inputs), weights of inputs and of the state for each direction,
+biases, the state before the first step. The result holds the state after every step, (steps,
+directions, batch, units), or what an LSTM's cells hold after the last one.
+
+SequenceLSTM is TFLite's: x (batch, steps, inputs), then for the gates input, forget, cell, output
+four weights of inputs, four of the state, four biases, each with a scale of its own. The state
+before the first step is zero.
+
+SVDF filters its input and keeps what the filters gave in the last steps, (batch, filters * steps).
+SvdfState shifts that memory by a step: memory, x, weights (filters, inputs). SvdfOutput weighs it:
+memory, weights (filters, steps), bias (units); `rank` filters make a unit.
 """
 
 from __future__ import annotations
@@ -12,8 +20,8 @@ from enum import StrEnum
 from math import prod
 
 from npuscope.errors import ModelError
-from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.ops.row import Kernel, Onnx, Row, Shapes, input_shape, real_type
+from npuscope.graph.model import Activation, Attrs, Graph, Op
+from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, real_type
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -59,7 +67,73 @@ def recurrent_macs(graph: Graph, op: Op) -> int:
     return steps * batch * sum(prod(input_shape(graph, op, index)) for index in (1, 2))
 
 
-ROWS = tuple(
+@dataclass(frozen=True, slots=True)
+class SequenceLstmAttrs(Attrs):
+    """`cell_clip`: how far cells may go, 0 for any value. `cell_bits`: integers keep the cells
+    with so many bits before the point."""
+
+    time_major: bool = False
+    cell_clip: float = 0.0
+    cell_bits: int = 0
+
+
+_LSTM_GATES = 4
+
+
+def sequence_lstm_shape(graph: Graph, op: Op) -> Shapes:
+    shapes = [input_shape(graph, op, index) for index in range(len(op.inputs))]
+    if len(shapes[0]) != 3 or len(shapes[1]) != 2:
+        raise ModelError(f"inputs of shapes {shapes[:2]}: expected 3 and 2 axes")
+    inputs, units = shapes[0][2], shapes[1][0]
+    wanted = [
+        *[(units, inputs)] * _LSTM_GATES,
+        *[(units, units)] * _LSTM_GATES,
+        *[(units,)] * _LSTM_GATES,
+    ]
+    if shapes[1:] != wanted:
+        raise ModelError(f"weights and biases {shapes[1:]}, expected {wanted}")
+    return ((*shapes[0][:2], units),)
+
+
+def sequence_lstm_macs(graph: Graph, op: Op) -> int:
+    weights = sum(prod(input_shape(graph, op, 1 + gate)) for gate in range(2 * _LSTM_GATES))
+    return prod(input_shape(graph, op, 0)[:2]) * weights
+
+
+@dataclass(frozen=True, slots=True)
+class SvdfOutputAttrs(Attrs):
+    rank: int = 1
+    activation: Activation = Activation.NONE
+
+
+def svdf_state_shape(graph: Graph, op: Op) -> Shapes:
+    memory, x, weights = (input_shape(graph, op, index) for index in range(3))
+    fits = len(memory) == len(x) == len(weights) == 2 and x[1] == weights[1]
+    if not fits or memory[0] != x[0] or not memory[1] or memory[1] % weights[0]:
+        raise ModelError(f"input {x}, filters {weights} and memory {memory} do not fit together")
+    return (memory,)
+
+
+def svdf_output_shape(graph: Graph, op: Op) -> Shapes:
+    memory, weights = (input_shape(graph, op, index) for index in range(2))
+    rank = op.attrs_as(SvdfOutputAttrs).rank
+    if len(memory) != 2 or len(weights) != 2 or memory[1] != prod(weights):
+        raise ModelError(f"weights {weights} do not fit memory {memory}")
+    if rank < 1 or weights[0] % rank:
+        raise ModelError(f"{weights[0]} filters do not make units of {rank}")
+    units = weights[0] // rank
+    if len(op.inputs) > 2 and input_shape(graph, op, 2) != (units,):
+        raise ModelError(f"bias {input_shape(graph, op, 2)}, expected ({units},)")
+    return ((memory[0], units),)
+
+
+def svdf_macs(graph: Graph, op: Op) -> int:
+    """The weights are the last input of two axes; each works once a batch."""
+    index = 2 if op.kind == "SvdfState" else 1
+    return input_shape(graph, op, 0)[0] * prod(input_shape(graph, op, index))
+
+
+_ONNX = tuple(
     Row(
         kind,
         RecurrentAttrs,
@@ -72,3 +146,50 @@ ROWS = tuple(
     )
     for kind in GATES
 )
+_TFLITE = (
+    Row(
+        "SequenceLSTM",
+        SequenceLstmAttrs,
+        inputs=(1 + 3 * _LSTM_GATES, 1 + 3 * _LSTM_GATES),
+        shape=sequence_lstm_shape,
+        types=real_type,
+        kernel=Kernel("plain", "lstm_tflite:sequence_lstm", "lstm_tflite:litert_sequence_lstm"),
+        macs=sequence_lstm_macs,
+        tflite={
+            "UNIDIRECTIONAL_SEQUENCE_LSTM": Tflite(
+                "convert_recurrent:sequence_lstm",
+                options=(
+                    "UnidirectionalSequenceLSTMOptions",
+                    "FusedActivationFunction",
+                    "CellClip",
+                    "TimeMajor",
+                    "DiagonalRecurrentTensors",
+                ),
+            )
+        },
+    ),
+    Row(
+        "SvdfState",
+        Attrs,
+        inputs=(3, 3),
+        shape=svdf_state_shape,
+        types=real_type,
+        kernel=Kernel("plain", "svdf:state", "svdf:litert_state"),
+        macs=svdf_macs,
+    ),
+    Row(
+        "SvdfOutput",
+        SvdfOutputAttrs,
+        inputs=(2, 3),
+        shape=svdf_output_shape,
+        types=real_type,
+        kernel=Kernel("plain", "svdf:output", "svdf:litert_output"),
+        macs=svdf_macs,
+        tflite={
+            "SVDF": Tflite(
+                "convert_recurrent:svdf", options=("SVDFOptions", "Rank", "FusedActivationFunction")
+            )
+        },
+    ),
+)
+ROWS = (*_ONNX, *_TFLITE)

@@ -199,6 +199,7 @@ def _litert(model: str, kernels: str) -> Runtime:
     details = interpreter.get_input_details()
 
     def run(inputs: Arrays) -> Arrays:
+        interpreter.reset_all_variables()  # a sample does not begin with the state of another
         for value, detail in zip(inputs, details, strict=True):
             interpreter.set_tensor(detail["index"], value)
         interpreter.invoke()

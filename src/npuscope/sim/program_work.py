@@ -270,7 +270,7 @@ def _moved(
 _MOVES = frozenset(
     {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
 )
-_LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected"})
+_LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected", "SvdfState", "SvdfOutput"})
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
@@ -281,6 +281,8 @@ def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> in
     if call.kernel in _RECURRENT and len(shapes[0]) == 3:  # all weights, every step
         largest = sorted(prod(buffer.shape) for buffer in params)[-2:]
         return shapes[0][0] * shapes[0][1] * sum(largest)
+    if call.kernel == "SequenceLSTM":  # the same, with weights of two axes
+        return prod(shapes[0][:-1]) * sum(prod(b.shape) for b in params if len(b.shape) == 2)
     if call.kernel not in _LAYERS or not params:
         return 0
     positions = min(prod(shape[:-1]) for shape in (shapes[0], shapes[-1]))

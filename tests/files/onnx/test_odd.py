@@ -161,6 +161,33 @@ def a_mask_of_truth(w: OnnxWriter, rng: np.random.Generator) -> str:
 
 
 @case
+def bytes_that_are_moved_before_they_get_a_scale(w: OnnxWriter, rng: np.random.Generator) -> str:
+    x = w.node("Reshape", w.input("x", (1, 12), TensorProto.INT8), w.constant([1, 3, 2, 2]))
+    x = w.node("DequantizeLinear", x, w.constant(np.float32(0.1)), w.constant(np.int8(3)))
+    weights = w.dequantized_constant(rng.integers(-128, 128, (4, 3, 1, 1)).astype(np.int8), 0.02)
+    return w.qdq(w.node("Conv", x, weights), 0.2)
+
+
+@case
+def bytes_that_are_read_whole_and_in_part(w: OnnxWriter, rng: np.random.Generator) -> str:
+    x, scale = w.input("x", (1, 4), TensorProto.INT8), w.constant(np.float32(0.1))
+    part = w.node("Gather", x, w.constant(np.array([2])), axis=1)
+    whole, part = (w.node("DequantizeLinear", value, scale) for value in (x, part))
+    return w.qdq(w.node("Add", whole, part), 0.2)
+
+
+@case
+def a_row_of_a_constant_table(w: OnnxWriter, rng: np.random.Generator) -> str:
+    """The row is known while reading, with the table's scale."""
+    table = w.dequantized_constant(rng.integers(-128, 128, (5, 4)).astype(np.int8), 0.03)
+    row = w.node("Gather", table, w.constant(np.array([1])), axis=0)
+    x = w.node(
+        "DequantizeLinear", w.input("x", (1, 4), TensorProto.INT8), w.constant(np.float32(0.1))
+    )
+    return w.qdq(w.node("Add", x, row), 0.1)
+
+
+@case
 def broadcast_in_front(w: OnnxWriter, rng: np.random.Generator) -> str:
     """A constant with more axes than the activation."""
     return w.node("Mul", w.input("x", (5,)), w.constant(rng.normal(size=(1, 1, 1))))

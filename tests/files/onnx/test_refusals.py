@@ -92,6 +92,22 @@ def test_dynamic_quantization_is_a_float_network(tmp_path: Path) -> None:
     ]
 
 
+def test_a_bias_that_is_rounded_while_it_runs(tmp_path: Path) -> None:
+    """It is added to sums of integers, as an integer: with them it is real."""
+    w = OnnxWriter()
+    x = w.input("x", (1, 4))
+    w.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], ["q", "scale", "zero"]))
+    weights = np.arange(8, dtype=np.int8).reshape(4, 2)
+    product = w.node("MatMulInteger", "q", w.constant(weights), "zero")
+    steps = w.node("Div", w.constant(np.array([3.0, -4.0], np.float32)), "scale")
+    bias = w.node("Cast", w.node("Floor", steps), to=TensorProto.INT32)
+    total = w.node("Cast", w.node("Add", product, bias), to=TensorProto.FLOAT)
+    w.node("Mul", total, "scale", output="y")
+    graph = load_model(save(tmp_path, "m.onnx", w.finish({"y": (1, 2)})))
+    ones = np.ones((1, 4), np.float32)
+    assert run(graph, {"x": ones})["y"].tolist() == (ones @ weights + [3, -4]).tolist()
+
+
 def test_a_product_of_rounded_activations_is_work_of_unknown_cost(tmp_path: Path) -> None:
     data = dynamic(np.ones((4, 2), np.int8), read_twice=True)
     graph = load_model(save(tmp_path, "m.onnx", data))

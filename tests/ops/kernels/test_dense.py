@@ -92,3 +92,15 @@ def test_matmul_is_exact(transposed: bool, tmp_path: Path) -> None:
     y = q8((2, 5, 11), 0.21, 6)
     model = one_op("BATCH_MATMUL", options, [a, b], y)
     check(tmp_path, model, [random_values(rng, a), random_values(rng, b)])
+
+
+def test_matmul_of_16_bits(tmp_path: Path) -> None:
+    """Sums of 64 bits have a rule of their own; no sum leaves the 32 bits of LiteRT's result."""
+    rng = np.random.default_rng(4)
+    a, b = q8((1, 23, 37), 2e-5, 0, "int16"), q8((1, 37, 29), 4e-4, 0, "int16")
+    model = one_op(
+        "BATCH_MATMUL", schema.BatchMatMulOptionsT(), [a, b], q8((1, 23, 29), 4e-5, 0, "int16")
+    )
+    values = [rng.integers(-3000, 3000, value.shape).astype(np.int16) for value in (a, b)]
+    found = check(tmp_path, model, values)
+    assert len(np.unique(found)) > 200

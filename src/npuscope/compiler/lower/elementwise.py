@@ -17,6 +17,7 @@ from npuscope.compiler.lower.context import (
     quantized_range,
     rescale,
 )
+from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
     INT16_MAX,
     fit_function,
@@ -135,12 +136,17 @@ def lower_clip(context: Context, op: Op) -> None:
     context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin, clip))
 
 
+_WIDEST = 16  # bits that stream engines read and write as they are
+
+
 def lower_quantize(context: Context, op: Op) -> None:
     """Integer to integer, for free where only the sign bit differs."""
     target_tensor = context.graph.output_tensor(op)
     source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
     if _same_bytes(source, output):
         context.define(op.outputs[0], source)
+    elif max(source.nbits, output.nbits) > _WIDEST:
+        lower_software(context, op)
     elif context.machine.generation.free_uint8_input and _sign_change(source, output):
         # The units read the unsigned byte as it is; its zero point is 128 higher.
         context.define(op.outputs[0], source)

@@ -95,7 +95,8 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     for name in (name for name in op.inputs if name in context.values):
         source = context.gathered(context.operand(name, op.origin), op.origin)
         real = real_value(source, f"{name}.{op.name}.real")
-        stage = call_stage(context, op, "Dequantize", Attrs(), source, real, trail)
+        kernel = "Dequantize" if source.quant else "Cast"
+        stage = call_stage(context, op, kernel, Attrs(), source, real, trail)
         inputs.append(context.emit(replace(stage, name=f"{op.name}.dequantize.{name}")))
     output = context.new_value(context.graph.output_tensor(op))
     real_out = real_value(output, f"{output.name}.real")
@@ -112,7 +113,8 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
             ),
         )
     )
-    context.emit(call_stage(context, op, "Quantize", Attrs(), real_out, output, trail))
+    kernel = "Quantize" if output.quant else "Cast"  # places and truth have no scale
+    context.emit(call_stage(context, op, kernel, Attrs(), real_out, output, trail))
     context.define(op.outputs[0], output)
 
 

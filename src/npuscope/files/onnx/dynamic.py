@@ -20,6 +20,7 @@ _QUANTIZERS = ("DynamicQuantizeLinear",)
 _FUSED = "com.microsoft.DynamicQuantizeMatMul"
 _ATTENTION = "com.microsoft.QAttention"
 _LSTM = "com.microsoft.DynamicQuantizeLSTM"
+_FLOAT = 1  # of the types of tensors
 _NOTE = "activations are quantized while it runs (dynamic range): read as a float network"
 
 
@@ -46,6 +47,7 @@ class _Dynamic:
                 self.readers.setdefault(name, []).append(node)
         self.outputs = set(source.outputs)
         self.reals: dict[str, str] = {}
+        self.products: set[str] = set()  # reals that were sums of integers
         self.swallowed: set[int] = set()  # nodes of the file that products took over
 
     def node(self, node: Node) -> list[Node]:
@@ -54,6 +56,8 @@ class _Dynamic:
             return []
         if node.kind in _PRODUCTS and node.input(0) in self.reals:
             return self._product(node)
+        if node.kind == "Add" and self.products.intersection(node.inputs):
+            return self._sum(node)
         if node.kind == _ATTENTION and node.input(0) in self.reals:
             return [self._attention(node)]
         if node.kind == _LSTM:
@@ -106,7 +110,19 @@ class _Dynamic:
             weights = weights * (scale if scale.size == 1 else self._along(weights, scale))
         self.constants[name] = Const(np.asarray(weights, np.float32), "float32")
         inputs = (self.reals[node.input(0)], name)
+        if scale is None:
+            self.products.add(output)
         return [replace(node, kind=_PRODUCTS[node.kind], inputs=inputs, outputs=(output,))]
+
+    def _sum(self, node: Node) -> list[Node]:
+        """A bias that was rounded like the sums it is added to is as real as they are."""
+        made, inputs = [], list(node.inputs)
+        for place, name in enumerate(node.inputs):
+            if name not in self.products:
+                inputs[place] = f"{node.output}/real{place}"
+                cast = Node("Cast", node.origin, (name,), (inputs[place],), {"to": _FLOAT})
+                made.append(cast)
+        return [*made, replace(node, inputs=tuple(inputs))]
 
     def _scaled(self, node: Node) -> tuple[str, np.ndarray | None]:
         """The Cast and the Mul behind a product, when they are its only readers."""

@@ -99,15 +99,13 @@ class TfliteReader:
         self.builder = Builder(name, Numerics.LITERT)
         self.pins = pins
         self.tensors = TfliteTensors(source, self.builder, budget)
+        self.kept: list[str] = []  # what memories inside of operators hold after an inference
 
     def run(self) -> Graph:
         graph = self.builder.graph
         inputs = (self.source.tensors[index] for index in self.source.inputs)
         self.pins.check_names({tensor.name: _dims(tensor) for tensor in inputs})
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
-        if self.source.states:
-            kept = counted(self.source.states, "variable")
-            graph.notes.append(f"{kept} of the network: each is an input and an output here")
         ops = live_ops(self.source, shapes_are_stated=not self.pins.used)
         refuse_other_npus((op.kind.removeprefix(_CUSTOM), op.origin) for op in ops)
         needed = {index for op in ops for index in op.inputs} | set(self.source.outputs)
@@ -117,7 +115,11 @@ class TfliteReader:
                 self.tensors.widened.update(op.outputs)
             else:
                 self._convert(op, needed)
-        graph.outputs = tuple(self._output(index) for index in self.source.outputs)
+        outputs = (self._output(index) for index in self.source.outputs)
+        graph.outputs = (*outputs, *self.kept)
+        if states := self.source.states + len(self.kept):
+            kept = counted(states, "variable")
+            graph.notes.append(f"{kept} of the network: each is an input and an output here")
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
@@ -143,6 +145,13 @@ class TfliteReader:
         notes = self.builder.graph.notes
         shape = static_shape(tensor.name, _dims(tensor), self.pins, notes, tensor.shape, real)
         return self.tensors.add(tensor, shape, STAND_INS.get(tensor.type)).name
+
+    def memory(self, source: SourceTensor) -> Tensor:
+        """What an operator keeps between inferences, as an input of the network."""
+        made = self.tensors.add(source, source.shape)
+        graph = self.builder.graph
+        graph.inputs = (*graph.inputs, made.name)
+        return made
 
     def _output(self, index: int) -> str:
         if index < 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.ops.kernels.conv import (
     IntegerWeights,
     integer_bias,
@@ -23,6 +23,7 @@ from npuscope.ops.kernels.requantize import (
     RescaleInDouble,
     litert_target,
     quantized_multipliers,
+    scale_reduced,
     scale_twice,
 )
 from npuscope.ops.kernels.step import Array, Step, quant_of
@@ -67,7 +68,8 @@ def litert_matmul(graph: Graph, op: Op) -> Step:
     output = graph.output_tensor(op)
     factor = product_factor(a, b, output)
     target = litert_target(output, Activation.NONE)
-    emit = ExactRescale(scale_twice, quantized_multipliers(factor), np.zeros(1, np.int64), target)
+    rule = scale_reduced if a.dtype is DType.INT16 else scale_twice
+    emit = ExactRescale(rule, quantized_multipliers(factor), np.zeros(1, np.int64), target)
     attrs = op.attrs_as(MatMulAttrs)
 
     def step(inputs: Sequence[Array]) -> Array:

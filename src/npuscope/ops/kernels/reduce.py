@@ -297,7 +297,7 @@ def log_softmax(graph: Graph, op: Op) -> Step:
     return step
 
 
-# --- Softmax on 8-bit integers, in fixed point as in LiteRT's reference kernel ---
+# --- Softmax of 8-bit integers, in fixed point as in LiteRT's reference kernel ---
 
 _DIFF_BITS = 5  # integer bits of the difference to the largest input
 _SUM_BITS = 12  # integer bits of the sum of exponentials
@@ -305,7 +305,7 @@ _SUM_BITS = 12  # integer bits of the sum of exponentials
 
 def litert_softmax(graph: Graph, op: Op) -> Step:
     source, output = graph.first_input(op), graph.output_tensor(op)
-    only_bytes(op, source, output)
+    only_bytes(op, source)
     attrs = op.attrs_as(SoftmaxAttrs)
     table = exponentials(attrs.beta, quant_of(source).scale)
     summands = rounding_shift(table, _SUM_BITS)

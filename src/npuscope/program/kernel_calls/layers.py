@@ -228,6 +228,8 @@ def litert_matmul(work: Work) -> KernelCall:
     )
     factors = quantized_multipliers(product_factor(a, b, target))
     limits = _litert_limits(work, Activation.NONE)
+    if work.inputs[0].type is ElementType.int16:
+        return _layer(work, Rescale(SumRule.REDUCED, limits, _reduced(factors)))
     return _layer(work, Rescale(SumRule.TWICE, limits, _twice(factors)))
 
 
