@@ -98,3 +98,11 @@ def test_added_parts_are_the_layer(window: tuple[int, int], generation: str) -> 
     found = validate(compiled(graph, generation), graph, MACHINES[generation], seeds=1)
     assert found.passed
     assert all(output.within_1_lsb_share > 0.97 for output in found.outputs)
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+def test_parts_follow_each_other(generation: str) -> None:
+    """Side by side they would take half of what was published for a network that has them."""
+    program = compiled(many_passes(257, (3, 3)), generation)
+    convs = [any(isinstance(u, Convacc) for u in epoch.units) for epoch in program.executed]
+    assert sum(convs) == 2

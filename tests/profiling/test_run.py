@@ -109,10 +109,10 @@ def test_the_interval_holds_the_total(demo):
     program, machine = demo
     found = estimate(program, machine)
     low, high = found.interval_ms
-    # 10 % for all, 30 % of what has no convolution, a tenth of what the CPU takes.
+    # 10 % for all, 40 % of what has no convolution, 30 % of what the CPU takes.
     plain = (e for e in found.epochs if e.kind is EpochKind.HW and "CONVACC" not in e.units)
-    half = 0.1 + 0.3 * sum(e.ms for e in plain) / found.total_ms
-    half += 0.1 * found.time.software_ms / found.total_ms
+    half = 0.1 + 0.4 * sum(e.ms for e in plain) / found.total_ms
+    half += 0.3 * found.time.software_ms / found.total_ms
     assert low == pytest.approx(found.total_ms * (1 - half))
     assert high == pytest.approx(found.total_ms * (1 + half))
     assert found.model_error == f"±{half:.0%}, expected to hold for 83 % of new networks"

@@ -235,6 +235,14 @@ def test_a_kernel_may_take_longer_than_its_products():
     assert kernel_cycles(small) == MACHINE.software_cost("Conv2D").cycles(16 * 32)
 
 
+def test_a_resize_costs_by_position_too():
+    """The same bytes as two channels of many positions, and as many channels of few."""
+    cost = MACHINE.software_cost("Resize")
+    flat = software("Resize", x=(1, 4, 4, 2), y=(1, 16, 16, 2))
+    deep = software("Resize", x=(1, 2, 2, 32), y=(1, 4, 4, 32))
+    assert kernel_cycles(flat) - kernel_cycles(deep) == (256 - 16) * cost.per_pixel > 0
+
+
 def test_a_kernels_traffic():
     (counted,) = count_epochs(software("Mean", x=(1, 7, 7, 2), y=(1, 2)), MACHINE)
     (row,) = counted.traffic

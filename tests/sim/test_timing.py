@@ -48,6 +48,7 @@ TIMING = replace(
     pair_cycles=1.3,
     accumulation_turn_cycles=0.0,
     overlap_weights=10_000,
+    side_share=0.0,
 )
 _RATES = {"nic": RAM, "noc": CPU_RAM, "xspi1": EXTERNAL, "xspi2": FLASH}
 PATHS = {name: Path("npu_mhz", 1 / rate, 1.1) for name, rate in _RATES.items()}
@@ -456,6 +457,54 @@ def test_the_slower_chain_counts():
     slow = convolution()
     fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
     assert time(slow, fast) == time(fast, slow) == time(slow)
+
+
+SHARING = replace(MACHINE, timing=replace(TIMING, side_share=0.25))
+
+
+def test_the_others_hold_the_slowest_chain_up():
+    slow = convolution()
+    fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
+    expected = time(slow)[0] + time(fast)[0] / 4
+    assert time(slow, fast, machine=SHARING) == (expected, Bound.FEATURES)
+    assert time(fast, slow, machine=SHARING) == (expected, Bound.FEATURES)
+
+
+def test_chains_that_wait_for_external_ram_hold_nobody_up():
+    """That they wait side by side is in the cost of a shared access."""
+    slow = copy("hyperRAM")
+    fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
+    other = convolution(passes=60, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
+    assert time(slow, fast, machine=SHARING)[0] == time(slow)[0] + time(fast)[0] / 4
+    assert time(slow, other, machine=SHARING) == time(other)
+
+
+def test_every_frame_of_another_piece_of_a_depthwise_kernel_costs():
+    """Two pieces whose sums are added; other layers read their features again for each frame."""
+    depthwise, dense, whole = _pieces(), _pieces(frame_loop_cnt=1), convolution(loop=0)
+    free, charged = (
+        replace(MACHINE, generation=replace(BASE.generation, piece_frame_cycles=cycles))
+        for cycles in (0.0, 200.0)
+    )
+    assert time(depthwise, machine=charged)[0] == time(depthwise, machine=free)[0] + 3 * 200
+    assert time(dense, machine=charged) == time(dense, machine=free)
+    assert time(whole, machine=charged) == time(whole, machine=free)
+
+
+def _pieces(**more: int) -> Group:
+    features = [frames(n, "npuRAM5", 8, 8, 3, **more) for n in (0, 1)]
+    convs = [
+        Convacc(id=n, fWidth=8, fHeight=8, nKernels=8, batchDepth=8, kernelWidth=1, kernelHeight=1)
+        for n in (0, 1)
+    ]
+    weights = [kernels(2 + n, "npuRAM6", convs[n].kernel_elements, 3) for n in (0, 1)]
+    size = {"fWidth": 8, "fHeight": 8, "fChannels": 8, "batchDepth": 8}
+    add = Arith(id=0, operation=ArithOp.AFFINE, dualinput=1, **size)
+    out = frames(4, "npuRAM4", 8, 8, 3, dir=1)
+    links = [link(f"STRENG{n}", f"CONVACC{n}") for n in (0, 1)]
+    links += [link(f"STRENG{2 + n}", f"CONVACC{n}.1") for n in (0, 1)]
+    links += [link("CONVACC0", "ARITH0"), link("CONVACC1", "ARITH0.1"), link("ARITH0", "STRENG4")]
+    return Group((*features, *weights, *convs, add, out), tuple(links))
 
 
 def test_chains_share_their_bank():

@@ -122,6 +122,7 @@ class PieceOrder(Enum):
     WHOLE = "whole"  # one piece
     FEW = "few"  # as many an epoch as units and engines allow; 16-bit sums between epochs
     PAIRS = "pairs"  # the same, but never more than two an epoch
+    SERIES = "series"  # the same, one an epoch: parts of the channels, cut by passes
     CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
 
     @classmethod

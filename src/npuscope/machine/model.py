@@ -179,17 +179,19 @@ class Timing:
     external_write_cycles: Timed[Cycles]
     external_shared_cycles: Timed[Cycles]
     external_call_cycles: Timed[Cycles]
+    side_share: Timed[Cycles] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SoftwareCost:
-    """MCU cycles of a kernel: fixed + per_element * elements."""
+    """MCU cycles of a kernel: fixed + per_element * elements + per_pixel * pixels."""
 
     fixed: Timed[Cycles]
     per_element: Timed[Cycles]
+    per_pixel: Timed[Cycles] = 0.0  # positions of the output, whatever its channels
 
-    def cycles(self, elements: int) -> float:
-        return self.fixed + self.per_element * elements
+    def cycles(self, elements: int, pixels: int = 0) -> float:
+        return self.fixed + self.per_element * elements + self.per_pixel * pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ class Generation:
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]
     control: Control
+    piece_frame_cycles: Timed[Cycles] = 0.0
     # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.
     newest_opset: Timed[Count] = 0
     newest_ir_version: Timed[Count] = 0

@@ -75,18 +75,30 @@ class Speeds:
     stream: StreamLimits
     vector_frame_elements: float
     external_shared_cycles: float
+    piece_frame_cycles: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
     generation, timing = machine.generation, machine.timing
     shared = timing.external_shared_cycles * generation.external_factor
-    return Speeds(banks, timing, machine.stream, generation.vector_frame_elements, shared)
+    entries, pieces = generation.vector_frame_elements, generation.piece_frame_cycles
+    return Speeds(banks, timing, machine.stream, entries, shared, pieces)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
-    """Units started together: the slowest chain, or the memory or bus they share."""
-    chains = [_chain_span(chain, speeds) for chain in work.chains]
-    return max([*chains, *_shared(work.engines, speeds)], key=_cycles)
+    """Units started together: the slowest chain with what the others hold it up, or the memory or
+    bus they share."""
+    chains = [(_chain_span(chain, speeds), chain) for chain in work.chains]
+    slowest, longest = max(chains, key=lambda pair: pair[0].cycles)
+    others = [span for span, chain in chains if chain is not longest and not _waits(chain, speeds)]
+    beside = speeds.timing.side_share * sum(span.cycles for span in others)
+    side = Span(slowest.cycles + beside, slowest.bound)
+    return max([side, *_shared(work.engines, speeds)], key=_cycles)
+
+
+def _waits(chain: ChainWork, speeds: Speeds) -> bool:
+    """For external RAM, that is: how chains wait there side by side has a law of its own."""
+    return any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
 
 
 def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
@@ -95,7 +107,8 @@ def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
         return _moving(chain, speeds)
     spans = [_pipe_span(pipe, chain.engines, speeds) for pipe in chain.pipes]
     slowest = max([*spans, *_held_vectors(chain, speeds)], key=_cycles)
-    return Span(slowest.cycles + speeds.timing.epoch_start_cycles, slowest.bound)
+    pieces = speeds.piece_frame_cycles * chain.piece_frames
+    return Span(slowest.cycles + pieces + speeds.timing.epoch_start_cycles, slowest.bound)
 
 
 def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
@@ -396,7 +409,7 @@ def _software(
     phases = machine.software_phases
     # The core phase is empty; MCU cycles are counted there, in units of NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
-    kernel = machine.software_cost(work.kernel).cycles(work.elements)
+    kernel = machine.software_cost(work.kernel).cycles(work.elements, work.pixels)
     kernel = max(kernel, *_floors(work, machine, speeds))
     outside = _outside(work, machine, speeds)
     bound = Bound.EXTERNAL_RAM if outside > kernel else Bound.CPU

@@ -102,6 +102,7 @@ class ChainWork:
     pipes: tuple[PipeWork, ...]
     engines: tuple[EngineWork, ...]
     held: tuple[HeldWork, ...]
+    piece_frames: int = 0  # of pieces of a depthwise kernel beside the first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,12 @@ def _chain(
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
     )
-    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in _pipes(chain, wiring))
-    return ChainWork(pipes, own, held)
+    convs = _pipes(chain, wiring)
+    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in convs)
+    frames = [w.frames for (c, *_), w in zip(convs, pipes, strict=True) if _advances(c, wiring)]
+    # Streamed coefficients have a cost of their own for every frame.
+    beside = 0 if vectors else sum(frames[1:])
+    return ChainWork(pipes, own, held, beside)
 
 
 def _pipes(chain: set[UnitKey], wiring: Wiring) -> list[list[Convacc]]:
@@ -209,10 +214,14 @@ def _vectors(
 ) -> VectorWork | None:
     if not engines:
         return None
-    features = wiring.source(conv, 0)
-    advances = isinstance(features, Streng) and not _reads_again(features)
     elements = max(engine.total_elements for engine in engines)
-    return VectorWork(len(engines), elements, frames if advances else 0)
+    return VectorWork(len(engines), elements, frames if _advances(conv, wiring) else 0)
+
+
+def _advances(conv: Convacc, wiring: Wiring) -> bool:
+    """Each frame reads other features from memory, as in depthwise layers."""
+    features = wiring.source(conv, 0)
+    return isinstance(features, Streng) and not _reads_again(features)
 
 
 def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Banks) -> EngineWork:

@@ -169,6 +169,7 @@ class SoftwareWork:
     depthwise: bool = False
     fetched: tuple[tuple[str, int], ...] = ()  # (bank, bytes) of parameters
     moved: tuple[tuple[str, int], ...] = ()  # the same of external RAM that a library call moves
+    pixels: int = 0  # positions of the output
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,8 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     floats = any(buffers[name].is_float for name in names[:1])
     kernel = "SoftmaxRows" if many else call.kernel
     macs = _macs(call, params, shapes)
-    return SoftwareWork(kernel, elements, macs, floats, _is_depthwise(params, shapes), fetched)
+    depthwise, pixels = _is_depthwise(params, shapes), prod(shapes[-1][:-1])
+    return SoftwareWork(kernel, elements, macs, floats, depthwise, fetched, pixels=pixels)
 
 
 def _is_depthwise(params: list[Buffer], shapes: list[tuple[int, ...]]) -> bool:

@@ -217,6 +217,8 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     if order is PieceOrder.CHAIN:
         pieces = tightened(pieces, layer.kernel, attrs.pads)
         return _chained(context, layer, pieces, shift_o), shift_o
+    if any(piece.tiled_inputs for piece in pieces):
+        order = PieceOrder.SERIES
     # The last piece is made first, so that the first one meets sums that are there.
     parts = [
         _piece(context, layer, pieces[number], shift_o, number, order)
