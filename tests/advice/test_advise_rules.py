@@ -304,3 +304,22 @@ def test_a_clean_run_has_no_findings(generation: str) -> None:
     subject = run(clean_network(), MACHINES[generation])
     found = {rule for rule in advices() if findings(rule, subject)}
     assert found == set()
+
+
+def splits(rule: str, graph: Graph, generation: str) -> list[object]:
+    found = findings(rule, run(graph, MACHINES[generation]))
+    offered = [fix for finding in found for fix in finding.fixes if fix.id == "split-outputs"]
+    return [fix.parameters["parts"] for fix in offered]
+
+
+def test_a_split_pays_for_what_joins_its_parts() -> None:
+    """In 2.x unequal parts are joined by a library call: it may cost more than they save."""
+    for generation in ("2.2", "4.0"):
+        assert splits("ADV-CHANNELS", conv(64, 257, 8), generation) == ["240+17"]
+    assert splits("ADV-CHANNELS", conv(64, 778, 8), "4.0") == ["768+10"]
+    assert splits("ADV-CHANNELS", conv(64, 778, 8), "2.2") == []
+
+
+def test_parts_are_equal_where_others_are_joined_by_the_cpu() -> None:
+    assert splits("ADV-VECTORS", conv(64, 1000, 16), "4.0") == ["504+496"]
+    assert splits("ADV-VECTORS", conv(64, 1000, 16), "2.2") == ["500+500"]

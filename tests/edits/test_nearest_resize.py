@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edits.border_case import misfit
+from edits.border_case import graph_of, misfit
+from edits.channel_nets import total_ms
 from edits.moves_case import GENERATIONS, Lite, Qdq, check_same, findings, fixed, off_npu
 
 RULE, FIX = "NA-RESIZE-MODE", "nearest-resize"
@@ -56,7 +57,11 @@ def test_the_cpu_only_drives_the_copies(zero: int) -> None:
     assert off_npu(before) == ["Resize"]
     for generation in GENERATIONS:
         after = fixed(before, RULE, FIX, generation)
-        assert off_npu(after, generation) == ["DepthToSpace"]
+        # Edges are narrower than the image between them: compilers of 2.x join columns, then rows,
+        # in library calls.
+        joins = ["Concat", "Concat"] if generation == "2.2" else []
+        assert off_npu(after, generation) == [*joins, "DepthToSpace"]
+        assert total_ms(graph_of(after), generation) < total_ms(graph_of(before), generation)
         check_same(before, after, ROUNDING)
 
 

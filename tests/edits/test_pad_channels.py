@@ -135,7 +135,9 @@ def test_data_from_elsewhere_come_twice_in_part(form: type[Net]) -> None:
     after = padded(data, 0, "inputs", 29, 32)
     check_exact(data, after)
     assert layers(after) == [(32, 8), (32, 6)]
-    assert off_npu(after) == off_npu(after, "2.2") == []
+    assert off_npu(after) == []
+    # 29 and 3 channels: compilers of 2.x join unequal parts in a library call.
+    assert off_npu(after, "2.2") == ["Concat"]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, prod
 
 from npuscope.advice.subject import LayerChange, Subject, accumulation_passes, convolutions
@@ -22,6 +22,7 @@ _SHARE = 0.02  # of the time: epochs below it are not worth a line
 _SLOW = 1.5  # lower than lint asks for: here the time is known, and the gain decides
 _WORTH = 0.1  # of the layer's own time: less is not worth a change (a choice)
 _STEP = 8  # counts that every mode can cut
+_MOST_PARTS = 2  # times the fewest: more parts cost more starts than one join saves (a choice)
 
 
 @advise(
@@ -120,10 +121,19 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
             continue
         fixes = channel_fixes(subject.graph, op, subject.machine)
         gains = {fix: _count_gain(subject, op, fix, given) for fix, given in fixes.items()}
-        if max((gain or 0.0 for gain in gains.values()), default=0.0) >= _WORTH * run.ms:
+        least = _WORTH * run.ms
+        if not _joins_pay(subject, gains.get("split-outputs"), least):
+            fixes = {fix: given for fix, given in fixes.items() if fix != "split-outputs"}
+            gains.pop("split-outputs", None)
+        if max((gain or 0.0 for gain in gains.values()), default=0.0) >= least:
             text = f"{shape.inputs} -> {shape.outputs} channels"
             evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
             yield Hit(source(op), text, None, evidence, fixes, gains, epoch.number)
+
+
+def _joins_pay(subject: Subject, gain: float | None, least: float) -> bool:
+    """Parts of a bad count are never equal: where that means a library call, it must pay."""
+    return gain is None or subject.machine.generation.concat_in_place or gain >= least
 
 
 def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
@@ -159,17 +169,17 @@ def _copies_ms(subject: Subject, op: Op, new: int) -> float:
     assert subject.graph is not None
     data = subject.graph.first_input(op)
     positions = prod(data.shape[:-1])
-    return 2 * subject.bench.pass_ms(positions * new) + subject.bench.pass_ms(data.elements)
+    joined = subject.bench.join_ms(positions, (data.shape[-1], new))
+    return subject.bench.pass_ms(positions * new) + joined
 
 
-def _split_gain(subject: Subject, op: Op, parts: list[int]) -> float | None:
-    """Parts one after the other, and the copies that join them."""
+def _split_gain(subject: Subject, op: Op, parts: Sequence[int]) -> float | None:
+    """Parts one after the other, and what joins them."""
     assert subject.graph is not None
     changes = [LayerChange(outputs=part) for part in parts]
     gain = subject.bench.gain_ms(subject.graph, op, *changes)
     positions = prod(subject.graph.output_tensor(op).shape[:-1])
-    copies = sum(subject.bench.pass_ms(positions * part) for part in parts)
-    return None if gain is None else max(0.0, gain - copies)
+    return None if gain is None else max(0.0, gain - subject.bench.join_ms(positions, parts))
 
 
 @advise(
@@ -189,8 +199,8 @@ def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
         outputs = subject.graph.output_tensor(op).shape[-1]
         if outputs <= limit or not _has_positions(subject.graph, op):
             continue
-        parts = _equal_parts(outputs, limit)
-        gain = _split_gain(subject, op, parts)
+        tried = {parts: _split_gain(subject, op, parts) for parts in _parts(subject, outputs)}
+        parts, gain = max(tried.items(), key=lambda pair: pair[1] or 0.0)
         if gain is not None and gain >= _WORTH * run.ms:
             fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
             evidence = {"ms": round(run.ms, 6)}
@@ -198,10 +208,17 @@ def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
             yield Hit(source(op), outputs, limit, evidence, fixes, gains, epoch.number)
 
 
-def _equal_parts(count: int, limit: int) -> list[int]:
-    """Parts within the limit, all but the last of the same multiple of 8."""
-    size = min(limit, ceil(count / ceil(count / limit) / _STEP) * _STEP)
-    return [min(size, count - first) for first in range(0, count, size)]
+def _parts(subject: Subject, count: int) -> Iterator[tuple[int, ...]]:
+    """Parts within the limit: multiples of 8 but for the last and, where only equal parts are
+    joined without the CPU, the fewest of those."""
+    limit = subject.machine.arith.max_vector
+    fewest = ceil(count / limit)
+    size = min(limit, ceil(count / fewest / _STEP) * _STEP)
+    yield tuple(min(size, count - first) for first in range(0, count, size))
+    if not subject.machine.generation.concat_in_place:
+        equal = next(n for n in range(fewest, count + 1) if count % n == 0)
+        if equal <= _MOST_PARTS * fewest:
+            yield (count // equal,) * equal
 
 
 @advise(

@@ -180,11 +180,14 @@ def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> f
     if op is None or subject.graph is None:
         return None
     counts = str(given.get("parts") or given.get("padded") or given.get("channels")).split("+")
-    changes = [LayerChange(outputs=int(count)) for count in counts]
+    parts = [int(count) for count in counts]
+    changes = [LayerChange(outputs=part) for part in parts]
     times = [subject.bench.layer_ms(subject.graph, op, change) for change in changes]
     if None in times:
         return None
-    return max(0.0, fallen.ms - sum(ms for ms in times if ms is not None))
+    positions = prod(subject.graph.output_tensor(op).shape[:-1])
+    joined = subject.bench.join_ms(positions, parts) if len(parts) > 1 else 0.0
+    return max(0.0, fallen.ms - joined - sum(ms for ms in times if ms is not None))
 
 
 # --- Which epochs belong together ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -68,6 +68,17 @@ class Bench:
         timing, control = self.machine.timing, self.machine.generation.control
         cycles = timing.move_start_cycles + timing.elementwise_cycles * elements
         return (cycles + control.controller_cycles) / self.machine.clocks.npu_mhz / 1000
+
+    def join_ms(self, positions: int, parts: Sequence[int]) -> float:
+        """Parts of so many channels side by side; where they cannot be made there, the compiler
+        copies equal ones at once and leaves others to a library call."""
+        elements = positions * sum(parts)
+        if self.machine.generation.concat_in_place:
+            return sum(self.pass_ms(positions * part) for part in parts)
+        if len(set(parts)) == 1:
+            return self.pass_ms(elements)
+        cycles = self.machine.software_cost("Concat").cycles(elements)
+        return cycles / self.machine.clocks.mcu_mhz / 1000
 
 
 def layer_alone(graph: Graph, op: Op, change: LayerChange) -> Graph:

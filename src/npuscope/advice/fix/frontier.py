@@ -76,10 +76,14 @@ class _Unit:
     live: bool = True
     makes_output: bool = False
     shrinks: bool = False  # gives fewer bytes than it takes
+    moved: int = 0  # bytes that it takes and gives
 
     @property
     def only_moves(self) -> bool:
         return all(op.kind in _MOVES for op in self.ops)
+
+    def chained(self, other: _Unit) -> bool:
+        return self in other.behind or other in self.behind
 
 
 def _units(graph: Graph, profile: Profile) -> list[_Unit]:
@@ -92,21 +96,23 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
         unit.ops.append(op)
         by_op[op.name] = unit
     _link(graph, by_op)
-    _charge(graph, profile, by_op)
     live = {op.name for op in live_ops(graph)}
     for unit in units.values():
         unit.live = any(op.name in live for op in unit.ops)
         unit.makes_output = any(set(op.outputs) & set(graph.outputs) for op in unit.ops)
-        unit.shrinks = _shrinks(graph, unit)
+        taken, given = _bytes(graph, unit)
+        unit.shrinks, unit.moved = given < taken, taken + given
+    _charge(graph, profile, by_op)
     return list(units.values())
 
 
-def _shrinks(graph: Graph, unit: _Unit) -> bool:
+def _bytes(graph: Graph, unit: _Unit) -> tuple[int, int]:
+    """Taken and given, without constants."""
     made = {name for op in unit.ops for name in op.outputs}
     read = {name for op in unit.ops for name in op.inputs if name}
     taken = [graph.tensor(n) for n in read - made if not graph.tensor(n).is_constant]
     given = [graph.tensor(n) for n in made - read]
-    return sum(t.size_bytes for t in given) < sum(t.size_bytes for t in taken)
+    return sum(t.size_bytes for t in taken), sum(t.size_bytes for t in given)
 
 
 def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
@@ -125,7 +131,7 @@ def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
 
 
 def _charge(graph: Graph, profile: Profile, by_op: dict[str, _Unit]) -> None:
-    """Spread the epochs' times over the units; moves by the NPU are not worth keeping."""
+    """Spread the epochs' times over the units."""
     by_origin: dict[str, set[_Unit]] = {}
     for op in graph.ops:
         for name in op.origin:
@@ -133,12 +139,23 @@ def _charge(graph: Graph, profile: Profile, by_op: dict[str, _Unit]) -> None:
     for epoch in profile.epochs:
         names = [name for name in epoch.origin if not name.startswith(_BORDER)]
         units = set().union(*(by_origin.get(name, set()) for name in names))
-        moves = all(unit.only_moves for unit in units)
+        if epoch.kind is EpochKind.HW:
+            _charge_npu(units, epoch.ms)
+            continue
         for unit in units:
-            if epoch.kind is not EpochKind.HW:
-                unit.cpu_ms += epoch.ms / len(units)
-            elif not moves:
-                unit.npu_ms += epoch.ms / len(units)
+            unit.cpu_ms += epoch.ms / len(units)
+
+
+def _charge_npu(units: set[_Unit], ms: float) -> None:
+    """By the bytes that pass through each: branches of very different sizes share epochs. Moves
+    are not worth keeping: those of other branches take their time along, those in a chain with
+    work are part of it."""
+    working = {unit for unit in units if not unit.only_moves}
+    apart = {unit for unit in units - working if not any(unit.chained(w) for w in working)}
+    worked = max(1, sum(unit.moved for unit in working))
+    lost = sum(unit.moved for unit in apart) / max(1, sum(unit.moved for unit in units))
+    for unit in working:
+        unit.npu_ms += ms * (1 - lost) * unit.moved / worked
 
 
 def _tail(units: list[_Unit]) -> set[_Unit]:
