@@ -40,7 +40,7 @@ def _atan(x: Array) -> Array:
     inner = np.where(middle, (size - _ONE) / (size + _ONE), size)
     start = np.where(outer, _HALF_PI, np.where(middle, _QUARTER_PI, np.float32(0)))
     value = start + _odd(np.where(outer, -_ONE / size, inner), _ATAN)
-    return np.copysign(value, x)
+    return np.asarray(np.copysign(value, x))
 
 
 def _acos_from_end(size: Array) -> Array:
