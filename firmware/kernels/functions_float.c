@@ -64,6 +64,15 @@ KERNEL(exp, npuscope_exp_of(x))
 KERNEL(log, npuscope_log_of(x))
 KERNEL(sin, npuscope_sin_of(x))
 KERNEL(cos, npuscope_cos_of(x))
+KERNEL(tan, npuscope_tan_of(x))
+KERNEL(asin, npuscope_asin_of(x))
+KERNEL(acos, npuscope_acos_of(x))
+KERNEL(atan, npuscope_atan_of(x))
+KERNEL(sinh, npuscope_sinh_of(x))
+KERNEL(cosh, npuscope_cosh_of(x))
+KERNEL(asinh, npuscope_asinh_of(x))
+KERNEL(acosh, npuscope_acosh_of(x))
+KERNEL(atanh, npuscope_atanh_of(x))
 
 static float absolute_value(float x, const npuscope_call *call) {
   (void)call;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions of real numbers, operation by operation those of the simulator (real_math.py). */
+ * Functions of real numbers, operation by operation those of the simulator (real_math.py,
+ * circle_math.py). */
 #ifndef NPUSCOPE_MATH_FLOAT_H
 #define NPUSCOPE_MATH_FLOAT_H
 
@@ -13,6 +14,15 @@ float npuscope_tanh_of(float x);
 float npuscope_erf_of(float x);
 float npuscope_sin_of(float x);
 float npuscope_cos_of(float x);
+float npuscope_tan_of(float x);
+float npuscope_asin_of(float x);
+float npuscope_acos_of(float x);
+float npuscope_atan_of(float x);
+float npuscope_sinh_of(float x);
+float npuscope_cosh_of(float x);
+float npuscope_asinh_of(float x);
+float npuscope_acosh_of(float x);
+float npuscope_atanh_of(float x);
 float npuscope_power_of(float base, float exponent);
 
 /* The square root rounded to the nearest, with whole numbers only. */

@@ -66,7 +66,10 @@ def test_function_gives_the_same_bits(make: Callable[[], Case]) -> None:
     check(*make())
 
 
-@pytest.mark.parametrize("kind", ["Exp", "Log", "Tanh", "Erf", "Sin", "Cos"])
+_CIRCLE = ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+
+
+@pytest.mark.parametrize("kind", ["Exp", "Log", "Tanh", "Erf", "Sin", "Cos", *_CIRCLE])
 def test_many_values_of_a_function(kind: str) -> None:
     check(*one_function(kind, Attrs(), 40_000))
 

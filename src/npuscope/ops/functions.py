@@ -165,18 +165,8 @@ _ARITHMETIC = (
     _function("Sin", "real_math:sin", tflite="SIN", onnx="Sin"),
     _function("Cos", "real_math:cos", tflite="COS", onnx="Cos"),
     *(
-        _function(kind, f"numpy:{function}", onnx=kind)
-        for kind, function in {
-            "Tan": "tan",
-            "Asin": "arcsin",
-            "Acos": "arccos",
-            "Atan": "arctan",
-            "Sinh": "sinh",
-            "Cosh": "cosh",
-            "Asinh": "arcsinh",
-            "Acosh": "arccosh",
-            "Atanh": "arctanh",
-        }.items()
+        _function(kind, f"circle_math:{kind.lower()}", onnx=kind)
+        for kind in ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
     ),
 )
 _CONVERSIONS = (

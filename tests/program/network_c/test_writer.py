@@ -7,9 +7,18 @@ from dataclasses import fields, replace
 
 import pytest
 
-from compiler.nets import GENERATIONS, dilated, random_network, small_groups, uint8_network
+from compiler.nets import (
+    GENERATIONS,
+    Net,
+    dilated,
+    per_tensor,
+    random_network,
+    small_groups,
+    uint8_network,
+)
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
+from npuscope.graph.model import Attrs
 from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import ONLY_OURS, UNITS
 from npuscope.program.network_c.writer import network_c_text, network_h_text
@@ -55,6 +64,19 @@ def test_valid_c(tmp_path, net, generation, controller):
     text = network_c_text(program, machine)
     text += network_h_text(program, machine)
     assert compile_c(tmp_path, text, generation) == ""
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["one scale", "two scales"])
+def test_the_library_joins_parts_of_one_scale_only(same):
+    """It copies bytes: parts of another scale have to be rounded to that of the whole."""
+    net = Net(5)
+    x = net.input((1, 8, 8, 8))
+    parts = [net.conv(x, count) for count in (8, 5)]
+    wide = per_tensor(0.3, 4)
+    parts = [net.op("Quantize", (part,), Attrs(), net.shape(part), wide) for part in parts]
+    graph = net.graph(net.concat(parts, (0.3, 4) if same else (0.2, 1)))
+    text = network_c_text(*build(graph, "2.2"))
+    assert ("LL_ATON_LIB_Concat(" in text) == same
 
 
 def test_a_wrong_dialect_does_not_compile(tmp_path, demo):

@@ -54,7 +54,7 @@ def in_blocks(function: Function) -> Function:
     return whole
 
 
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+def polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     result: Array = np.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         result *= x
@@ -70,7 +70,7 @@ def _exp_parts(x: Array) -> tuple[Array, Array]:
     """k and exp(r) - 1, where x = k ln 2 + r."""
     k = np.rint(x * _LOG2_E)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    return k.astype(np.int32), r * r * _polynomial(r, _EXP) + r
+    return k.astype(np.int32), r * r * polynomial(r, _EXP) + r
 
 
 def _exp(x: Array) -> Array:
@@ -97,7 +97,7 @@ def _mantissa_and_exponent(x: Array) -> tuple[Array, Array]:
 def _log(x: Array) -> Array:
     m, whole = _mantissa_and_exponent(x)
     f, k = m - np.float32(1), whole.astype(np.float32)
-    tail = (f * _polynomial(f, _LOG) - np.float32(0.5)) * (f * f)
+    tail = (f * polynomial(f, _LOG) - np.float32(0.5)) * (f * f)
     result = k * _LN2_HIGH + (f + (tail + k * _LN2_LOW))
     outside = np.where(x == 0, np.float32(-np.inf), np.where(x == np.inf, x, np.float32(np.nan)))
     return np.where((x > 0) & (x < np.inf), result, outside)
@@ -106,13 +106,13 @@ def _log(x: Array) -> Array:
 def _log1p_fraction(x: Array) -> Array:
     s, half = x / (x + np.float32(2)), np.float32(0.5) * x * x
     z = s * s
-    result: Array = x - (half - s * (half + z * _polynomial(z, _LOG1P)))
+    result: Array = x - (half - s * (half + z * polynomial(z, _LOG1P)))
     return result
 
 
 def _tanh(x: Array) -> Array:
     size, z = np.abs(x), x * x
-    near = x + x * (z * _polynomial(z, _TANH))
+    near = x + x * (z * polynomial(z, _TANH))
     far = np.float32(1) - np.float32(2) / (_exp(size + size) + np.float32(1))
     return np.copysign(np.where(size < np.float32(0.625), near, far), x)
 
@@ -120,9 +120,9 @@ def _tanh(x: Array) -> Array:
 def _erf(x: Array) -> Array:
     """Far out it is 1 - exp(-q), q a polynomial: the error is that of a small number."""
     size, z = np.abs(x), x * x
-    near = x + x * _polynomial(z, _ERF)
+    near = x + x * polynomial(z, _ERF)
     outer = np.minimum(size, np.float32(4)) - np.float32(2)
-    far = np.float32(1) - _exp(-_polynomial(outer, _ERF_TAIL))
+    far = np.float32(1) - _exp(-polynomial(outer, _ERF_TAIL))
     return np.copysign(np.where(size < np.float32(1), near, far), x)
 
 
@@ -173,8 +173,8 @@ def _circle(size: Array, turn: int) -> Array:
     """sin(size + turn quarters)."""
     quarter, angle = _quarters(size)
     z = angle * angle
-    sine = angle + angle * (z * _polynomial(z, _SIN))
-    cosine = (z * z * _polynomial(z, _COS) - np.float32(0.5) * z) + np.float32(1)
+    sine = angle + angle * (z * polynomial(z, _SIN))
+    cosine = (z * z * polynomial(z, _COS) - np.float32(0.5) * z) + np.float32(1)
     quarter = quarter + np.int32(turn)
     value = np.where(quarter & 1, cosine, sine)
     value = np.where(quarter & 2, -value, value)
@@ -207,7 +207,7 @@ def _log2_in_double(size: Array) -> Array:
     m, k = _mantissa_and_exponent(size)
     wide = m.astype(np.float64)
     s = (wide - 1.0) / (wide + 1.0)
-    result = k + s * _polynomial(s * s, _LOG2)
+    result = k + s * polynomial(s * s, _LOG2)
     return np.where(size == 0, -np.inf, np.where(size < np.inf, result, size))
 
 
@@ -215,7 +215,7 @@ def _exp2_from_double(y: Array) -> Array:
     y = np.clip(y, -300.0, 300.0)
     n = np.rint(y)
     power = ((n.astype(np.int64) + 1023) << 52).view(np.float64)
-    return (_polynomial((y - n) * _LN2, _EXP_SERIES) * power).astype(np.float32)
+    return (polynomial((y - n) * _LN2, _EXP_SERIES) * power).astype(np.float32)
 
 
 def _odd(b: Array) -> Array:

@@ -175,6 +175,8 @@ def _concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     axis = onnx_axis(_whole(call, "axis"), output)
     if len({buffer.nbits for buffer in (*inputs, output)}) > 1:
         raise NoKernel("widths")
+    if any((b.quant, b.signed) != (output.quant, output.signed) for b in inputs):
+        raise NoKernel("scales")  # the library copies bytes as they are
     function = (
         f"  LL_ATON_LIB_Concat({prefix}_in, {len(inputs)}, {prefix}_out, {axis}, "
         f"{_ENGINES}{_tail(scope)});"
