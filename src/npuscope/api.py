@@ -168,8 +168,9 @@ def estimate(
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
     from npuscope.families import family_of
+    from npuscope.machine.load import known_machines
 
-    family = family_of(options.get("machine"))
+    family = family_of(options.get("machine"), known_machines())
     if family is not None:
         if model or html:
             raise UsageError(f"not made for {family.name} machines", where="model, html")

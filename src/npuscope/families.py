@@ -6,7 +6,7 @@ does not have to know them: those in FAMILIES, and packages with the entry point
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -64,16 +64,19 @@ def _named(name: str) -> Family:
     return family
 
 
-def family_of(machine: object) -> Family | None:
-    """The family of a machine; None where it is of the first one, or not known at all."""
-    if not isinstance(machine, str):
+def family_of(machine: object, own: Container[str] = ()) -> Family | None:
+    """The family of a machine; None where it is of the first one, or not known at all.
+
+    `own` are machines of the first family, for which no other has to be imported.
+    """
+    if not isinstance(machine, str) or machine in own:
         return None
     return next((one for one in families() if machine in one.machines()), None)
 
 
-def refuse(verb: str, machine: object) -> None:
+def refuse(verb: str, machine: object, own: Container[str] = ()) -> None:
     """One sentence where a verb is not for the family of a machine."""
-    family = family_of(machine)
+    family = family_of(machine, own)
     if family is None:
         return
     raise UsageError(

@@ -24,8 +24,9 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.model)
     from npuscope import api
     from npuscope.families import family_of
+    from npuscope.machine.load import known_machines
 
-    family = family_of(args.machine)
+    family = family_of(args.machine, known_machines())
     if family is not None:
         return _of_family(args, family)
     from npuscope.report.estimate import estimate_text, sensitivity_json, what_if_json
