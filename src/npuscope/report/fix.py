@@ -86,8 +86,8 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
 _NOTE = 160  # characters of a note
 
 
-def fix_text(fixed: Fixed, *, every: bool = False) -> str:
-    """`every` also lists where a fix could not be made."""
+def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) -> str:
+    """`every` also lists where a fix could not be made; `output` is the file that was written."""
     lines = [
         answer(fixed),
         *_applied(fixed.applied, every),
@@ -97,8 +97,16 @@ def fix_text(fixed: Fixed, *, every: bool = False) -> str:
         model_line(fixed.after),
         machine_line(fixed.after),
         f"times    predicted, known error: {fixed.after.model_error}",
+        *_file_line(fixed, output),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _file_line(fixed: Fixed, output: str | None) -> list[str]:
+    if output:
+        unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
+        return [f"file     {safe_terminal(output)}{unchanged}"]
+    return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
 
 
 def answer(fixed: Fixed) -> str:

@@ -91,8 +91,9 @@ def _bridge(source: str, target: str) -> Op:
 
 # --- Weights with a zero point become symmetric: the units multiply plain int8 ---
 #
-# Where the shifted weights still fit a byte the result is exact; else they are rounded to a coarser
-# scale, and a note says so.
+# Where the shifted weights still fit a byte the result is exact. Else every output channel gets a
+# scale of its own: those that fit stay exact, the others are rounded to a coarser scale, and a note
+# says so.
 
 _LARGEST = 127
 
@@ -130,14 +131,17 @@ def _without_zero(tensor: Tensor) -> Quant:
 
 def _symmetric(tensor: Tensor) -> Tensor:
     assert tensor.quant is not None and tensor.data is not None
-    rows = len(tensor.quant.scales)
-    flat = tensor.data.reshape(rows, -1).astype(np.float64)
-    shifted = flat - np.array(tensor.quant.zero_points)[:, None]
-    largest = np.abs(shifted).max(axis=1, keepdims=True)
+    channels = len(tensor.data)
+    flat = tensor.data.reshape(channels, -1).astype(np.float64)
+    shifted = flat - np.resize(tensor.quant.zero_points, channels)[:, None]
+    largest = np.abs(shifted).max(axis=1, initial=0)
+    if largest.max(initial=0) <= _LARGEST:
+        data = shifted.astype(np.int8).reshape(tensor.shape)
+        return replace(tensor, data=data, dtype=DType.INT8, quant=_without_zero(tensor))
     shrink = np.maximum(largest / _LARGEST, 1.0)
-    data = np.rint(shifted / shrink).astype(np.int8).reshape(tensor.shape)
-    scales = np.asarray(np.array(tensor.quant.scales) * shrink[:, 0], np.float32)
-    quant = replace(_without_zero(tensor), scales=tuple(float(s) for s in scales))
+    data = np.rint(shifted / shrink[:, None]).astype(np.int8).reshape(tensor.shape)
+    scales = np.asarray(np.resize(tensor.quant.scales, channels) * shrink, np.float32)
+    quant = Quant(tuple(float(s) for s in scales), (0,) * channels, axis=0)
     return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
 
 
