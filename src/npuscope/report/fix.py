@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
+    from npuscope.advice.fix.workbench import Opened
 
 
 # --- JSON; keys are added, never renamed ---
@@ -35,7 +36,11 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
         "numeric": [_effect(effect) for effect in fixed.effects],
         "seeds": fixed.seeds,
         "runtime": runtime
-        and {"name": runtime.name, "numeric": [_effect(effect) for effect in runtime.effects]},
+        and {
+            "name": runtime.name,
+            "runs": runtime.runs,
+            "numeric": [_effect(effect) for effect in runtime.effects],
+        },
     }
 
 
@@ -213,8 +218,16 @@ def _effect_lines(fixed: Fixed) -> list[str]:
 
 
 def _runtime_line(fixed: Fixed) -> list[str]:
-    found = fixed.runtime
+    return [f"checked  {safe_terminal(runtime_words(fixed.runtime))}"]
+
+
+def runtime_words(found: Opened | None) -> str:
+    """What an outside runtime says of the fixed file."""
     if found is None:
-        return ["checked  in no outside runtime (pip install npuscope[reference])"]
-    words = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
-    return [f"checked  opens and runs in {safe_terminal(found.name)}{words}"]
+        return "in no outside runtime (pip install npuscope[reference])"
+    if found.runs:
+        told = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
+        return f"opens and runs in {found.name}{told}"
+    if found.ran:
+        return f"{found.name} runs the original and refuses the fixed file: do not use it"
+    return f"{found.name} runs neither the original nor the fixed file"

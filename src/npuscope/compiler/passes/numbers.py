@@ -10,6 +10,7 @@ import numpy as np
 from npuscope.compiler.passes.base import Edits
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
+from npuscope.graph.symmetric import symmetric_weights
 from npuscope.machine.model import Machine
 from npuscope.shown import counted
 
@@ -91,11 +92,7 @@ def _bridge(source: str, target: str) -> Op:
 
 # --- Weights with a zero point become symmetric: the units multiply plain int8 ---
 #
-# Where the shifted weights still fit a byte the result is exact. Else every output channel gets a
-# scale of its own: those that fit stay exact, the others are rounded to a coarser scale, and a note
-# says so.
-
-_LARGEST = 127
+# Where they no longer fit a byte some are rounded to a coarser scale, and a note says so.
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +128,7 @@ def _without_zero(tensor: Tensor) -> Quant:
 
 def _symmetric(tensor: Tensor) -> Tensor:
     assert tensor.quant is not None and tensor.data is not None
-    channels = len(tensor.data)
-    flat = tensor.data.reshape(channels, -1).astype(np.float64)
-    shifted = flat - np.resize(tensor.quant.zero_points, channels)[:, None]
-    largest = np.abs(shifted).max(axis=1, initial=0)
-    if largest.max(initial=0) <= _LARGEST:
-        data = shifted.astype(np.int8).reshape(tensor.shape)
-        return replace(tensor, data=data, dtype=DType.INT8, quant=_without_zero(tensor))
-    shrink = np.maximum(largest / _LARGEST, 1.0)
-    data = np.rint(shifted / shrink[:, None]).astype(np.int8).reshape(tensor.shape)
-    scales = np.asarray(np.resize(tensor.quant.scales, channels) * shrink, np.float32)
-    quant = Quant(tuple(float(s) for s in scales), (0,) * channels, axis=0)
+    data, quant = symmetric_weights(tensor.data, tensor.quant, 0)
     return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
 
 
