@@ -17,9 +17,9 @@ from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.metrics import perf_metrics
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.levers import Lever, levers
+from npuscope.many_core.levers import levers
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
-from npuscope.many_core.opstats.model import Opstats
+from npuscope.many_core.opstats.model import Lever, Opstats
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.sim.conditions import RunOptions, RunResult
