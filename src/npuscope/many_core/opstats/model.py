@@ -291,12 +291,19 @@ class Lever:
     ms: float  # of one run
     bound: bool = False  # the gain is what it could be at most
     obstacle: str = ""  # why it cannot be had
+    most: float | None = None  # the gain if engines overlap as well as they can
 
     @property
     def sentence(self) -> str:
-        most = "up to " if self.bound else ""
-        told = f"{self.name}: {most}{self.gain:.2f} x the inferences per s, {self.ms:.4g} ms a run"
+        told = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
         return f"{told}, but {self.obstacle}" if self.obstacle else told
+
+    @property
+    def factor(self) -> str:
+        """The gain as it is printed."""
+        if self.most is not None:
+            return f"{self.gain:.2f} to {self.most:.2f} x"
+        return f"{'up to ' if self.bound else ''}{self.gain:.2f} x"
 
 
 LEAST_GAIN = 0.02  # a smaller one is not worth a change

@@ -331,7 +331,7 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         capacity=stats.layout.capacity,
     )
     again = replay_of(stats, index, runs, moves)
-    return made if again is None else predicted(made, again, index)
+    return made if again is None else predicted(made, again, index, moves)
 
 
 def _cores(stats: Stats, index: OpIndex, runs: OpRuns) -> tuple[CoreTables, ...]:

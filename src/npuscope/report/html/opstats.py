@@ -131,7 +131,7 @@ def _advice(made: Opstats | None) -> dict[str, Any]:
     return {
         "verdict": made.verdict.sentence,
         "path": [list(row) for row in made.path],
-        "levers": [asdict(lever) for lever in made.levers],
+        "levers": [{**asdict(lever), "factor": lever.factor} for lever in made.levers],
         "none": no_lever(made),
     }
 

@@ -12,7 +12,7 @@ function drawAdvice() {
             ["lever", "inferences/s", "ms a run", ""],
             levers.map((lever) => [
               lever.name,
-              `${lever.bound ? "up to " : ""}${lever.gain.toFixed(2)} x`,
+              lever.factor,
               ms(lever.ms),
               lever.obstacle,
             ]),
