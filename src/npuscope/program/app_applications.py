@@ -5,11 +5,11 @@ the application may change."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isqrt
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph
+from npuscope.lean_dataclass import dataclass
 
 Lines = list[str]
 Shape = tuple[int, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, log2
 from typing import cast
 
@@ -29,6 +28,7 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ActivStage, ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs

@@ -4,12 +4,12 @@ networks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run
 from npuscope.ops.unknown import UNKNOWN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from npuscope.edits.records import (
 from npuscope.edits.tflite.file import EditOp, EditTensor, TfliteFile
 from npuscope.edits.tflite.records import Record
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import replace
 
 SAME, VALID = 0, 1
 KINDS = {

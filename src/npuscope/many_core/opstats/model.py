@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.records import UTIMER_HZ
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
