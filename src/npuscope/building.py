@@ -231,6 +231,8 @@ def machine_for(options: ReadOptions) -> Machine:
 def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options))
+    if not options.get("no_secure", False) and not options.get("relocatable", False):
+        return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
 
     if options.get("no_secure", False):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,6 +52,8 @@ class Family(Protocol):
 
 
 def families() -> tuple[Family, ...]:
+    from importlib.metadata import entry_points
+
     found = [_named(name) for name in FAMILIES]
     found += [entry.load() for entry in entry_points(group=GROUP)]
     return tuple(found)

@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -279,6 +278,8 @@ def _manifest_of(folder: Path) -> dict[str, Any]:
 
 def _record(path: Path) -> dict[str, Any]:
     with opened(path) as file:
+        from hashlib import file_digest
+
         digest = file_digest(file, "sha256").hexdigest()
         return {"size_bytes": file.tell(), "sha256": digest}
 
