@@ -37,6 +37,7 @@ SERVING_ALL = (
     "child",
     "errors",
     "families",
+    "lean_dataclass",
     "options",
     "plain_data",
     "progress",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import cache
 from typing import Protocol
 
 from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind, Program

@@ -6,11 +6,11 @@ Epochs of one op are gathered with the conversions around it; fixes are kept whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 
 from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject, convolutions
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.run import estimate

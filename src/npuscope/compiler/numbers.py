@@ -5,11 +5,12 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor, log2
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
 INT16_MAX = 32767

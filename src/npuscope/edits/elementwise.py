@@ -4,7 +4,6 @@ mean-times-n, mean-both-axes, expand-operand, slope-instead, add-behind."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -17,6 +16,7 @@ from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, 
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import replace
 
 _NO_GATE = "the op is not part of (1 - z) * n + z * h"
 _BOTH = "no operand has the full shape"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from npuscope.edits.records import (
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import replace
 
 # --- Other quantization of the same values: symmetric-weights, zero-point, signed-activations ---
 

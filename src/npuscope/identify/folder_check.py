@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npuscope.identify.documents import model_md5
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

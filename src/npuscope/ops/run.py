@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_run
 from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array, Steps
 from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs

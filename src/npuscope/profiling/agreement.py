@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer, Program
 

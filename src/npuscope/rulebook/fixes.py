@@ -6,9 +6,11 @@ This module imports no other rule module: rules name the fixes they offer, and m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import StrEnum
 from string import Formatter
+
+from npuscope.lean_dataclass import dataclass, replace
 
 # What evidence and parameters hold: values that JSON knows.
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]

@@ -6,9 +6,9 @@ By the id of the fix. Numbers of a finding stand in braces, as in the title of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import Formatter
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.fixes import Value
 
 

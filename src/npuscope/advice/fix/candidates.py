@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf
 
 from npuscope.advice.explain import Explanation, catalogue
@@ -13,6 +12,7 @@ from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rulebook.registry import file_lints

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.building import Options
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress

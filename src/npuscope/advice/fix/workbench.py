@@ -4,7 +4,7 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.profiling.outside import installed_runtime, outside_outputs

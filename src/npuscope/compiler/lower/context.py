@@ -3,7 +3,7 @@ that many need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from math import inf, prod
 
 import numpy as np
@@ -13,6 +13,7 @@ from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Valu
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 
 # --- What all lowerings share: the graph, the machine, and the stages made so far ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -27,6 +26,7 @@ from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, log2
 from typing import cast
 
@@ -29,11 +28,11 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ActivStage, ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
-from npuscope.ops.run import run
 from npuscope.rulebook.queries import is_npu_tensor
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
@@ -323,6 +322,8 @@ def all_outputs(graph: Graph, ops: list[Op]) -> Array:
     tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
     alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
     values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
+    from npuscope.ops.run import run
+
     return run(alone, {source.name: values})[target.name].reshape(-1)
 
 

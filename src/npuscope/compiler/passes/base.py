@@ -4,14 +4,13 @@ networks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
-from npuscope.ops.run import run
 from npuscope.ops.unknown import UNKNOWN
 
 # --- The protocol, and the edits that passes share ---
@@ -124,6 +123,8 @@ def _is_constant(graph: Graph, op: Op) -> bool:
 
 
 def _fold(graph: Graph, op: Op, computed: Computed) -> None:
+    from npuscope.ops.run import run  # networks whose constants are all given need no kernels
+
     for name in op.outputs:
         _check(graph.tensor(name), op, computed)
     names = [name for name in op.inputs if name] + list(op.outputs)

@@ -3,14 +3,13 @@ types at the border."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from npuscope.compiler.passes.base import Edits
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 from npuscope.graph.symmetric import symmetric_weights
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.shown import counted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from npuscope.edits.tflite.file import EditOp, EditTensor, TfliteFile
 from npuscope.edits.tflite.records import Record
 from npuscope.graph.model import Quant
 from npuscope.graph.symmetric import symmetric_weights
+from npuscope.lean_dataclass import replace
 
 SAME, VALID = 0, 1
 KINDS = {

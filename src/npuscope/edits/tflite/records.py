@@ -7,7 +7,7 @@ tell what fields a table has, so one reader and one writer serve all tables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from npuscope.errors import FileError
 from npuscope.files.tflite.file import WILD_OFFSET, operator_number
 from npuscope.graph.limits import Budget
+from npuscope.lean_dataclass import dataclass
 
 # Tables that a union field holds, by the field and the number in its type.
 _UNIONS = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
 from npuscope.program.units import Activ, Arith, Decun, PoolUnit, Ref
 from npuscope.sim.arithmetic.streams import (
