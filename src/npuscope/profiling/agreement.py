@@ -156,6 +156,8 @@ def _forced(buffers: Iterable[Buffer], expected: Values) -> Iterator[tuple[str, 
         value = expected.get(buffer.name.removesuffix(".sub") if shifted else buffer.tensor)
         if value is None or buffer.is_param or value.size * value.itemsize != buffer.size_bytes:
             continue
-        if shifted:
+        if shifted and value.dtype == np.int8:
             value = (value.astype(np.int16) + 128).astype(np.uint8)
+        elif buffer.signed and value.dtype == np.uint8:  # uint8 networks are compiled as int8 ones
+            value = (value.astype(np.int16) - 128).astype(np.int8)
         yield buffer.name, value.reshape(buffer.shape)

@@ -24,6 +24,12 @@ _SECONDS_A_SAMPLE = 120
 _log = logging.getLogger(__name__)
 
 
+def installed_runtime(graph: Graph) -> str | None:
+    """The one that can run this network's file."""
+    name, package = _PACKAGES[graph.numerics]
+    return name if find_spec(package) else None
+
+
 def outside_outputs(
     model: Path | None, graph: Graph, samples: Sequence[Arrays], any_kernels: bool = False
 ) -> tuple[str, list[list[np.ndarray]]] | None:
@@ -31,8 +37,8 @@ def outside_outputs(
 
     `any_kernels` lets LiteRT use its optimised ones where it has no reference kernel.
     """
-    name, package = _PACKAGES[graph.numerics]
-    if model is None or find_spec(package) is None:
+    name = installed_runtime(graph)
+    if model is None or name is None:
         return None
     with work_folder(Path(tempfile.gettempdir())) as folder:
         given, made = folder / "inputs.npz", folder / "outputs.npz"

@@ -335,7 +335,9 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if pieces <= _JOINED or attrs.dilations != (1, 1):
             continue
         size = pieces * _PARTIAL_BYTES * graph.output_tensor(op).elements
-        found = hit(op, size, room, pieces=pieces, kernel=f"{weights[1]}x{weights[2]}")
+        kernel = f"{weights[1]}x{weights[2]}"
+        text = f"{kernel} in {pieces} pieces, {size:,} bytes of sums in {room:,} of RAM"
+        found = hit(op, text, pieces=pieces, kernel=kernel, bytes=size, room_bytes=room)
         yield replace(found, severity=Severity.WARNING) if size > room else found
 
 

@@ -30,7 +30,7 @@ from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
-from npuscope.profiling.outside import outside_outputs
+from npuscope.profiling.outside import installed_runtime, outside_outputs
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
@@ -156,28 +156,30 @@ def _without_border(options: Options) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An outside runtime ran the fixed file; what it makes of the outputs that the original has
-    too, against the original in the same runtime."""
+    """What an outside runtime makes of the fixed file: of the outputs that the original has too,
+    against the original in the same runtime."""
 
     name: str
     effects: tuple[OutputEffect, ...]
+    runs: bool = True  # the fixed file
+    ran: bool = True  # the original
 
 
 def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
-    """Both files in the runtime, on the same data; None where there is none or it fails."""
-    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
-    new = _run(path, after, reals)
-    if new is None:
+    """Both files in the runtime, on the same data; None where there is none."""
+    name = installed_runtime(after.network.graph)
+    if name is None:
         return None
-    old = _run(path, before, reals)
-    found = _effects(before.network.graph, after.network.graph, old[1], new[1]) if old else ()
-    return Opened(new[0], found)
+    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
+    new, old = _run(path, after, reals), _run(path, before, reals)
+    found: tuple[OutputEffect, ...] = ()
+    if old is not None and new is not None:
+        found = _effects(before.network.graph, after.network.graph, old, new)
+    return Opened(name, found, new is not None, old is not None)
 
 
-def _run(
-    path: Path, look: Look, reals: list[list[np.ndarray]]
-) -> tuple[str, dict[str, np.ndarray]] | None:
-    """(the runtime's name, real values of each output, all samples in a row)."""
+def _run(path: Path, look: Look, reals: list[list[np.ndarray]]) -> dict[str, np.ndarray] | None:
+    """Real values of each output, all samples in a row; None where the runtime fails."""
     graph = look.network.graph
     samples = [given(graph, values) for values in reals]
     with work_folder(Path(tempfile.gettempdir())) as folder:
@@ -187,7 +189,7 @@ def _run(
     if found is None:
         return None
     columns = zip(graph.outputs, zip(*found[1], strict=True), strict=True)
-    return found[0], {name: _joined(graph, name, rows) for name, rows in columns}
+    return {name: _joined(graph, name, rows) for name, rows in columns}
 
 
 def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray:

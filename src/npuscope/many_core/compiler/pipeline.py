@@ -61,7 +61,7 @@ def finish(
     emitter = Emitter(draft, placement, machine)
     pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
-    program = assemble(ready.graph, draft, parts, machine, options)
+    program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready))
 
 
