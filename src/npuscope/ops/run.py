@@ -35,6 +35,16 @@ def run(
     return plan_of(graph).run(inputs, keep or ())
 
 
+def run_once(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The graph's outputs, without a plan that is kept, or memory that is bounded: for few values
+    of a graph that was made for them."""
+    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    values |= inputs
+    for op in graph.ops:
+        _execute(_stage(graph, op, []), values)
+    return {name: values[name] for name in graph.outputs}
+
+
 def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """One inference with every tensor that an op makes, in the order they are made."""
     return run(graph, inputs, [name for op in graph.ops for name in op.outputs])

@@ -154,14 +154,16 @@ def dilated_pixels_are_moved(graph: Graph, op: Op, machine: Machine) -> Refusal 
 def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     """A dilated depthwise kernel that fits a unit without its gaps, padded by whole dilations, on
     a map that is at least a dilation large."""
-    attrs, weights = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape
+    attrs = cast(ConvAttrs, op.attrs)
+    if attrs.dilations == (1, 1) or attrs.strides != (1, 1):
+        return False
+    weights = graph.tensor(op.inputs[1]).shape
     (down, across), (height, width) = attrs.dilations, graph.first_input(op).shape[1:3]
     top, left, bottom, right = attrs.pads
     whole = not any((top % down, bottom % down, left % across, right % across))
     depthwise = attrs.groups > 1 and weights[3] == 1 and down <= height and across <= width
-    plain = attrs.strides == (1, 1) and attrs.dilations != (1, 1)
     one_piece = _pieces(replace(attrs, dilations=(1, 1)), weights, machine) == 1
-    return depthwise and plain and whole and one_piece
+    return depthwise and whole and one_piece
 
 
 @refuse(

@@ -52,6 +52,12 @@ class Layer:
     moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
 
     @property
+    def form(self) -> tuple[object, ...]:
+        """All of a layer that its tiling depends on, beside the piece of the kernel."""
+        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        return sizes, self.attrs.strides, self.attrs.groups, self.simd, self.max_kernels, self.frame
+
+    @property
     def grouped(self) -> bool:
         return self.attrs.groups > 1
 
@@ -348,6 +354,15 @@ def _piece(
 
 
 def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+    """Asked for several times a layer, and layers repeat."""
+    key = (layer.form, weights)
+    found = context.tilings.get(key)
+    if found is None:
+        found = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return found
+
+
+def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(
