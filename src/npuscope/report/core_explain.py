@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,11 @@ def explain_model(timed: CoreTimed) -> CoreExplanation:
     report = FAMILY.report(timed).json
     about = {key: report[key] for key in ("model", "machine", "interval_ms", "engines", "notes")}
     cores = f"{built.program.layout.cores} of {built.machine.cores.count} cores"
-    lines = (f"model    {safe_terminal(built.file)}", f"machine  {built.machine.name}, {cores}")
+    lines = (
+        f"model    {safe_terminal(built.file)}",
+        f"machine  {built.machine.name}, {cores}",
+        *_notes(built.program.layout.notes),
+    )
     sentence = tables.verdict.sentence
     return _explained(sentence, timed.total_ms, found, (*_path(tables), *lines), about)
 
@@ -88,7 +93,8 @@ def _of_tables(name: str, tables: Opstats) -> CoreExplanation:
     machine = tables.capacity.machine if tables.capacity else ""
     cores = counted(len(tables.cores), "core")
     about = _about(name, machine, len(tables.cores), dict(tables.verdict.shares), tables.notes)
-    lines = (f"run      {safe_terminal(tables.name)}, inference {tables.inference}, {cores}",)
+    place = safe_terminal(tables.name)
+    lines = (f"run      {place}, inference {tables.inference}, {cores}", *_notes(tables.notes))
     ms, found = tables.totals.seconds * 1e3, core_findings(tables)
     return _explained(tables.verdict.sentence, ms, found, (*_path(tables), *lines), about)
 
@@ -107,10 +113,15 @@ def _of_result(path: Path, result: dict[str, Any]) -> CoreExplanation:
     cores, shares = len(first["cores"]), dict(first["verdict"]["shares"])
     about = _about(path.name, str(first.get("machine") or ""), cores, shares, first["notes"])
     name = safe_terminal(str(first["name"]))
-    lines = (f"run      {name}, inference {int(first['inference'])}, {counted(cores, 'core')}",)
+    told = f"run      {name}, inference {int(first['inference'])}, {counted(cores, 'core')}"
+    lines = (told, *_notes(map(str, first["notes"])))
     sentence = str(first["verdict"].get("sentence") or first["verdict"]["bound"])
     ms = float(first["totals"]["seconds"]) * 1e3
     return _explained(safe_terminal(sentence), ms, tuple(found), lines, about)
+
+
+def _notes(notes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"note     {safe_terminal(note)}" for note in notes)
 
 
 def _path(tables: Opstats) -> tuple[str, ...]:
@@ -134,7 +145,6 @@ def _explained(
 
 def core_explain_text(found: CoreExplanation, *, every: bool = False) -> str:
     lines = [found.verdict, *change_lines(found.changes), *found.lines]
-    lines += [f"note     {safe_terminal(str(note))}" for note in found.about["notes"]]
     return "\n".join([*lines, "", *finding_lines(found.findings, every=every)]).rstrip() + "\n"
 
 
