@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,8 +23,10 @@ from npuscope.many_core.machine import CoreMachine, known_core_machines, load_co
 from npuscope.many_core.opstats.model import Lever, Opstats, helpful
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.rules import core_findings
 from npuscope.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.many_core.sim.run import simulate
+from npuscope.rulebook.finding import Finding, finding_json
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
@@ -55,6 +57,11 @@ class CoreTimed:
     result: RunResult
     tables: Opstats
     levers: tuple[Lever, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules find in the run, with the gains of the levers that were tried."""
+        return core_findings(replace(self.tables, levers=self.levers))
 
     @property
     def times_ms(self) -> list[float]:
@@ -155,6 +162,9 @@ def _lines(timed: CoreTimed) -> Iterator[str]:
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
     if timed.tables.roofline is not None:
         yield f"roofline {timed.tables.roofline.sentence}"
+    if timed.tables.path:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
+        yield f"path     {told}"
     yield f"verdict  {timed.tables.verdict.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
     yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
@@ -199,8 +209,10 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [asdict(lever) for lever in timed.levers],
+        "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
-        "findings": [],
+        "nodes": [asdict(row) for row in timed.tables.nodes],
+        "findings": [finding_json(finding) for finding in timed.findings],
         "notes": [*built.program.layout.notes, *built.program.warnings],
     }
 

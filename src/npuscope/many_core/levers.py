@@ -14,6 +14,7 @@ from npuscope.many_core.opstats.model import Lever, helpful
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
+from npuscope.shown import counted
 
 _ITERATIONS = 5
 _FAST = 1e3  # a road that is never waited for
@@ -47,7 +48,8 @@ def _copies(
             fewer = made.layout.cores
             copies = most // fewer
         after = _ms(made, machine, copies)
-        name = f"{copies} activations on {fewer} cores each" if copies > 1 else f"{fewer} cores"
+        each = counted(fewer, "core")
+        name = f"{copies} activations on {each} each" if copies > 1 else each
         yield Lever(name, before * copies / after, after)
 
 

@@ -209,5 +209,8 @@ ELSEWHERE = frozenset(
         *("epoch-controller", "newer-compiler", "option-auto-sched", "option-expand-softmax"),
         *("option-shuffle-dma", "safe-shift", "weights-on-chip", "channel-last-border"),
         *("host-layout", "batch-frames", "thread-states"),
+        *("core-batch", "core-copies", "core-divisor", "core-keep", "core-more", "core-queue"),
+        *("core-cheaper", "core-fewer-moves", "core-integers", "core-small-constants"),
+        "core-smaller",
     )
 )
