@@ -276,6 +276,9 @@ MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )
+CAST_OUTSIDE = FixTemplate(
+    "cast-outside", "give the input in the type behind this Cast: the application converts it"
+)
 ZERO_POINT = FixTemplate(
     "zero-point", "quantize the input of this layer with zero point {zero_point}"
 )
