@@ -8,7 +8,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import orjson
 import pytest
@@ -216,6 +216,27 @@ def test_replacing_is_alike(name: str) -> None:
     for wrong in ("nothing", "twice"):
         with pytest.raises(TypeError, match=wrong):
             lean_dataclass.replace(ours, **{wrong: 1})
+
+
+T = TypeVar("T")
+
+
+@lean_dataclass.dataclass(frozen=True, slots=True)
+class Filled(Generic[T]):
+    a: T
+    b: int = 2
+    c: int = 3
+    d: int = 4
+    e: int = 5
+    f: int = 6
+
+
+def test_generic_records() -> None:
+    record = Filled[str]("a")
+    assert repr(record) == "Filled(a='a', b=2, c=3, d=4, e=5, f=6)"
+    assert lean_dataclass.replace(record, b=9) == Filled("a", 9)
+    with pytest.raises(FrozenInstanceError):
+        record.b = 3  # type: ignore[misc]
 
 
 def test_standard_records_are_replaced_too() -> None:

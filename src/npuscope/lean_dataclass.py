@@ -324,8 +324,8 @@ def _twin(kind: Any) -> type | None:
     if metaclass is not type:
         return None
     open_ = {"__slots__": kind.__slots__, "__setattr__": _set}
-    twin: Any = type(kind.__name__, (kind.__base__,), open_)
     try:
+        twin: Any = type(kind.__name__, (kind.__base__,), open_)  # a plain Generic refuses
         instance: Any = _make(twin)
         instance.__class__ = kind
     except TypeError:
