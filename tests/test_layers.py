@@ -33,6 +33,7 @@ LAYERS = (
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
 SERVING_ALL = (
+    "blas_threads",
     "bounded_file",
     "child",
     "errors",

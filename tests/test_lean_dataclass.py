@@ -218,6 +218,27 @@ def test_replacing_is_alike(name: str) -> None:
             lean_dataclass.replace(ours, **{wrong: 1})
 
 
+T = TypeVar("T")
+
+
+@lean_dataclass.dataclass(frozen=True, slots=True)
+class Filled(Generic[T]):
+    a: T
+    b: int = 2
+    c: int = 3
+    d: int = 4
+    e: int = 5
+    f: int = 6
+
+
+def test_generic_records() -> None:
+    record = Filled[str]("a")
+    assert repr(record) == "Filled(a='a', b=2, c=3, d=4, e=5, f=6)"
+    assert lean_dataclass.replace(record, b=9) == Filled("a", 9)
+    with pytest.raises(FrozenInstanceError):
+        record.b = 3  # type: ignore[misc]
+
+
 def test_standard_records_are_replaced_too() -> None:
     changed = lean_dataclass.replace(THEIRS["Wide"](*range(7)), b=9)
     assert changed == THEIRS["Wide"](0, 9, 2, 3, 4, 5, 6)

@@ -325,7 +325,7 @@ def _twin(kind: Any) -> type | None:
         return None
     open_ = {"__slots__": kind.__slots__, "__setattr__": _set}
     try:
-        twin: Any = type(kind.__name__, (kind.__base__,), open_)  # not of a plain Generic
+        twin: Any = type(kind.__name__, (kind.__base__,), open_)  # a plain Generic refuses
         instance: Any = _make(twin)
         instance.__class__ = kind
     except TypeError:
