@@ -202,12 +202,12 @@ def test_buffer_tables(demo):
 def test_softmax_has_the_fixed_point_numbers_of_its_scale(demo):
     """0.08 * 2**26 = 1374389534 / 2**31 * 2**23: 31 * 2**26 / 2**23 = 248 steps."""
     text = demo[2]
-    found = struct(text, "kernel_22_sw_info")
-    assert "Softmax_integer_sw_info kernel_22_sw_info" in text
+    found = struct(text, "kernel_23_sw_info")
+    assert "Softmax_integer_sw_info kernel_23_sw_info" in text
     assert (found["left_shift"], found["diff_min"]) == ("23", "-248")
     assert int(found["quantized_multiplier"]) == round(0.07999999821186066 * 2**26 * 2**8)
     assert found["axis"] == "1"
-    assert "ll_sw_forward_softmax_integer(&kernel_22_sw_info);" in text
+    assert "ll_sw_forward_softmax_integer(&kernel_23_sw_info);" in text
     assert "LL_ATON_Cache_MCU_Invalidate_Range(" in text
     assert "LL_ATON_Cache_MCU_Clean_Range(" in text
 
