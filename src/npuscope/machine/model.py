@@ -151,8 +151,6 @@ class Placement:
     bank_order: Mapped[tuple[str, ...]]
     virtual_pool: Mapped[tuple[str, ...]]
     virtual_byte_width: Mapped[Some]
-    virtual_freq_ratio: Mapped[Rate]
-    virtual_score: Mapped[Score]
     alignment_bytes: Mapped[Some]
 
 
@@ -262,6 +260,7 @@ class Generation:
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
     last_read_first: Mapped[bool]
+    virtual_pool_rank: Mapped[str]
     fuses_swish: Mapped[bool]
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]

@@ -29,7 +29,7 @@ def emit_program(
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
     made = {value.tensor: value.name for value in lowered.outputs}
-    outputs = tuple(made.get(name) or _constant(buffers, name) for name in graph.outputs)
+    outputs = tuple(made[name] for name in graph.outputs)
     return Program(
         name=graph.name,
         machine=machine.name,
@@ -43,13 +43,6 @@ def emit_program(
         constants=buffers.constants,
         notes=tuple(graph.notes),
     )
-
-
-def _constant(buffers: BufferTable, name: str) -> str:
-    """An output that does not depend on the input is a parameter."""
-    tensor = buffers.graph.tensor(name)
-    assert tensor.data is not None
-    return buffers.parameter(name, tensor.data, tensor).name
 
 
 def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:
