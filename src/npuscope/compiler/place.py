@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from npuscope.compiler.reads import read_accesses
 from npuscope.errors import TargetError
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
@@ -86,8 +87,8 @@ def place(program: Program, machine: Machine) -> Program:
     """Give every buffer a pool and an offset."""
     pools = program_pools(machine)
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    last_first = machine.generation.last_read_first
-    units = _order(_units([b for b in roots if not b.is_param]), program.inputs, last_first)
+    reads = read_accesses(program, machine) if machine.generation.fewest_reads_first else {}
+    units = _order(_units([b for b in roots if not b.is_param]), program.inputs, reads)
     memory = PlacedSoFar(machine.placement.alignment_bytes)
     homes = _place_units(units, _ranked(pools, machine), memory, machine)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
@@ -166,17 +167,17 @@ def _whole(unit: list[Buffer]) -> Buffer:
 
 
 def _order(
-    units: list[list[Buffer]], inputs: tuple[str, ...], last_first: bool
+    units: list[list[Buffer]], inputs: tuple[str, ...], reads: dict[str, float]
 ) -> list[list[Buffer]]:
-    """Graph inputs first, then the largest; equal sizes in order of their first epoch, or the
-    one that is read last first."""
+    """Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
+    they count, then the earlier."""
 
     # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
     # it is 13, by lifetime 12, by time 1; without inputs first 14.
-    def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
+    def rank(unit: list[Buffer]) -> tuple[bool, int, float, int]:
         whole = _whole(unit)
-        tie = -whole.last if last_first else whole.first
-        return whole.name not in inputs, -whole.size_bytes, tie
+        accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
+        return whole.name not in inputs, -whole.size_bytes, accesses, whole.first
 
     return sorted(units, key=rank)
 

@@ -154,6 +154,8 @@ class Placement:
     virtual_freq_ratio: Mapped[Rate]
     virtual_score: Mapped[Score]
     alignment_bytes: Mapped[Some]
+    access_bytes: Mapped[Some]
+    call_bytes: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +177,8 @@ class Timing:
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_read_cycles: Timed[Cycles]
-    external_write_cycles: Timed[Cycles]
-    external_shared_cycles: Timed[Cycles]
-    external_call_cycles: Timed[Cycles]
+    external_access_cycles: Timed[Cycles]
+    external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
 
 
@@ -261,7 +261,7 @@ class Generation:
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
-    last_read_first: Mapped[bool]
+    fewest_reads_first: Mapped[bool]
     fuses_swish: Mapped[bool]
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]
