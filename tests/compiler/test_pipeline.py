@@ -335,7 +335,7 @@ def test_features_without_an_image_start_at_one() -> None:
 @pytest.mark.parametrize(
     ("name", "generation", "hardware", "software"),
     [
-        ("demo", "4.0", 20, 1),
+        ("demo", "4.0", 21, 1),
         ("float_island", "2.2", 2, 3),
         ("float_island", "4.0", 2, 3),
         ("float_island", "open", 3, 0),
@@ -648,20 +648,54 @@ def with_constant(kind: str, shape: tuple[int, ...], constant_first: bool) -> Gr
     return net.graph()
 
 
-_FULL = pytest.param(
-    (1, 6, 6, 4),
-)
-
-
 @pytest.mark.parametrize("generation", ["2.2", "4.0"])
-@pytest.mark.parametrize("shape", [(1,), (4,), (1, 1, 1, 4), _FULL])
+@pytest.mark.parametrize("shape", [(1,), (4,), (1, 1, 1, 4), (1, 6, 6, 4), (6, 6, 4)])
 @pytest.mark.parametrize("constant_first", [True, False])
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
 def test_constant_operands(
     kind: str, constant_first: bool, shape: tuple[int, ...], generation: str
 ) -> None:
     graph = with_constant(kind, shape, constant_first)
-    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+    program = compiled(graph, generation)
+    assert program.count(SW) == 0
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+def test_a_constant_map_is_read_from_flash() -> None:
+    """Once where it is added; a product with two zero points reads it twice."""
+    readers = {"Add": 1, "Mul": 2}
+    for kind, count in readers.items():
+        program = compiled(with_constant(kind, (1, 6, 6, 4), False), "4.0")
+        home = program.buffer_map()["constant"]
+        assert (home.pool, home.size_bytes, home.is_param) == ("octoFlash", 144, True)
+        units = [unit for epoch in program.executed for unit in epoch.units]
+        streams = [u for u in units if isinstance(u, Streng) and u.addr_base.buffer == "constant"]
+        assert len(streams) == count
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
+def test_an_output_that_is_a_constant_is_copied(dtype: str) -> None:
+    """Where outputs lie is memory that the application reads, not the flash."""
+    net = Net(25)
+    net.conv(net.input((1, 6, 6, 4)), 8)
+    anchors = net.constant(np.arange(-30, 12).reshape(1, 21, 2).astype(dtype))
+    graph = net.graph()
+    graph.outputs = (*graph.outputs, anchors)
+    program = compiled(graph, "2.2")
+    verify(program, MACHINES["2.2"].units)
+    home = program.buffer_map()[program.outputs[1]]
+    assert home.pool == "npuRAM5" and home.size_bytes == graph.tensor(anchors).size_bytes
+    assert program.buffer_map()[f"{anchors}.constant"].pool == "octoFlash"
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+def test_a_float_constant_map_stays_on_the_cpu() -> None:
+    net = Net(25)
+    x = net.dequantize(net.input((1, 6, 6, 4), (0.02, 3)))
+    data = net.random.normal(size=(1, 6, 6, 4)).astype(np.float32)
+    total = net.op("Sub", (net.constant(data), x), BinaryAttrs(), (1, 6, 6, 4), None, DType.FLOAT32)
+    net.quantize(total, (0.06, -2))
+    assert compiled(net.graph(), "4.0").count(SW) == 3
 
 
 @pytest.mark.parametrize("zeros", [(0, 0), (5, 0), (0, 7), (5, -9), (-128, -128), (127, -128)])

@@ -199,6 +199,38 @@ def test_pools_are_the_outer_loop() -> None:
     }
 
 
+BANKS_ALONE = "npuRAM3_npuRAM4_npuRAM5_npuRAM6"
+
+
+@pytest.mark.parametrize(
+    ("generation", "gone", "score", "home"),
+    [
+        ("2.2", (), 85, "npuRAM5"),
+        ("2.2", ("cpuRAM2",), 95, BANKS_ALONE),
+        ("4.0", (), 91, "npuRAM5"),
+        ("4.0", ("cpuRAM2",), 93, "npuRAM5"),
+    ],
+)
+def test_the_rank_of_the_virtual_pool_follows_from_its_parts(
+    generation: str, gone: tuple[str, ...], score: int, home: str
+) -> None:
+    """As public builds print it. Made of banks alone it is filled before them in 2.x."""
+    machine = replace(without(*gone), generation=MACHINES[generation].generation)
+    pool = next(pool for pool in program_pools(machine) if pool.virtual)
+    assert pool.score == score
+    assert placed(buffer("a", 64 * KIB, 1, 2), machine=machine)["a"] == (home, 0)
+
+
+def test_buffers_of_the_application_take_no_memory() -> None:
+    mine, other = buffer("mine", 64 * KIB, 0, 2), buffer("other", 32 * KIB, 1, 2)
+    program = place(program_of((mine, other), ("mine",)), MACHINE, {"mine": "_user_io_input_0"})
+    homes = {b.name: (b.pool, b.offset) for b in program.buffers}
+    assert homes == {"mine": ("_user_io_input_0", 0), "other": ("npuRAM5", 0)}
+    used = {pool.name: pool.used_bytes for pool in program.pools if pool.used_bytes}
+    assert used["_user_io_input_0"] == 64 * KIB
+    assert used["npuRAM5"] == 32 * KIB
+
+
 def test_the_virtual_pool_avoids_what_lies_in_the_banks() -> None:
     """Rule 7: it starts at cpuRAM2 and may reach into a bank only where that is free."""
     found = placed(buffer("wide", 1400 * KIB, 1, 2), buffer("bank", 100 * KIB, 1, 2))

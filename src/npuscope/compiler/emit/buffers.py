@@ -34,6 +34,9 @@ class BufferTable:
 
     def activation(self, value: Value, epoch: int) -> Buffer:
         """The buffer that holds the value (or what it is a view of), alive in `epoch`."""
+        constant = self.lowered.constants.get(value.name)
+        if constant is not None and constant.data is not None:
+            return self.parameter(value.name, constant.data, constant)
         origin = root(self.lowered, value)
         if origin.name not in self.buffers:
             self.buffers[origin.name] = self._of_value(origin, view_of="")

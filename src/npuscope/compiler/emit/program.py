@@ -36,7 +36,7 @@ def emit_program(
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
     made = {value.tensor: value.name for value in lowered.outputs}
-    outputs = tuple(made.get(name) or _constant(buffers, name) for name in graph.outputs)
+    outputs = tuple(made[name] for name in graph.outputs)
     return Program(
         name=graph.name,
         machine=machine.name,
@@ -70,13 +70,6 @@ def _frame_by_frame(groups: list[StageGroup]) -> dict[str, int]:
                 if value.name in made and value.name not in group.frames:
                     read.setdefault(value.name, set()).add(frame)
     return {name: frame for name, frame in made.items() if read.get(name) == {frame}}
-
-
-def _constant(buffers: BufferTable, name: str) -> str:
-    """An output that does not depend on the input is a parameter."""
-    tensor = buffers.graph.tensor(name)
-    assert tensor.data is not None
-    return buffers.parameter(name, tensor.data, tensor).name
 
 
 def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:
