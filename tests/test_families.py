@@ -66,7 +66,7 @@ def test_values_of_the_machine_can_be_set(model: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("explain",), "explain is not made for cloudai100: many-core machines have estimate"),
+        (("profile",), "profile is not made for cloudai100: many-core machines have estimate"),
         (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
         (("estimate", "--html", "x.html"), "this option is not made for cloudai100"),
     ],

@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import Found, Sample, plain
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer import read_sections
 from npuscope.many_core.buffer_format import read_header, read_rows
-from npuscope.many_core.container import DEPENDENCIES, LAYOUT, PROGRAM, is_own, read_layout
+from npuscope.many_core.container import (
+    DEPENDENCIES,
+    LAYOUT,
+    PROGRAM,
+    VTCM,
+    is_own,
+    read_layout,
+)
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.many_core.qpc import CONSTANTS, CONSTANTS_DESC, NETWORK_DESC, Qpc, placed, read_qpc
@@ -30,7 +37,7 @@ _IGNORED = {
     "opstatsdesc.bin": "the field numbers of this descriptor are not public",
     CONSTANTS: "the bytes of constants",
 }
-_READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM)
+_READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM, VTCM)
 
 
 def inspect_qpc(sample: Sample) -> Found:

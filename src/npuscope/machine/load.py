@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import orjson
 
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides

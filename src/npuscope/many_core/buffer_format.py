@@ -6,12 +6,15 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
+from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.many_core.records import SECTIONS, Needs, SectionId
 
@@ -315,3 +318,24 @@ def _lookup(
     table = np.full(count * width, -1, np.int64)
     table[cores * width + numbers] = np.arange(len(numbers))
     return table, np.zeros(0, np.int64)
+
+
+# --- Runs on disk: what other verbs take as a source ---
+
+OPSTATS_SCHEMA = "npuscope/opstats/1"
+_NEAR = 4096  # bytes in which a result of opstats names its schema
+
+
+def is_core_run(source: object) -> bool:
+    """A result of opstats, a raw stats buffer, or a folder with some."""
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if path.is_dir():
+        return any(path.glob("aic-profiling-*-aiccyclecounts*.bin"))
+    if not path.is_file():
+        return False
+    head = read_head(path, _NEAR)
+    return head.startswith(MAGIC) or (
+        head.lstrip().startswith(b"{") and OPSTATS_SCHEMA.encode() in head
+    )

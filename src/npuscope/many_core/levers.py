@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from statistics import fmean
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.opstats.model import Lever, helpful
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
+from npuscope.shown import counted
 
 _ITERATIONS = 5
-_LEAST_GAIN = 0.02
 _FAST = 1e3  # a road that is never waited for
-
-
-@dataclass(frozen=True, slots=True)
-class Lever:
-    """`gain` is how many times more inferences a second the device makes with it."""
-
-    name: str
-    gain: float
-    ms: float  # of one run
-    bound: bool = False  # the gain is what it could be at most
-
-    @property
-    def sentence(self) -> str:
-        most = "up to " if self.bound else ""
-        return f"{self.name}: {most}{self.gain:.2f} x the inferences per s, {self.ms:.4g} ms a run"
 
 
 def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
     """Those that help, the best first; all are compared with one copy of the program."""
     before = _ms(program, machine)
     found = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
-    helpful = [lever for lever in found if lever.gain > 1 + _LEAST_GAIN]
-    return tuple(sorted(helpful, key=lambda lever: (-lever.gain, lever.name)))
+    return helpful(found)
 
 
 def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
@@ -63,7 +48,8 @@ def _copies(
             fewer = made.layout.cores
             copies = most // fewer
         after = _ms(made, machine, copies)
-        name = f"{copies} activations on {fewer} cores each" if copies > 1 else f"{fewer} cores"
+        each = counted(fewer, "core")
+        name = f"{copies} activations on {each} each" if copies > 1 else each
         yield Lever(name, before * copies / after, after)
 
 

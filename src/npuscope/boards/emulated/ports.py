@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npuscope.boards.emulated.memory import CACHE_ADDRESS, PAGE_BYTES, UART_RECEIVED, UART_ROOM
 from npuscope.boards.emulated.system import SystemRegisters
+from npuscope.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npuscope.boards.emulated.computer import Computer

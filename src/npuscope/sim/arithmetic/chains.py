@@ -8,10 +8,10 @@ has stored them: frames are then computed in the order in which they wait for ea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import frame_starts
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic import convacc, streams, walks

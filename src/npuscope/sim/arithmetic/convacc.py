@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic.products import Floats, Products, operands, products

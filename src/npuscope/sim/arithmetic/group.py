@@ -7,9 +7,10 @@ words that were made before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.errors import InternalError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import reach
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng, Unit
 from npuscope.sim.arithmetic import convacc, pool, units

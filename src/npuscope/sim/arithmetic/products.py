@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.windows import Geometry, depthwise
 from npuscope.program.units import Convacc
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.units import Activ, Arith, Decun, Ref
 from npuscope.sim.arithmetic.streams import (
