@@ -127,7 +127,7 @@ def test_levers_are_tried_and_the_best_comes_first(
     gains = [lever["gain"] for lever in found["levers"]]
     assert gains == sorted(gains, reverse=True) and min(gains) > 1.02
     names = {lever["name"] for lever in found["levers"]}
-    assert "16 activations on 1 cores each" in names
+    assert "16 activations on 1 core each" in names
     text = answer(capsys, "estimate", "--machine", "cloudai100", str(model))
     assert f"lever    {found['levers'][0]['name']}: " in text
 
