@@ -132,6 +132,20 @@ def test_levers_are_tried_and_the_best_comes_first(
     assert f"lever    {found['levers'][0]['name']}: " in text
 
 
+def test_what_the_second_half_of_the_cores_brings_is_told(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("estimate", "--machine", "cloudai100", str(model))
+    half, every = json.loads(answer(capsys, *words, "--json"))["scaling"].values()
+    assert (half["cores"], every["cores"]) == (8, 16)
+    for side in (half, every):
+        assert sum(side["path_us"].values()) == pytest.approx(1e3 * side["ms"], rel=0.3)
+        assert side["unevenness"] >= 1
+    lines = answer(capsys, *words).splitlines()
+    (told,) = (line for line in lines if line.startswith("cores "))
+    assert "8 -> 16 cores" in told and "synchronisation" in told
+
+
 def test_the_same_in_python(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from npuscope import api
 
