@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
     Group,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npuscope.graph.model import DType, Graph, Quant
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.moves import TransposeAttrs
 
 Shape = tuple[int, ...]

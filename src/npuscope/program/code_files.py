@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.app_applications import application_lines
 from npuscope.program.app_outputs import border_shape, is_channel_first

@@ -8,7 +8,6 @@ is switched on. Data is there at once; time passes after it, and interrupts come
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from npuscope.boards.emulated.memory import (
     FLASH_ADDRESS,
@@ -27,6 +26,7 @@ from npuscope.boards.emulated.npu_debug import (
 from npuscope.boards.emulated.npu_groups import SETTLE_CYCLES, Groups, Timeline, Work
 from npuscope.boards.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,

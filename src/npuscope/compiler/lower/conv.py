@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -27,6 +26,7 @@ from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
@@ -50,6 +50,12 @@ class Layer:
     max_kernels: int
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
     moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """All of a layer that its tiling depends on, beside the piece of the kernel."""
+        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        return sizes, self.attrs.strides, self.attrs.groups, self.simd, self.max_kernels, self.frame
 
     @property
     def grouped(self) -> bool:
@@ -106,7 +112,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 def _streamed_frame(context: Context, features: Value) -> int:
     """Channels per frame of the convolution that makes the features, if the last stages lead from
     it to them: what follows may share its epoch. Only a convolution with a window and without
-    passes through memory is joined, and none in builds without an optimization level.
+    passes through memory is joined, and none in builds without an optimization level. One that is
+    cut in pieces is not, either [registers of one network in four builds of 3.0; its RAM at 4.0].
     """
     if context.optimization < 1:
         return 0
@@ -115,7 +122,8 @@ def _streamed_frame(context: Context, features: Value) -> int:
             return 0
         if isinstance(stage, ConvStage):
             once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
-            return stage.tiling.kernels if once else 0
+            whole = stage.order is PieceOrder.WHOLE
+            return stage.tiling.kernels if once and whole else 0
         if not isinstance(stage, ArithStage):
             return 0
         features = stage.inputs[-1]
@@ -348,6 +356,15 @@ def _piece(
 
 
 def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+    """Asked for several times a layer, and layers repeat."""
+    key = (layer.form, weights)
+    found = context.tilings.get(key)
+    if found is None:
+        found = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return found
+
+
+def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.draft import Context, Draft
 from npuscope.many_core.compiler.emit import Emitter
 from npuscope.many_core.compiler.finish import (
@@ -62,7 +61,7 @@ def finish(
     emitter = Emitter(draft, placement, machine)
     pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
-    program = assemble(ready.graph, draft, parts, machine, options)
+    program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready))
 
 

@@ -7,9 +7,9 @@ and has no meaning in C.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, AfiltMode, ArithOp, Bcast, PoolOp
 
 
@@ -201,9 +201,6 @@ def dialect(generation: str) -> Dialect:
     """Generations 2.x speak the old one; all later ones, and ours, the new one."""
     return DIALECT_2 if generation.startswith("2.") else DIALECT_3
 
-
-# Bytes a cycle and clock ratio that the compilers reckon with for a buffer of the application.
-GIVEN_POOL = (2, 1.0)
 
 # Words of buffer tables. Their numbers changed between runtimes, so only words are used.
 DATA_TYPES: dict[tuple[str, int], str] = {
