@@ -30,6 +30,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.ops.recurrent import SvdfOutputAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
@@ -89,6 +90,16 @@ def uint8_input() -> Graph:
     net = Net(6)
     x = net.quantize(net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8), (1 / 128, 0))
     net.conv(net.conv(x, 16, activation=RELU), 8, (1, 1))
+    return net.graph()
+
+
+def unsigned_bytes() -> Graph:
+    """As older quantizers made them: all tensors are uint8; the compiler's are int8."""
+    net = Net(6)
+    x = net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8)
+    for channels, zero in ((16, 0), (8, 131), (6, 100)):
+        x = net.conv(x, channels, quant=(0.05, zero))
+        net.built.tensors[x] = replace(net.built.tensor(x), dtype=DType.UINT8)
     return net.graph()
 
 
@@ -233,6 +244,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "pools": pools,
     "many_channels": many_channels,
     "uint8_input": uint8_input,
+    "unsigned_bytes": unsigned_bytes,
     "float_island": float_island,
     "dense_chain": dense_chain,
     "channel_first": channel_first,
@@ -696,6 +708,17 @@ def test_a_float_constant_map_stays_on_the_cpu() -> None:
     total = net.op("Sub", (net.constant(data), x), BinaryAttrs(), (1, 6, 6, 4), None, DType.FLOAT32)
     net.quantize(total, (0.06, -2))
     assert compiled(net.graph(), "4.0").count(SW) == 3
+
+
+def test_integers_of_an_svdf_wrap_on_the_cpu_too() -> None:
+    """LiteRT's sums have 32 bits, which products of 16 bits exceed; floats would not."""
+    net = Net(33)
+    memory = net.input((1, 64), (0.004, 0), DType.INT16)
+    weights = net.constant(np.full((2, 32), 30000, np.int16), per_tensor(0.002))
+    net.op("SvdfOutput", (memory, weights), SvdfOutputAttrs(), (1, 2), per_tensor(60.0, -3))
+    graph = net.graph()
+    values = {memory: np.arange(64, dtype=np.int16).reshape(1, 64) * 500}
+    assert differences(compiled(graph), graph, values).max() == 0
 
 
 @pytest.mark.parametrize("zeros", [(0, 0), (5, 0), (0, 7), (5, -9), (-128, -128), (127, -128)])

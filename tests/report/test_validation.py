@@ -28,3 +28,8 @@ def test_equal_outputs_are_not_given_as_the_reason_of_a_failure() -> None:
     lines = shown(GOOD, BAD)
     assert lines[0].startswith("validation failed: 1 of 2 layers differ by more than rounding;")
     assert "breaks it: epoch 2 (Conv:two), 50.0% within 1 LSB, at most 9" in lines
+
+
+def test_what_the_compiler_changed_is_told() -> None:
+    found = Validation((OUTPUT,), (BAD,), 0.5, None, 0.0, Reference(None), 1, False, ("rounded",))
+    assert validation_text(found).splitlines()[-1] == "note: rounded"

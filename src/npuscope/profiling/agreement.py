@@ -155,6 +155,10 @@ def _forced(buffers: Iterable[Buffer], expected: Values) -> Iterator[tuple[str, 
         value = expected.get(buffer.name.removesuffix(".sub") if shifted else buffer.tensor)
         if value is None or buffer.is_param or value.size * value.itemsize != buffer.size_bytes:
             continue
-        if shifted:
+        # A network of unsigned bytes is compiled as one of signed bytes, under the same names.
+        unsigned = value.dtype == np.uint8
+        if shifted and not unsigned:
             value = (value.astype(np.int16) + 128).astype(np.uint8)
+        elif unsigned and buffer.signed and not shifted:
+            value = (value.astype(np.int16) - 128).astype(np.int8)
         yield buffer.name, value.reshape(buffer.shape)

@@ -38,6 +38,7 @@ def validation_text(validation: Validation) -> str:
         lines.append(f"first op to look at: {safe_terminal(str(table['worst_op']))}")
     lines.append(f"saturated share: {table['saturated_share']:.3%}")
     lines.append(_reference(table["reference"]))
+    lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
 
 
