@@ -281,3 +281,25 @@ def test_a_record_that_holds_itself_has_a_text() -> None:
     record = OURS["Open"](1)
     record.b.append(record)
     assert repr(record).endswith(".Open(a=1, b=[...])")
+
+
+T = TypeVar("T")
+
+
+@lean_dataclass.dataclass(frozen=True, slots=True)
+class Boxed(Generic[T]):
+    """Enough fields for a twin, which a plain Generic cannot have."""
+
+    a: T
+    b: int = 1
+    c: int = 2
+    d: int = 3
+    e: int = 4
+    f: int = 5
+
+
+def test_a_generic_record_of_many_fields() -> None:
+    assert Boxed[int](7) == Boxed(7, 1, 2)
+    assert Boxed("x").a == "x"
+    with pytest.raises(FrozenInstanceError):
+        Boxed(7).a = 8  # type: ignore[misc]

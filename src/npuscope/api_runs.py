@@ -47,7 +47,13 @@ def compare(
     from npuscope.advice.compare.run import compare as run_compare
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
+    from npuscope.many_core.buffer_format import is_core_run
 
+    if is_core_run(a) or is_core_run(b):
+        from npuscope.report.core_runs import CoreComparison, read_core_run
+
+        _check_core_runs(a, b, html)
+        return CoreComparison(read_core_run(a), read_core_run(b))  # type: ignore[arg-type,return-value]
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
@@ -63,6 +69,20 @@ def compare(
 
         write_html(html, lambda: compare_page(found))
     return found
+
+
+def _check_core_runs(a: object, b: object, html: object) -> None:
+    from npuscope.many_core.buffer_format import is_core_run
+
+    for source in (a, b):
+        if not is_core_run(source):
+            raise UsageError(
+                "a run of many cores is compared with another one",
+                where=str(source or "B"),
+                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
+            )
+    if html:
+        raise UsageError("not made for runs of many cores", where="--html")
 
 
 @verb
@@ -99,6 +119,15 @@ def gate(
     from npuscope.advice.gate import gate as run_gate
 
     share = parse_share(str(tolerance), "--tol")
+    from npuscope.many_core.buffer_format import is_core_run
+
+    if is_core_run(source):
+        from npuscope.report.core_runs import gate_core_run
+
+        for name, given in (("--sarif", sarif), ("--junit", junit), ("--html", html)):
+            if given:
+                raise UsageError("not made for runs of many cores", where=name)
+        return gate_core_run(source, most, least, baseline, share)  # type: ignore[arg-type,return-value]
     side = open_side(source, options)
     wanted = bool(with_findings or sarif or junit) or needs_findings(most, least)
     findings = _findings_of(side, source, options) if wanted else None

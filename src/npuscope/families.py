@@ -17,6 +17,8 @@ from npuscope.text import safe_terminal
 
 GROUP = "npuscope.machine_families"
 FAMILIES = ("npuscope.many_core.family:FAMILY",)
+# Modules with rules of families, by package: the catalogue does without the families' compilers.
+RULES = {"npuscope.many_core": ("rules",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def refuse(verb: str, machine: object, own: Container[str] = ()) -> None:
         return
     raise UsageError(
         f"{verb} is not made for {safe_terminal(str(machine))}: {family.name} machines have "
-        "estimate, and verbs of their own",
+        "estimate, explain and lint, and verbs of their own",
         where="--machine",
         hint="npuscope manycore --help, npuscope opstats --help",
     )

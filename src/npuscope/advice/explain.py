@@ -9,6 +9,7 @@ from typing import Protocol
 
 from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Bench, Subject
+from npuscope.families import RULES
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
@@ -35,6 +36,8 @@ def advices() -> dict[str, Rule]:
 def catalogue() -> dict[str, Rule]:
     """Every rule by id: those that refuse, then lint, then advice."""
     every = {**rules(), **advices()}
+    for package, themes in RULES.items():
+        every |= themed(package, themes)
     order = list(Kind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 

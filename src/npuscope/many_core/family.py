@@ -14,17 +14,19 @@ from npuscope.errors import UsageError
 from npuscope.families import Report
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.metrics import perf_metrics
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.levers import levers
+from npuscope.many_core.levers import Scaling, levers, scaling
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.many_core.opstats.model import Lever, Opstats, helpful
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.rules import core_findings
 from npuscope.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.many_core.sim.run import simulate
+from npuscope.rulebook.finding import Finding, finding_json
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
@@ -55,6 +57,12 @@ class CoreTimed:
     result: RunResult
     tables: Opstats
     levers: tuple[Lever, ...] = ()
+    scaling: Scaling | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules find in the run, with the gains of the levers that were tried."""
+        return core_findings(replace(self.tables, levers=self.levers))
 
     @property
     def times_ms(self) -> list[float]:
@@ -105,7 +113,9 @@ class ManyCoreFamily:
         found = levers(program.graph, program.program, program.machine)
         # Another batch needs another file; what it would bring is read off the run.
         batch = [lever for lever in tables.levers if lever.most is not None]
-        return CoreTimed(program, result, tables, helpful([*found, *batch]))
+        halves = scaling(program.graph, program.program, program.machine)
+        fewer = [] if halves is None else [halves.lever]
+        return CoreTimed(program, result, tables, helpful([*found, *batch, *fewer]), halves)
 
     def report(self, timed: CoreTimed) -> Report:
         return Report("\n".join(_lines(timed)), _json(timed))
@@ -155,7 +165,12 @@ def _lines(timed: CoreTimed) -> Iterator[str]:
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
     if timed.tables.roofline is not None:
         yield f"roofline {timed.tables.roofline.sentence}"
+    if timed.tables.path:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
+        yield f"path     {told}"
     yield f"verdict  {timed.tables.verdict.sentence}"
+    if timed.scaling is not None:
+        yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
     yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
 
@@ -199,8 +214,11 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [asdict(lever) for lever in timed.levers],
+        "scaling": None if timed.scaling is None else asdict(timed.scaling),
+        "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
-        "findings": [],
+        "nodes": [asdict(row) for row in timed.tables.nodes],
+        "findings": [finding_json(finding) for finding in timed.findings],
         "notes": [*built.program.layout.notes, *built.program.warnings],
     }
 

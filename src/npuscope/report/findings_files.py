@@ -39,7 +39,7 @@ class Checked:
 
     def _asks(self, info: Rule) -> bool:
         """lint compiles nothing, so that only its own rules have a say."""
-        fits = info.applies_to(self.generation)
+        fits = info.applies_to(self.generation) and not info.family
         return fits and (self.verb != "lint" or info.kind is Kind.LINT)
 
 

@@ -70,6 +70,7 @@ def _step(step: Step) -> dict[str, Any]:
         "before": _profile(step.before),
         "after": _profile(step.after) if step.after else None,
         "saved_ms": step.saved_ms if step.after else None,
+        "left_ms": candidate.left_ms,
         "numeric": [_effect(effect) for effect in step.effects],
     }
 
@@ -119,7 +120,9 @@ def answer(fixed: Fixed) -> str:
     if not fixed.applied:
         tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
-    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}"
+    left_ms = sum(step.candidate.left_ms for step in fixed.applied)
+    left = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
+    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}{left}"
 
 
 def change(before: Profile, after: Profile) -> str:

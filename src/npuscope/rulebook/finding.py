@@ -229,10 +229,13 @@ def read_findings(path: Path) -> Findings:
         raise FileError(f"holds no findings: {error}", where=str(path)) from None
     if not isinstance(rows, list):
         raise FileError("expected a list", where=f"{path}: $.findings")
-    return Findings(_finding(row, f"{path}: $.findings[{i}]") for i, row in enumerate(rows))
+    return Findings(
+        finding_from_json(row, f"{path}: $.findings[{i}]") for i, row in enumerate(rows)
+    )
 
 
-def _finding(row: Any, where: str) -> Finding:
+def finding_from_json(row: Any, where: str) -> Finding:
+    """The reverse of `finding_json`; an error names the place."""
     try:
         if not all(isinstance(row[key], str) for key in _TEXTS):
             raise ValueError("expected strings")

@@ -91,6 +91,7 @@ class Rule(Shown):
     way: str = "NPU"  # what it refuses: the NPU alone, or also NPU and CPU together
     turn: int = 0  # among the refusals of one op the lowest is reported first, and decides
     on_file: bool = False
+    family: str = ""  # of machines; empty for the first
     check: Check | None = field(default=None, compare=False, repr=False)
     look: Look | None = field(default=None, compare=False, repr=False)
 
@@ -262,6 +263,7 @@ class Told(TypedDict, total=False):
     since: str
     until: str
     twins: tuple[str, ...]
+    family: str
 
 
 def lint(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:

@@ -94,6 +94,7 @@ class Candidate:
     severity: Severity = Severity.INFO
     forced: bool = False
     notes: tuple[str, ...] = ()  # what the application has to do then
+    left_ms: float = 0.0  # what that takes on the board's CPU, as it was timed in the network
 
     @property
     def key(self) -> object:
@@ -140,7 +141,7 @@ def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
     title = "end the network after the last NPU op; run the rest in the application"
     fix = Fix(CUT, title, {"tensors": [tensor.name for tensor in end.tensors]})
     places = (Place(end.removed, fix),) if end.tensors else ()
-    yield Candidate("", fix, places, forced=True, notes=_told(end))
+    yield Candidate("", fix, places, forced=True, notes=_told(end), left_ms=end.cpu_ms)
 
 
 def _told(end: Frontier) -> tuple[str, ...]:
