@@ -41,7 +41,7 @@ SWEPT = "kws_ref_model.tflite"
 WHAT_IFS = 1000
 SWEEP_RUNS = 10_000
 LEAST_MS = 1.0  # of LiteRT: below it, starting an op is all that is measured
-_NPUSCOPE = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
+_NPUSCOPE = "from npuscope.cli.main import console; console()"
 _VELA = "import sys; from ethosu.vela.vela import main; sys.exit(main(sys.argv[1:]))"
 
 

@@ -7,13 +7,12 @@ does not have to know them: those in FAMILIES, and packages with the entry point
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 GROUP = "npuscope.machine_families"
@@ -55,6 +54,8 @@ class Family(Protocol):
 
 
 def families() -> tuple[Family, ...]:
+    from importlib.metadata import entry_points
+
     found = [_named(name) for name in FAMILIES]
     found += [entry.load() for entry in entry_points(group=GROUP)]
     return tuple(found)

@@ -289,6 +289,7 @@ class FakeValidation:
     passed: bool
     verdict: str = "as the rule says"
     broken: tuple[()] = ()
+    layers: tuple[()] = ()
     worst_op: str = "Conv:3"
     saturated_share: float = 0.01
     seeds: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.run import estimate
@@ -146,10 +147,15 @@ class Subject:
     profile: Profile
     machine: Machine
     graph: Graph | None = None
-    bench: Bench = field(init=False, compare=False, repr=False)
+    bench: Bench = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+    layer_ops: dict[str, Op] = field(init=False, compare=False, repr=False)  # by origin
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bench", Bench(self.machine))
+        if self.bench is None:
+            object.__setattr__(self, "bench", Bench(self.machine))
+        ops = self.graph.ops if self.graph is not None else ()
+        layers = {name: op for op in ops if op.kind in LAYERS for name in op.origin}
+        object.__setattr__(self, "layer_ops", layers)
 
     def epochs(self, *kinds: EpochKind) -> Iterator[tuple[Epoch, EpochProfile]]:
         """Epochs with their figures; a measured meta epoch stands for its first one."""
@@ -168,17 +174,12 @@ class Subject:
     def layers(self, share: float) -> Iterator[tuple[Epoch, EpochProfile, Op]]:
         """Slow epochs with the layer of the network that they run; a layer in several epochs
         is reported with its first."""
-        ops, told = self._layers_by_origin(), set()
+        ops, told = self.layer_ops, set()
         for epoch, run in self.hardware(share):
             found = [ops[name] for name in epoch.origin if name in ops]
             if found and convolutions(epoch) and found[0].name not in told:
                 told.add(found[0].name)
                 yield epoch, run, found[0]
-
-    def _layers_by_origin(self) -> dict[str, Op]:
-        if self.graph is None:
-            return {}
-        return {name: op for op in self.graph.ops if op.kind in LAYERS for name in op.origin}
 
     def share(self, ms: float) -> float:
         return ms / self.profile.total_ms if self.profile.total_ms else 0.0
@@ -192,8 +193,7 @@ class Subject:
 
     def is_of_layers(self, epoch: Epoch) -> bool:
         """Work of convolutions and dense layers alone, such as joining their pieces."""
-        ops = self._layers_by_origin()
-        return bool(epoch.origin) and all(name in ops for name in epoch.origin)
+        return bool(epoch.origin) and all(name in self.layer_ops for name in epoch.origin)
 
 
 def convolutions(epoch: Epoch) -> list[Convacc]:

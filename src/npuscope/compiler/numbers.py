@@ -5,11 +5,12 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor, log2
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
 INT16_MAX = 32767
@@ -251,9 +252,7 @@ class FunctionTable:
 
 def fit_function(outputs: Array) -> FunctionTable:
     """A table for the bytes `outputs`, given for x = -128 .. 127."""
-    x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
-    y = outputs.astype(np.float64).reshape(-1, SEGMENT)
-    rows = _fit_segments(x, y)
+    rows = _fit_segments(outputs.astype(np.float64).reshape(-1, SEGMENT))
     for shift_o in _SHIFTS:
         table = _quantized(rows, shift_o)
         if table is not None:
@@ -261,11 +260,19 @@ def fit_function(outputs: Array) -> FunctionTable:
     raise ArithmeticError("the function does not fit a table")  # bytes always fit with few bits
 
 
-def _fit_segments(x: Array, y: Array) -> Array:
+@cache
+def _inputs() -> tuple[Array, Array]:
+    """x = -128 .. 127 by segment: its powers, and the middles."""
+    x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
+    return _powers(x), x.mean(axis=1, keepdims=True)
+
+
+def _fit_segments(y: Array) -> Array:
     """(A, B, C) per segment: a straight line where it is good enough, else a parabola."""
-    lines = _least_squares(x, y, 1)
-    curves = _least_squares(x, y, 2)
-    error = np.abs(np.einsum("sp,sip->si", lines, _powers(x)) - y).max(axis=1, keepdims=True)
+    powers, middle = _inputs()
+    lines = _least_squares(middle, y, 1)
+    curves = _least_squares(middle, y, 2)
+    error = np.abs(np.einsum("sp,sip->si", lines, powers) - y).max(axis=1, keepdims=True)
     return np.asarray(np.where(error < 0.5, lines, curves))
 
 
@@ -273,9 +280,8 @@ def _powers(x: Array) -> Array:
     return np.stack([x * x, x, np.ones_like(x)], axis=-1)
 
 
-def _least_squares(x: Array, y: Array, degree: int) -> Array:
+def _least_squares(middle: Array, y: Array, degree: int) -> Array:
     """Polynomials about the middle of each segment, written out in powers of x."""
-    middle = x.mean(axis=1, keepdims=True)
     local = y @ _inverse(degree).T
     a = local[:, :1] if degree == 2 else np.zeros_like(middle)
     b, c = local[:, -2:-1], local[:, -1:]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from itertools import chain
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 

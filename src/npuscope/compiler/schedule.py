@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.compiler.stages import (
     ActivStage,
@@ -29,6 +29,7 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.compiler.tiling import largest_divisor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 
 

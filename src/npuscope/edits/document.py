@@ -12,7 +12,7 @@ behind a set of primitives that both formats have. What no primitive touches sta
   calls: `new` (where TFLite writes them down) and `stepped` (where ONNX puts the two nodes).
 * **Layers** hide where weights and bias stand and how their axes lie: `layer` reads a record,
   `set_layer` writes it.
-* * **Images** are described channel-last; `axis_of_channels` says where a file has them.
+* **Images** are described channel-last; `axis_of_channels` says where a file has them.
 All checks come before the first change; NotFitting says why an edit cannot be made.
 """
 

@@ -7,13 +7,14 @@ them. Ops are frozen: a pass replaces an op, it never edits one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
 import numpy as np
 
 from npuscope.errors import InternalError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import Rows, Shown, counted
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import Found, Sample, plain
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer import read_sections
 from npuscope.many_core.buffer_format import read_header, read_rows
 from npuscope.many_core.container import (

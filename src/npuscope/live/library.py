@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from npuscope.building import Build, Options, build, is_program, machine_for, op
 from npuscope.edits import open_document, whole_bytes
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine

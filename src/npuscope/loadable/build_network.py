@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.errors import FileError, InternalError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol

@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
 from npuscope.records import decode

@@ -8,8 +8,8 @@ field without a mark.
 from __future__ import annotations
 
 import pathlib
-from dataclasses import dataclass, replace
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.marks import (
     Bytes,
     Count,

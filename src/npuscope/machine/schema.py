@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, get_args
 
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Clocks, Machine
 from npuscope.plain_data import Range
 from npuscope.records import TOML, hints_of, unwrapped

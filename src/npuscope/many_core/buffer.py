@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from npuscope.errors import FileError, InternalError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_check import CHUNK, checked, chunks, missing_cores
 from npuscope.many_core.buffer_format import (
     HEADER,

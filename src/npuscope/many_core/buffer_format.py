@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.many_core.records import SECTIONS, Needs, SectionId
 

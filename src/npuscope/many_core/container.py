@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.errors import FileError, InternalError
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer_format import ALIGNMENT, HEADER, ROW, collected
 from npuscope.many_core.container_prog import (
     constants_desc,

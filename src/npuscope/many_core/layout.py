@@ -5,10 +5,12 @@ Stored as JSON in the program container (segment `osb.layout`), so that a buffer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 
 class Engine(Enum):

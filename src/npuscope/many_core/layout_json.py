@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 import orjson
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.layout import (
     Capacity,
     CoreOpInfo,

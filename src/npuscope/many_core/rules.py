@@ -6,13 +6,13 @@ fixes would save comes from the levers of these tables."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook

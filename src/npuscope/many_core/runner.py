@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from statistics import fmean, pstdev
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.machine import CoreMachine, load_core_machine
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.runner_files import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import collected, options_for
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.records import SectionId

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Kind,
     Mark,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import generations, known_machines, load_machine
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts

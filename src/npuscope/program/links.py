@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
+from npuscope.lean_dataclass import replace
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Port, Streng, Unit
 

@@ -8,9 +8,9 @@ driver's zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import Range
 from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 

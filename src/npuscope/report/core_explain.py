@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.advice.explain import Change, best_changes
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import MAGIC
 from npuscope.many_core.family import FAMILY, CoreTimed
 from npuscope.many_core.opstats.model import Opstats

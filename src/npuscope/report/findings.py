@@ -212,7 +212,7 @@ def _fix_text(fixes: list[Fix]) -> str:
     best = _best(fixes)
     gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
     in_all = " in all" if len(fixes) > 1 else ""
-    gain = f" (saves {ms(sum(gains))} ms{in_all})" if gains else ""
+    gain = f" (saves {ms(sum(gains))} ms{in_all})" if sum(gains) >= _LEAST_GAIN else ""
     return f"{safe_terminal(best.title)}{gain}"
 
 
@@ -227,6 +227,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 _KIND_NAMES = 40
 _LEAST_OF_BORDER = 0.05  # of the time
+_LEAST_GAIN = 0.0005  # ms; less is shown as 0.000
 
 
 def explain_text(explanation: Explanation, *, every: bool = False, source: str = "") -> str:

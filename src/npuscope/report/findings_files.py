@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.report.findings import finding_line
 from npuscope.rulebook.finding import Finding, Severity, finding_json
 from npuscope.rulebook.registry import Kind, Rule, rules

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.model import Companions, Sheet, open_source
 from npuscope.many_core.adapters.registry import all_adapters, named_adapter, read_sheet
 from npuscope.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace

@@ -6,9 +6,11 @@ This module imports no other rule module: rules name the fixes they offer, and m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import StrEnum
 from string import Formatter
+
+from npuscope.lean_dataclass import dataclass, replace
 
 # What evidence and parameters hold: values that JSON knows.
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -273,6 +275,9 @@ EQUAL_PARTS = FixTemplate("equal-parts", "let all parts have the same number of 
 MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
+)
+CAST_OUTSIDE = FixTemplate(
+    "cast-outside", "give the input in the type behind this Cast: the application converts it"
 )
 ZERO_POINT = FixTemplate(
     "zero-point", "quantize the input of this layer with zero point {zero_point}"

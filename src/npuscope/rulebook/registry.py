@@ -8,7 +8,7 @@ network and on the file; the advice package declares its own rules here and asks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
 
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Refused

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, StreamLimits, Timing
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng

@@ -6,8 +6,7 @@ the machine's timing changes; sim/epochs.py says how long it takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd

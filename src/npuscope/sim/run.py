@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import NpuscopeError, TargetError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
 from npuscope.sim.arithmetic.convacc import Tally
-from npuscope.sim.arithmetic.group import run_group
+from npuscope.sim.arithmetic.whole import run_group
 from npuscope.sim.memory import Memory, element_type
 from npuscope.sim.program_work import run_call
 

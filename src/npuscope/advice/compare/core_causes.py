@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from npuscope.advice.compare.half import Amounts, Half, Tile, touched, words
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
 from npuscope.program.model import Buffer
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
 from npuscope.advice.fix.numeric import OutputEffect, border_notes, effects
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
-from npuscope.building import Options
+from npuscope.blas_threads import one_thread
+from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
@@ -210,9 +211,9 @@ class _Bench:
                 break
             candidate = waiting[0]
             tried.add(candidate.key)
-            step, look = attempt(
-                self.bench, self.look, candidate, self.seeds, self._tell(candidate, len(waiting))
-            )
+            tell = self._tell(candidate, len(waiting))
+            with without_collector():
+                step, look = attempt(self.bench, self.look, candidate, self.seeds, tell)
             # Together: an interruption finds either both or neither.
             self.steps, self.look = [*self.steps, step], look
             if step.outcome.kept:
@@ -241,6 +242,11 @@ def fix(path: str | Path, choice: Choice, options: Options, seeds: int = 2) -> F
 
     An interruption ends the search, not the work: the best that was found is the result.
     """
+    with one_thread():
+        return _fixed(path, choice, options, seeds)
+
+
+def _fixed(path: str | Path, choice: Choice, options: Options, seeds: int) -> Fixed:
     work = _Bench(Workbench(Path(path), options), choice, seeds)
     interrupted = False
     try:

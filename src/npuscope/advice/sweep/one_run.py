@@ -9,7 +9,6 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.machine.load import machine_from
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import same_mapping

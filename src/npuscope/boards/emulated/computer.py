@@ -160,7 +160,7 @@ class Computer:
         return self._polls()
 
     def _slice(self, end: int) -> int:
-        if self._system.exceptions.first() is not None and self._entries.masked:
+        if self._entries.held:
             self._masked += 1
             return 1 if self._masked < _MASKED_STEPS else _MASKED_SLICE
         self._masked = 0

@@ -4,11 +4,11 @@ and the host."""
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import DeviceError, TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, non_secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Pool

@@ -4,7 +4,7 @@ engines and links of one epoch."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import Lowered, Value
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count, groupby
 
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
@@ -10,6 +9,7 @@ from npuscope.compiler.emit.stages import emit_stage, store, store_copy
 from npuscope.compiler.schedule import StageGroup, root
 from npuscope.compiler.stages import CallStage, CopyStage, Lowered, Stage
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
 

@@ -3,16 +3,17 @@ that many need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from math import inf, prod
 
 import numpy as np
 
 from npuscope.compiler.numbers import Affine, requantize_value
-from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Value
+from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Tiling, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 
 # --- What all lowerings share: the graph, the machine, and the stages made so far ---
@@ -34,6 +35,8 @@ class Context:
     users: dict[str, list[int]] = field(default_factory=dict)
     carried: dict[str, list[str]] = field(default_factory=dict)
     swishes: dict[str, Op] = field(default_factory=dict)  # sigmoids, by the product with their x
+    swished: set[str] = field(default_factory=set)  # what these sigmoids make
+    tilings: dict[object, Tiling] = field(default_factory=dict)  # by layer and weights
 
     def emit(self, stage: Stage) -> Value:
         for value in (*stage.inputs, stage.output):
@@ -218,6 +221,8 @@ def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None
 
 
 def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
+    if limits == (-inf, inf):
+        return None
     scale, zero = quant_pair(output)
     lowest, highest = (-128, 127) if output.signed else (0, 255)
     # limits may be infinite or outside of the byte range

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -27,6 +26,7 @@ from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import DType, Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
@@ -50,6 +50,12 @@ class Layer:
     max_kernels: int
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
     moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """All of a layer that its tiling depends on, beside the piece of the kernel."""
+        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        return sizes, self.attrs.strides, self.attrs.groups, self.simd, self.max_kernels, self.frame
 
     @property
     def grouped(self) -> bool:
@@ -348,6 +354,15 @@ def _piece(
 
 
 def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+    """Asked for several times a layer, and layers repeat."""
+    key = (layer.form, weights)
+    found = context.tilings.get(key)
+    if found is None:
+        found = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return found
+
+
+def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(

@@ -69,6 +69,7 @@ _DECIDED_BY_LOWERING = (
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
     context = Context(graph, machine, optimization, swishes=swishes(graph, machine))
+    context.swished.update(op.outputs[0] for op in context.swishes.values())
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
     for op in graph.ops:

@@ -8,7 +8,6 @@ view into the file.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from npuscope.graph.limits import (
     check_count,
 )
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 

@@ -5,10 +5,11 @@ Cores are numbered through all devices here: core 17 of a device with 16 is core
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import Enum
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.boxes import Box, Shape, elements, full, shape_of
 from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
 from npuscope.many_core.layout import Port

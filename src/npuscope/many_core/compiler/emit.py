@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.boxes import Box, shape_of
 from npuscope.many_core.compiler.draft import (
     Access,

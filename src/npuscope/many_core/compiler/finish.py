@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer_format import HEADER, ROW, aligned, present
 from npuscope.many_core.compiler.boxes import Box, full
 from npuscope.many_core.compiler.draft import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.boxes import (
     Bounds,
     Box,

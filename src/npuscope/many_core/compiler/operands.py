@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.boxes import Box, around, common, cut
 from npuscope.many_core.compiler.draft import (
     Access,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.draft import Context, Draft
 from npuscope.many_core.compiler.emit import Emitter
 from npuscope.many_core.compiler.finish import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.draft import Buffer, Draft, Role
 from npuscope.many_core.machine import CoreMachine
 

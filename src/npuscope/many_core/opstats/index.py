@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core import buffer_format as buffer_ops
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.layout import CoreOpInfo, Engine, Layout, MemorySpace, Specialization

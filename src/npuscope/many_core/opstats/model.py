@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Capacity
 from npuscope.many_core.records import UTIMER_HZ
 

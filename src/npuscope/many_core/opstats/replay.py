@@ -7,10 +7,10 @@ come out again, and with shorter ops the times that would follow."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.layout import Engine
 from npuscope.many_core.opstats.index import ENGINES, OpIndex

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.layout import Capacity, Engine
 from npuscope.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.many_core.opstats.model import Lever, Opstats, helpful

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.layout import CoreOpInfo, Layout
 from npuscope.many_core.opstats.index import OpIndex

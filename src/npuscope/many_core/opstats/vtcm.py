@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.opstats.index import OpIndex
 from npuscope.many_core.opstats.model import Totals, VtcmBlock, VtcmRow

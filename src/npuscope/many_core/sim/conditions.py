@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.many_core.sim.plan import Plan

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreProgram

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator as op
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.parse_tokens import BadValue, Token, number
 
 # How far a value may be nested: the deepest seen is 4.

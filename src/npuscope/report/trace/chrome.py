@@ -7,7 +7,6 @@ begin and end events (B, E) keep the order."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, BinaryIO
 
@@ -15,6 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.text import safe_terminal
 from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Mask, Times, TraceModel
 
