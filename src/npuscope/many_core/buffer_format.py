@@ -255,13 +255,23 @@ class OpIndex:
             return np.full(len(core), -1)
         if not self.width:
             return self._search(core, oc)
-        place = core.astype(np.int64) * self.width + oc
+        if core.max(initial=0) < self.layout.cores and oc.max(initial=0) < self.width:
+            return self.find_known(core, oc)
         outside = (core >= self.layout.cores) | (oc >= self.width)
-        none_outside = not outside.any()
-        if not none_outside:
-            place[outside] = 0
-        found: np.ndarray = self._table[place]
-        return found if none_outside else np.where(outside, -1, found)
+        place = core.astype(np.int64) * self.width + oc
+        place[outside] = 0
+        return np.where(outside, -1, self._table[place])
+
+    def find_known(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
+        """The same of ops that were found before: nothing is looked for outside of the table."""
+        if not self.width or not len(self.ops):
+            return self.find(core, oc)
+        # Numbers are small: 32 bits hold the place of every entry of a table.
+        place = core.astype(np.int32)
+        place *= self.width
+        place += oc.astype(np.int32)
+        found: np.ndarray = self._table.take(place)
+        return found
 
     def _search(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
         keys = core.astype(np.int64) << 32 | oc

@@ -203,6 +203,10 @@ class Times:
     time: TimeShares
     notes: tuple[str, ...]
 
+    @property
+    def inferences_per_s(self) -> float:
+        return 1000.0 / self.total_ms if self.total_ms else 0.0
+
 
 class _Counted(NamedTuple):
     bound: Bound

@@ -287,8 +287,9 @@ def _slowest(names: set[str], machine: Machine) -> tuple[float, float]:
     return max(rates, default=0.0), max(accesses, default=0.0)
 
 
-def _access(machine: Machine) -> float:
-    return max(machine.timing.external_read_cycles, machine.timing.external_write_cycles)
+def _outside_byte(machine: Machine) -> float:
+    """NPU cycles of a byte of external RAM, in short accesses."""
+    return machine.timing.external_access_cycles / machine.timing.external_call_bytes
 
 
 def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
@@ -311,7 +312,7 @@ def _outside_cycles(a: Half, b: Half) -> float:
     machine = b.side.machine
     if machine is None:
         return 0.0
-    return (_outside(b, machine) - _outside(a, machine)) * _access(machine)
+    return (_outside(b, machine) - _outside(a, machine)) * _outside_byte(machine)
 
 
 def _outside(part: Half, machine: Machine) -> int:

@@ -62,6 +62,11 @@ class Context:
         self.result.views[view.name] = value
         return view
 
+    def constant(self, name: str, tensor: Tensor) -> Value:
+        """A constant that is streamed like an activation, under a name of its own."""
+        self.result.constants[name] = tensor
+        return tensor_value(tensor).named(name)
+
     def signed(self, value: Value, origin: tuple[str, ...]) -> Value:
         """Unsigned bytes as signed ones: the same numbers, the zero point 128 lower."""
         if value.signed:

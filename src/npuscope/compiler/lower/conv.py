@@ -112,7 +112,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 def _streamed_frame(context: Context, features: Value) -> int:
     """Channels per frame of the convolution that makes the features, if the last stages lead from
     it to them: what follows may share its epoch. Only a convolution with a window and without
-    passes through memory is joined, and none in builds without an optimization level.
+    passes through memory is joined, and none in builds without an optimization level. One that is
+    cut in pieces is not, either [registers of one network in four builds of 3.0; its RAM at 4.0].
     """
     if context.optimization < 1:
         return 0
@@ -121,7 +122,8 @@ def _streamed_frame(context: Context, features: Value) -> int:
             return 0
         if isinstance(stage, ConvStage):
             once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
-            return stage.tiling.kernels if once else 0
+            whole = stage.order is PieceOrder.WHOLE
+            return stage.tiling.kernels if once and whole else 0
         if not isinstance(stage, ArithStage):
             return 0
         features = stage.inputs[-1]
