@@ -313,12 +313,12 @@ What follows from the compiler's tiles, the rates above and the schedule. The pu
 steps that were seen, 1,000 to 1,500 MHz. That is most of the difference in time and in the shares
 of the engines: the rows below them have the cycles themselves.
 
-A published product adds up 192 channels and makes 512: 88 ops a layer with 192 KB of weights each,
-and 2 for attention. Each of these ops frees the place of its weights, so that the DMA thread waits
-for it, and its end is a barrier: 811 of 1,154 ops of HMX have one. Ours are cut alike since weights
-come by part of a sum; tiles of 768 channels leave rests of 256, and loads often take places that
-become free together, so that fewer ends are waited for. Biases and the vectors of LayerNorm are
-loads of their own here; there every load is a multicast one.
+The published counts fit products that add up 192 channels and make up to 512: 88 ops a layer with
+192 or 96 KB of weights each, and 2 for attention, make 1,081 with the last layer. If each of them
+frees the place of its weights, the DMA thread has to wait for it, and its end is a barrier: 811 of
+1,154 ops of HMX have one. Ours are cut alike; tiles of 768 channels leave rests of 256, and loads
+often take places that become free together, so that fewer ends are waited for. Biases and vectors
+of LayerNorm are loads of their own here; there every load is a multicast one.
 
 {table(parts["same run"])}
 

@@ -57,8 +57,8 @@ def main() -> int:
     if options.case:
         print(json.dumps(measure(options.case, options)))
         return 0
-    rows = [_in_child("decode", options)]
-    rows += [_in_child(case, options) for case in WRITERS if _available(case)]
+    rows = [in_child("decode", options)]
+    rows += [in_child(case, options) for case in WRITERS if _available(case)]
     print(_table(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
@@ -85,7 +85,7 @@ def _available(case: str) -> bool:
     return False
 
 
-def _in_child(case: str, options: argparse.Namespace) -> Found:
+def in_child(case: str, options: argparse.Namespace) -> Found:
     command = [sys.executable, __file__, "--case", case, "--slices", str(options.slices)]
     command += ["--records", str(options.records), "--runs", str(options.runs)]
     child = subprocess.run(command, capture_output=True, text=True, check=False)

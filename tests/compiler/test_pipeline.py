@@ -93,6 +93,16 @@ def uint8_input() -> Graph:
     return net.graph()
 
 
+def unsigned_bytes() -> Graph:
+    """As older quantizers made them: all tensors are uint8; the compiler's are int8."""
+    net = Net(6)
+    x = net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8)
+    for channels, zero in ((16, 0), (8, 131), (6, 100)):
+        x = net.conv(x, channels, quant=(0.05, zero))
+        net.built.tensors[x] = replace(net.built.tensor(x), dtype=DType.UINT8)
+    return net.graph()
+
+
 def float_island() -> Graph:
     net = Net(7)
     conv = net.conv(net.input((1, 8, 8, 16)), 32, (1, 1), activation=RELU)
@@ -234,6 +244,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "pools": pools,
     "many_channels": many_channels,
     "uint8_input": uint8_input,
+    "unsigned_bytes": unsigned_bytes,
     "float_island": float_island,
     "dense_chain": dense_chain,
     "channel_first": channel_first,

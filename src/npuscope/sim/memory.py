@@ -86,9 +86,13 @@ class Memory:
         self, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
     ) -> Callable[[int], np.ndarray]:
         """Such views of one form at many addresses: an engine makes one for every frame."""
-        ends = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
-        low = sum(min(0, end) for end in ends)
-        high = sum(max(0, end) for end in ends) + dtype.itemsize
+        low, high = 0, dtype.itemsize
+        for count, step in zip(shape, steps, strict=True):
+            end = (count - 1) * step
+            if end < 0:
+                low += end
+            else:
+                high += end
 
         def window(address: int) -> np.ndarray:
             region = self._region(address + low, address + high)

@@ -53,7 +53,8 @@ def execute(
     kept: dict[str, np.ndarray] = {}
     shares: dict[int, float] = {}
     for epoch in program.executed:
-        _force(memory, epoch, force or {})
+        if force:
+            _force(memory, epoch, force)
         tally = run_epoch(epoch, memory)
         if tally.outputs:
             shares[epoch.number] = tally.share

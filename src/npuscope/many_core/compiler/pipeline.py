@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npuscope.building import without_collector
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import replace
@@ -31,12 +32,13 @@ def compile_graph(
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
-    ready = prepared(graph)
-    cores = options.cores or machine.cores.count
-    draft = lower(ready.graph, machine, cores, options.devices, options.mos)
-    if options.cores is None:
-        draft = _on_busy_cores(ready.graph, machine, options, draft)
-    return _identified(finish(ready, draft, machine, options))
+    with without_collector():
+        ready = prepared(graph)
+        cores = options.cores or machine.cores.count
+        draft = lower(ready.graph, machine, cores, options.devices, options.mos)
+        if options.cores is None:
+            draft = _on_busy_cores(ready.graph, machine, options, draft)
+        return _identified(finish(ready, draft, machine, options))
 
 
 def lower(

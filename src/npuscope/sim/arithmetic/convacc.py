@@ -11,7 +11,7 @@ from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
-from npuscope.sim.arithmetic.products import Floats, Products, operands, products
+from npuscope.sim.arithmetic.products import Products, operands, products
 from npuscope.sim.arithmetic.streams import (
     Stream,
     Take,
@@ -116,7 +116,7 @@ def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndar
     return np.concatenate(blocks, axis=1)
 
 
-# --- Feature frames of a convolution: unpacking, crop, zero point, padding ---
+# --- Feature frames of a convolution: unpacking and crop ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,12 @@ class Features:
             return pixels * -(-depth // self._packed)
         return -(-pixels * depth // self._packed)
 
-    def images(self, frames: Words) -> Floats:
-        """(frames, rows, columns, channels), padded, of frames (frames, ...)."""
-        return self._pad(self._crop(self._channels(frames)))
+    def images(self, frames: Words) -> np.ndarray:
+        """(frames, rows, columns, channels) inside the crop, of frames (frames, ...)."""
+        unit = self.unit
+        rows, columns = unit.cropped
+        top, left = unit.top_crop, unit.left_crop
+        return self._channels(frames)[:, top : top + rows, left : left + columns]
 
     @property
     def _pixels(self) -> int:
@@ -166,29 +169,6 @@ class Features:
             raw = _bytes_of(frames.reshape(len(frames), -1), self._packed)
             raw = raw[:, : self._pixels * unit.batchDepth].reshape(*shape, unit.batchDepth)
         return raw if unsigned else raw.view(np.int8)
-
-    def _crop(self, channels: np.ndarray) -> Floats:
-        """What is inside the crop, zero point subtracted."""
-        unit = self.unit
-        rows, columns = unit.cropped
-        top, left = unit.top_crop, unit.left_crop
-        image: Floats = channels[:, top : top + rows, left : left + columns].astype(np.float32)
-        if unit.fsub:
-            image -= np.float32(unit.fsub)
-        return image
-
-    def _pad(self, image: Floats) -> Floats:
-        """Padding comes after the subtraction: zero, or zfbias where it is set."""
-        unit = self.unit
-        top, left = unit.top_padding, unit.left_padding
-        if not (top or left or unit.bot_padding or unit.right_padding):
-            return image
-        frames, rows, columns, depth = image.shape
-        shape = rows + top + unit.bot_padding, columns + left + unit.right_padding
-        # In memory the frames lie beside each other, as in the map that they are cut from.
-        padded = np.full((*shape, frames, depth), unit.zfbias, np.float32).transpose(2, 0, 1, 3)
-        padded[:, top : top + rows, left : left + columns] = image
-        return padded
 
 
 def _bytes_of(words: Words, packed: int) -> NDArray[np.uint8]:
@@ -307,17 +287,26 @@ def _finished(
 def _narrowed(unit: Convacc, total: Wide, peak: int, tally: Tally) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     shifted = shift(total, unit.shift_o)
-    unsigned = is_unsigned(unit)
-    if not unsigned and _after(peak, unit.shift_o) <= limits(unit.outbytes_o)[1]:
+    if _fits(unit, shifted, peak):
         result: Words = shifted.astype(word_type(unit.outbytes_o))
         clamped = 0
     else:
-        result = narrow(shifted, unit.outbytes_o, unit.saturation_o, unsigned)
+        result = narrow(shifted, unit.outbytes_o, unit.saturation_o, is_unsigned(unit))
         clamped = int(np.count_nonzero(result != shifted))
     if unit.outbytes_o == 2:
         tally.outputs += result.size
         tally.clamped += clamped
     return result
+
+
+def _fits(unit: Convacc, shifted: Wide, peak: int) -> bool:
+    """All are words of the output: known beforehand, or seen, which is faster than to clamp."""
+    low, high = limits(unit.outbytes_o)
+    if is_unsigned(unit):
+        return False
+    if _after(peak, unit.shift_o) <= high:
+        return True
+    return bool(shifted.size and low <= shifted.min() and shifted.max() <= high)
 
 
 def is_unsigned(unit: Convacc) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import field
 
 import numpy as np
@@ -122,8 +124,29 @@ class Plan:
         raise ByFramesError
 
 
-def plan_group(group: Group) -> list[Plan]:
+# Plans of groups that ran before, for the next inference. Whoever runs a group takes its plan
+# out, so that nobody else writes to it.
+_MOST_KEPT = 1 << 12
+_kept: dict[int, tuple[Group, list[Plan]]] = {}
+
+
+@contextmanager
+def planned(group: Group) -> Iterator[list[Plan]]:
     """Units with all that is known before a value is read, sources before what they feed."""
+    known = _kept.pop(id(group), None)
+    plans = known[1] if known is not None and known[0] is group else plan_group(group)
+    try:
+        yield plans
+    finally:
+        for plan in plans:
+            plan.made = plan.view = None
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[id(group)] = group, plans
+
+
+def plan_group(group: Group) -> list[Plan]:
+    """A plan of its own: geometry alone."""
     plans = _in_order(connect(group))
     for plan in plans:
         plan.words = _frame_words(plan.unit) or _given_words(plan)

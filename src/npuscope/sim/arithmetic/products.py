@@ -12,7 +12,6 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.windows import Geometry, depthwise
 from npuscope.program.units import Convacc
 
-Floats = NDArray[np.float32]
 Float = np.dtype[np.floating[Any]]
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -46,23 +45,62 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Padded images (frames, rows, columns, channels), kernels (frames, kernels, window)."""
+    """Images (frames, rows, columns, channels) as they came, kernels (frames, kernels, window)."""
 
     unit: Convacc
-    images: Floats
+    images: np.ndarray
     weights: np.ndarray
-    peak: int  # no sum of products is larger
+    low: int  # no value of an image is lower
+    high: int
+    reach: int  # no sum of magnitudes of a kernel is larger
+
+    @property
+    def peak(self) -> int:
+        """No sum of products is larger."""
+        return _largest(self.unit, self.low, self.high) * self.reach
+
+    @property
+    def raw_peak(self) -> int:
+        """Nor are those of the values as they came, with what the zero point takes off."""
+        fill = self.unit.zfbias + self.unit.fsub
+        return (max(-self.low, self.high, abs(fill)) + abs(self.unit.fsub)) * self.reach
+
+    def padded(self, kind: Float) -> np.ndarray:
+        """Zero point subtracted; padding comes after it: zero, or zfbias where it is set."""
+        unit = self.unit
+        image = self.images.astype(kind)
+        if unit.fsub:
+            image -= kind.type(unit.fsub)
+        top, left, bottom, right = _pads(unit)
+        if not (top or left or bottom or right):
+            return image
+        frames, rows, columns, depth = image.shape
+        shape = rows + top + bottom, columns + left + right, frames, depth
+        # In memory the frames lie beside each other, as in the map that they are cut from.
+        whole = np.full(shape, unit.zfbias, kind).transpose(2, 0, 1, 3)
+        whole[:, top : top + rows, left : left + columns] = image
+        return whole
 
 
-def operands(unit: Convacc, images: Floats, weights: np.ndarray) -> Operands:
-    """With a bound of their sums: by the largest factors, or else by all weights."""
-    peak = int(max(images.max(initial=0), -images.min(initial=0)))
+def _pads(unit: Convacc) -> tuple[int, int, int, int]:
+    return unit.top_padding, unit.left_padding, unit.bot_padding, unit.right_padding
+
+
+def _largest(unit: Convacc, low: int, high: int) -> int:
+    """The largest magnitude of a padded image."""
+    fill = abs(unit.zfbias) if any(_pads(unit)) else 0
+    return max(abs(low - unit.fsub), abs(high - unit.fsub), fill)
+
+
+def operands(unit: Convacc, images: np.ndarray, weights: np.ndarray) -> Operands:
+    """With bounds: of a kernel's sum by its largest weight, or else by all of them."""
+    low, high = int(images.min(initial=0)), int(images.max(initial=0))
     largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
-    bound = peak * largest * weights.shape[2]
-    if bound >= _SURELY_EXACT:
+    reach = largest * weights.shape[2]
+    if reach * _largest(unit, low, high) >= _SURELY_EXACT:
         sums = np.abs(weights.astype(np.float32)).sum(axis=2, dtype=np.float64)
-        bound = peak * int(sums.max(initial=0))
-    return Operands(unit, images, weights, bound)
+        reach = int(sums.max(initial=0))
+    return Operands(unit, images, weights, low, high, reach)
 
 
 Index = NDArray[np.intp]
@@ -82,18 +120,18 @@ def products(parts: Sequence[Operands], which: Index | None) -> Products:
 
 
 def _of_own_images(part: Operands, kind: Float) -> np.ndarray:
-    images = part.images.astype(kind, copy=False)
     taps = _depthwise_taps(part.unit, part.weights)
     if taps is not None:
-        return _of_channels(part.unit, images, taps.astype(kind))
-    return _of_pairs(part.unit, images, part.weights.astype(kind))
+        return _of_channels(part, taps)
+    return _of_pairs(part.unit, part.padded(kind), part.weights.astype(kind))
 
 
 def _of_shared_images(parts: Sequence[Operands], which: Index, kind: Float, bound: int) -> Products:
     """All kernels that meet an image are multiplied at once, all parts in one product."""
     count = len(parts[0].images)
-    slabs = [(_frames_of(which, n), n) for n in range(count)]
-    made = [(own, _slab(parts, n, own, kind)) for own, n in slabs]
+    images = [part.padded(kind) for part in parts]
+    slabs = [(np.flatnonzero(which == n), n) for n in range(count)]
+    made = [(own, _slab(parts, [i[n : n + 1] for i in images], own)) for own, n in slabs]
     if count == 1:
         return Products(made[0][1], bound)
     totals = np.empty((len(which), *made[0][1].shape[1:]), kind)
@@ -101,10 +139,6 @@ def _of_shared_images(parts: Sequence[Operands], which: Index, kind: Float, boun
         totals[own] = slab
     spans = [(as_range(own), slab) for own, slab in made]
     return Products(totals, bound, tuple((r, slab) for r, slab in spans if r is not None))
-
-
-def _frames_of(which: Index, image: int) -> Index:
-    return np.flatnonzero(which == image)
 
 
 def as_range(numbers: Index) -> range | None:
@@ -116,17 +150,17 @@ def as_range(numbers: Index) -> range | None:
     return found if np.array_equal(numbers, found) else None
 
 
-def _slab(parts: Sequence[Operands], image: int, own: Index, kind: Float) -> np.ndarray:
+def _slab(parts: Sequence[Operands], images: list[np.ndarray], own: Index) -> np.ndarray:
     """(frames, rows, columns, kernels) of the kernels for one image, in the order of a map."""
     unit = parts[0].unit
     rows, columns = unit.out_size
-    windows = [_windows(part.unit, part.images[image][None])[0] for part in parts]
+    windows = [_windows(part.unit, i)[0] for part, i in zip(parts, images, strict=True)]
     whole = len(own) == len(parts[0].weights)
     weights = [part.weights if whole else part.weights[own] for part in parts]
     left = windows[0] if len(parts) == 1 else np.concatenate(windows, axis=1)
     right = weights[0] if len(parts) == 1 else np.concatenate(weights, axis=2)
-    right = np.ascontiguousarray(right).reshape(-1, right.shape[2]).astype(kind)
-    product = left.astype(kind, copy=False) @ right.T
+    right = np.ascontiguousarray(right).reshape(-1, right.shape[2]).astype(left.dtype)
+    product = left @ right.T
     shaped: np.ndarray = product.reshape(rows, columns, len(own), unit.nKernels)
     return shaped.transpose(2, 0, 1, 3)
 
@@ -170,15 +204,19 @@ def _depthwise_taps(unit: Convacc, weights: np.ndarray) -> np.ndarray | None:
     return diagonal.transpose(1, 0, 2).reshape(unit.kernelHeight, unit.kernelWidth, -1)
 
 
-def _of_channels(unit: Convacc, images: np.ndarray, taps: np.ndarray) -> np.ndarray:
+def _of_channels(part: Operands, taps: np.ndarray) -> np.ndarray:
     """All frames and channels beside each other, as in the map that they come from."""
-    frames, height, width, depth = images.shape
-    image = images.transpose(1, 2, 0, 3).reshape(height, width, frames * depth)
-    strides = unit.vstride, unit.hstride
-    where = Geometry(taps.shape[:2], strides, (1, 1), (0, 0, 0, 0), unit.out_size, 0.0)
-    sums = depthwise(where, taps, 1)
+    unit, (frames, height, width, depth) = part.unit, part.images.shape
+    image = part.images.transpose(1, 2, 0, 3).reshape(height, width, frames * depth)
+    kind: Float = _FLOAT32 if part.raw_peak < _EXACT_FLOAT32 else _FLOAT64
+    taps = taps.astype(kind)
     rows, columns = unit.out_size
+    fill, strides = unit.zfbias + unit.fsub, (unit.vstride, unit.hstride)
+    where = Geometry(taps.shape[:2], strides, (1, 1), _pads(unit), (rows, columns), float(fill))
+    sums = depthwise(where, taps, 1)
     step = max(1, _BLOCK // (columns * frames * depth))
     parts = [sums(image, row, min(rows, row + step)) for row in range(0, rows, step)]
-    total = np.concatenate(parts).reshape(rows, columns, frames, depth)
-    return total.transpose(2, 0, 1, 3)
+    total = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if unit.fsub:
+        total -= kind.type(unit.fsub) * taps.sum(axis=(0, 1))
+    return total.reshape(rows, columns, frames, depth).transpose(2, 0, 1, 3)

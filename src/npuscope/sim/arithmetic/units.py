@@ -161,11 +161,32 @@ def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 
         x = x.reshape(len(x), -1, unit.batchDepth)
     elif not unit.scalar:
         x = x.reshape(len(x), unit.fHeight, unit.fWidth, unit.batchDepth)
+    offset = _offset(coefficients) if y is None else None
+    if offset is not None:
+        return in_blocks(partial(_moved, unit, offset), word_type(unit.outbytes_o), x)
     kind = _room(coefficients)
     vectors = [v.astype(kind) for v in coefficients.of_frames(first, len(x))]
     if y is not None:
         vectors.append(y.reshape(len(y), 1, -1) if broadcasts(unit) else y.reshape(x.shape))
     return in_blocks(partial(_values, unit), word_type(unit.outbytes_o), x, *vectors)
+
+
+def _offset(coefficients: Coefficients) -> int | None:
+    """All that a unit adds, where its factor and its shift undo each other."""
+    unit = coefficients.unit
+    if unit.operation != ArithOp.AFFINE or not unit.scalar or unit.Ax_shift or unit.C_shift < 0:
+        return None
+    factor, constant = int(coefficients.a[0]), int(coefficients.c[0]) << unit.C_shift
+    one = 1 << max(0, unit.shift_o)
+    whole = unit.shift_o >= 0 and factor == one and not constant % one
+    return constant // one if whole and not unit.clipout else None
+
+
+def _moved(unit: Arith, offset: int, words: Words) -> Words:
+    peak = word_peak(unit.inbytes_x or 2) + abs(offset)
+    x = extend(words, unit.inbytes_x or 2).astype(room(peak))
+    x += offset
+    return narrow(x, unit.outbytes_o, unit.saturation_o)
 
 
 def _values(
@@ -210,8 +231,12 @@ def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wi
 
 
 def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
-    total = round_ax(ax, unit.Ax_shift) + constant
-    return total if by is None else total + round_by(by, unit.By_shift)
+    """In place: the products are nobody else's."""
+    total = round_ax(ax, unit.Ax_shift)
+    total += constant
+    if by is not None:
+        total += round_by(by, unit.By_shift)
+    return total
 
 
 def _finish(unit: Arith, value: Wide) -> Words:

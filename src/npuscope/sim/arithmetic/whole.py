@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from npuscope.errors import TargetError
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Streng
@@ -16,7 +18,7 @@ from npuscope.sim.arithmetic import pool, units, walks
 from npuscope.sim.arithmetic.chains import find_loop, is_inner, run_chain
 from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.group import run_by_frames
-from npuscope.sim.arithmetic.plan import ByFramesError, Frames, Plan, plan_group
+from npuscope.sim.arithmetic.plan import ByFramesError, Frames, Plan, planned
 from npuscope.sim.arithmetic.streams import Words
 from npuscope.sim.memory import Memory
 
@@ -34,19 +36,20 @@ def run_whole(group: Group, memory: Memory, tally: Tally) -> bool:
     """Nothing is stored or counted before all is computed; False if it cannot be."""
     own = Tally()
     try:
-        stores = list(_computed(group, memory, own))
+        with planned(group) as plans:
+            for engine, view, words in list(_computed(plans, memory, own)):
+                walks.store(engine, memory, view, words)
     except (ByFramesError, *_DOES_NOT_FIT):
         return False
-    for plan, words in stores:
-        assert plan.view is not None
-        walks.store(plan.engine, memory, plan.view, words)
     tally.outputs += own.outputs
     tally.clamped += own.clamped
     return True
 
 
-def _computed(group: Group, memory: Memory, tally: Tally) -> Iterator[tuple[Plan, Words]]:
-    plans = plan_group(group)
+def _computed(
+    plans: list[Plan], memory: Memory, tally: Tally
+) -> Iterator[tuple[Streng, np.ndarray, Words]]:
+    """What engines have to store where."""
     loop = find_loop(plans, memory)
     for plan in plans:
         if not plan.frames or is_inner(plan) or (loop and plan is loop.reader):
@@ -54,7 +57,10 @@ def _computed(group: Group, memory: Memory, tally: Tally) -> Iterator[tuple[Plan
         if loop and plan is loop.chain[-1]:
             plan.made = Frames(loop.run(tally))
         elif plan.is_sink:
-            yield plan, plan.inlet(0, plan.words, plan.frames).all
+            assert plan.view is not None
+            words = plan.inlet(0, plan.words, plan.frames).all
+            # What contradicts the walk shows here, before anything is stored.
+            yield plan.engine, plan.view, words.reshape(plan.frames, *plan.view.shape[2:])
         else:
             plan.made = _run(plan, memory, tally)
 
