@@ -19,7 +19,7 @@ from statistics import mean, median
 
 from npuscope.advice.compare.as_built import compare_as_built, model_named_by
 from npuscope.advice.compare.fidelity import Fidelity
-from npuscope.building import model_beside
+from npuscope.building import md5, model_beside
 from npuscope.errors import NpuscopeError
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Program
@@ -64,6 +64,9 @@ def _row(path: Path, root: Path) -> Fidelity | None:
             print(
                 f"   -                            {path.relative_to(root)}: its blobs are not there"
             )
+            return None
+        if program.model_md5 not in ("", md5(model)):
+            print(f"   -                            {path.relative_to(root)}: of another model")
             return None
         found = compare_as_built(path, model, {}, {}).fidelity
         if found is not None and not _is_same(found):
@@ -119,10 +122,11 @@ def _print_means(found: list[Fidelity]) -> None:
     epochs = [abs(row.ours / row.theirs - 1) for row in found if row.theirs]
     ram = [abs(row.ram_bytes[1] / row.ram_bytes[0] - 1) for row in found if row.ram_bytes[0]]
     near = sum(share <= 0.1 for share in epochs)
+    close = sum(share <= 0.03 for share in ram)
     print(
         f"{len(found)} builds: score mean {100 * mean(scores):.1f}%, median "
         f"{100 * median(scores):.1f}%; epochs within 10% in {near}; RAM error mean "
-        f"{100 * mean(ram):.1f}%, median {100 * median(ram):.1f}%"
+        f"{100 * mean(ram):.1f}%, median {100 * median(ram):.1f}%, within 3% in {close}"
     )
 
 

@@ -93,7 +93,7 @@ def test_a_repr_is_one_short_line(shown: dict[str, Shown]) -> None:
 
 def test_a_repr_says_what_matters(shown: dict[str, Shown]) -> None:
     profile = npuscope.estimate(demo_graph())
-    assert repr(profile) == f"<Profile demo: {profile.total_ms:.3f} ms (estimate), 20 HW, 1 SW>"
+    assert repr(profile) == f"<Profile demo: {profile.total_ms:.3f} ms (estimate), 21 HW, 1 SW>"
     assert "stm32n6, generation 4.0, NPU at 1000 MHz" in repr(shown["machine"])
 
 

@@ -84,7 +84,7 @@ def refuse(verb: str, machine: object, own: Container[str] = ()) -> None:
         return
     raise UsageError(
         f"{verb} is not made for {safe_terminal(str(machine))}: {family.name} machines have "
-        "estimate, explain and lint, and verbs of their own",
+        "estimate, explain, lint and gate, and verbs of their own",
         where="--machine",
         hint="npuscope manycore --help, npuscope opstats --help",
     )

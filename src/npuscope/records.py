@@ -26,8 +26,7 @@ T = TypeVar("T")
 Decoder = Callable[[Any, "Style", int], Any]
 
 # Numbers that JSON has no text for: {"float": "inf"}.
-_FLOAT_KEY = "float"
-_ENDLESS = ("inf", "-inf", "nan")
+_FLOAT_KEY, _ENDLESS = "float", ("inf", "-inf", "nan")
 # A record that is one of several says which: its class has this text, its table the same key.
 _TAG = "unit"
 _EXTRA = "extra"  # where a record keeps what it does not know

@@ -72,7 +72,7 @@ def test_any_key_of_the_many_core_machine(pair: str, program: Path, capsys: Capt
 
 @pytest.mark.parametrize("value", [-1, 1e308, 2**63, 10**400, float("nan"), float("inf")])
 def test_no_key_takes_what_is_beyond_all_measure(value: float) -> None:
-    free = {name for name in KEYS if name.endswith((".score", "virtual_score"))}
+    free = {name for name in KEYS if name.endswith(".score")}
     for name, key in KEYS.items():
         if not isinstance(key.value, bool | str | tuple) and name not in free:
             with pytest.raises(UsageError):

@@ -287,6 +287,7 @@ def test_demo_writes_its_reports(
 @dataclass(frozen=True)
 class FakeValidation:
     passed: bool
+    notes: tuple[str, ...] = ()
     verdict: str = "as the rule says"
     broken: tuple[()] = ()
     layers: tuple[()] = ()

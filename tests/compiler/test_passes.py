@@ -663,7 +663,35 @@ def test_a_float_border_can_be_made_integer() -> None:
     values = sample(plain_network())["input0"]
     real = (values.astype(np.float32) - 3) * np.float32(0.02)
     wanted = run(graph, {"input0": real}, keep=["conv2d"])["conv2d"]
+    assert kinds(result) == ["Conv2D"]  # no float lies between
     assert np.array_equal(run(result, {result.inputs[0]: values})[result.outputs[0]], wanted)
+
+
+def test_bytes_without_a_sign_beside_a_quantize() -> None:
+    """As in public builds: one conversion of integers, no float."""
+    net = Net(12)
+    x = net.quantize(net.input(IMAGE, quant=None), (0.02, 3))
+    net.dequantize(net.conv(x, 6))
+    graph = net.graph()
+    result = with_io_types(graph, "uint8", None)
+    verify(result)
+    assert kinds(result) == ["Quantize", "Conv2D", "Dequantize"]
+    values = sample(plain_network())["input0"]
+    real = (values.astype(np.float32) - 3) * np.float32(0.02)
+    wanted = run(graph, {"input0": real})[graph.outputs[0]]
+    bytes_in = (values.astype(np.int16) + 128).astype(np.uint8)
+    assert np.array_equal(run(result, {result.inputs[0]: bytes_in})[result.outputs[0]], wanted)
+
+
+def test_a_float_output_that_others_read_stays() -> None:
+    net = Net(12)
+    y = net.dequantize(net.conv(net.input(IMAGE, (0.02, 3)), 6))
+    net.quantize(y, (0.5, 0))
+    graph = net.graph()
+    graph.outputs = (y, *graph.outputs)
+    result = with_io_types(graph, None, "int8")
+    verify(result)
+    assert kinds(result) == ["Conv2D", "Dequantize", "Quantize"]
 
 
 def test_the_type_that_is_there_needs_no_conversion() -> None:

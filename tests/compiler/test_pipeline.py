@@ -24,11 +24,13 @@ from compiler.nets import (
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, TransposeAttrs
+from npuscope.ops.recurrent import SvdfOutputAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
@@ -88,6 +90,16 @@ def uint8_input() -> Graph:
     net = Net(6)
     x = net.quantize(net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8), (1 / 128, 0))
     net.conv(net.conv(x, 16, activation=RELU), 8, (1, 1))
+    return net.graph()
+
+
+def unsigned_bytes() -> Graph:
+    """As older quantizers made them: all tensors are uint8; the compiler's are int8."""
+    net = Net(6)
+    x = net.input((1, 12, 12, 3), (1 / 128, 128), DType.UINT8)
+    for channels, zero in ((16, 0), (8, 131), (6, 100)):
+        x = net.conv(x, channels, quant=(0.05, zero))
+        net.built.tensors[x] = replace(net.built.tensor(x), dtype=DType.UINT8)
     return net.graph()
 
 
@@ -232,6 +244,7 @@ NETWORKS: dict[str, Callable[[], Graph]] = {
     "pools": pools,
     "many_channels": many_channels,
     "uint8_input": uint8_input,
+    "unsigned_bytes": unsigned_bytes,
     "float_island": float_island,
     "dense_chain": dense_chain,
     "channel_first": channel_first,
@@ -334,7 +347,7 @@ def test_features_without_an_image_start_at_one() -> None:
 @pytest.mark.parametrize(
     ("name", "generation", "hardware", "software"),
     [
-        ("demo", "4.0", 20, 1),
+        ("demo", "4.0", 21, 1),
         ("float_island", "2.2", 2, 3),
         ("float_island", "4.0", 2, 3),
         ("float_island", "open", 3, 0),
@@ -647,20 +660,65 @@ def with_constant(kind: str, shape: tuple[int, ...], constant_first: bool) -> Gr
     return net.graph()
 
 
-_FULL = pytest.param(
-    (1, 6, 6, 4),
-)
-
-
 @pytest.mark.parametrize("generation", ["2.2", "4.0"])
-@pytest.mark.parametrize("shape", [(1,), (4,), (1, 1, 1, 4), _FULL])
+@pytest.mark.parametrize("shape", [(1,), (4,), (1, 1, 1, 4), (1, 6, 6, 4), (6, 6, 4)])
 @pytest.mark.parametrize("constant_first", [True, False])
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
 def test_constant_operands(
     kind: str, constant_first: bool, shape: tuple[int, ...], generation: str
 ) -> None:
     graph = with_constant(kind, shape, constant_first)
-    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+    program = compiled(graph, generation)
+    assert program.count(SW) == 0
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+def test_a_constant_map_is_read_from_flash() -> None:
+    """Once where it is added; a product with two zero points reads it twice."""
+    readers = {"Add": 1, "Mul": 2}
+    for kind, count in readers.items():
+        program = compiled(with_constant(kind, (1, 6, 6, 4), False), "4.0")
+        home = program.buffer_map()["constant"]
+        assert (home.pool, home.size_bytes, home.is_param) == ("octoFlash", 144, True)
+        units = [unit for epoch in program.executed for unit in epoch.units]
+        streams = [u for u in units if isinstance(u, Streng) and u.addr_base.buffer == "constant"]
+        assert len(streams) == count
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64"])
+def test_an_output_that_is_a_constant_is_copied(dtype: str) -> None:
+    """Where outputs lie is memory that the application reads, not the flash."""
+    net = Net(25)
+    net.conv(net.input((1, 6, 6, 4)), 8)
+    anchors = net.constant(np.arange(-30, 12).reshape(1, 21, 2).astype(dtype))
+    graph = net.graph()
+    graph.outputs = (*graph.outputs, anchors)
+    program = compiled(graph, "2.2")
+    verify(program, MACHINES["2.2"].units)
+    home = program.buffer_map()[program.outputs[1]]
+    assert home.pool == "npuRAM5" and home.size_bytes == graph.tensor(anchors).size_bytes
+    assert program.buffer_map()[f"{anchors}.constant"].pool == "octoFlash"
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+def test_a_float_constant_map_stays_on_the_cpu() -> None:
+    net = Net(25)
+    x = net.dequantize(net.input((1, 6, 6, 4), (0.02, 3)))
+    data = net.random.normal(size=(1, 6, 6, 4)).astype(np.float32)
+    total = net.op("Sub", (net.constant(data), x), BinaryAttrs(), (1, 6, 6, 4), None, DType.FLOAT32)
+    net.quantize(total, (0.06, -2))
+    assert compiled(net.graph(), "4.0").count(SW) == 3
+
+
+def test_integers_of_an_svdf_wrap_on_the_cpu_too() -> None:
+    """LiteRT's sums have 32 bits, which products of 16 bits exceed; floats would not."""
+    net = Net(33)
+    memory = net.input((1, 64), (0.004, 0), DType.INT16)
+    weights = net.constant(np.full((2, 32), 30000, np.int16), per_tensor(0.002))
+    net.op("SvdfOutput", (memory, weights), SvdfOutputAttrs(), (1, 2), per_tensor(60.0, -3))
+    graph = net.graph()
+    values = {memory: np.arange(64, dtype=np.int16).reshape(1, 64) * 500}
+    assert differences(compiled(graph), graph, values).max() == 0
 
 
 @pytest.mark.parametrize("zeros", [(0, 0), (5, 0), (0, 7), (5, -9), (-128, -128), (127, -128)])
@@ -768,3 +826,17 @@ def test_a_zero_point_behind_a_join_leaves_in_an_epoch_of_its_own() -> None:
     parts = tuple(net.conv(x, 16, (1, 1), quant=(0.04, -128)) for _ in range(2))
     net.conv(net.concat(parts), 16, (1, 1))
     assert ("Sub",) in operators(compiled(net.graph(), "4.0"))
+
+
+@pytest.mark.parametrize(("stride", "batches"), [(2, {2, 4}), (1, {16})])
+def test_sums_of_pieces_lie_frame_by_frame(stride: int, batches: set[int]) -> None:
+    """As the registers of a public stem of 7x7 at stride 2; a kernel cut both ways is not known."""
+    net = Net()
+    x = net.input((1, 32, 32, 3), (0.02, -1))
+    net.conv(x, 16, (7, 7), (stride, stride))
+    program = compile_graph(net.graph(), MACHINES["4.0"])
+    engines = [u for e in program.epochs for g in e.groups or () for u in g.units]
+    sums = [u for u in engines if isinstance(u, Streng) and ".sums.piece" in u.addr_base.buffer]
+    assert {u.dir for u in sums} == {0, 1}
+    assert {program.buffer_map()[u.addr_base.buffer].batch for u in sums} == batches
+    assert all(u.adjacent for u in sums) is (stride == 2)

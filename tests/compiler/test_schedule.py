@@ -189,6 +189,12 @@ def test_a_depthwise_does_not_join_behind_passes_through_memory() -> None:
     assert len(epochs(net.graph(), "4.0")) == 2
 
 
+def test_a_depthwise_does_not_join_behind_a_kernel_that_is_cut() -> None:
+    """Four builds of BlazeFace: the depthwise layer behind its 5x5 stem has an epoch of its own."""
+    graph = conv_then(dense(16, window=(5, 5), strides=(2, 2)), DEPTHWISE)
+    assert [group.count("Conv") for group in epochs(graph, "4.0")] == [2, 1]
+
+
 @pytest.mark.parametrize(("generation", "joins"), [("2.2", True), ("4.0", False), ("open", True)])
 def test_a_padded_pool_behind_a_convolution(generation: str, joins: bool) -> None:
     net = Net()

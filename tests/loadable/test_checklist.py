@@ -60,7 +60,7 @@ def test_a_build_of_ours(build: Path) -> None:
     assert "SRAMSD" in found.memories[0].steps[0]
     assert [(w.buffer, w.reason) for w in found.caches] == [
         ("image", "network input"),
-        ("classes", "software epoch 22 (Softmax)"),
+        ("classes", "software epoch 23 (Softmax)"),
     ]
     assert any("LL_ATON_RT_ASYNC" in note for note in found.notes)
 

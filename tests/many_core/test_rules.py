@@ -175,6 +175,15 @@ def test_explain_and_lint_of_a_model(model: Path, capsys: pytest.CaptureFixture[
     assert {finding.rule for finding in lints} <= set(core_rules())
 
 
+def test_gate_of_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("gate", "--machine", "cloudai100", str(model), "--max")
+    assert main((*words, "total_ms=100", "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["figures"]["total_ms"] > 0 and "findings.warning" in found["figures"]
+    assert main((*words, "total_ms=0.0001")) == 1
+    assert "FAILED   total_ms" in capsys.readouterr().out
+
+
 def test_explain_of_a_run_from_buffers_and_from_a_result(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

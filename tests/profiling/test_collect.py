@@ -248,7 +248,7 @@ def test_a_program_of_another_build_is_noted():
     net = made()
     other = replace(net.program, epochs=net.program.epochs[:5])
     assert played(program=other).notes == (
-        "17 of 21 blocks are not in the program, the first is EpochBlock_6",
+        "18 of 22 blocks are not in the program, the first is EpochBlock_6",
     )
     assert not played(program=net.program).notes
 

@@ -24,7 +24,7 @@ def test_a_cluster_an_epoch_and_a_node_a_unit(program):
     assert text.count("subgraph cluster_") == len(program.executed)
     units = sum(len(epoch.units) for epoch in program.executed)
     assert len(re.findall(r"^ {4}e\d+_0_\w+ \[label", text, re.MULTILINE)) == units
-    assert 'e22 [label="Softmax"];' in text
+    assert 'e23 [label="Softmax"];' in text
 
 
 def test_buffers_lie_between_epochs(program):

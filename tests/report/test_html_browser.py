@@ -324,7 +324,8 @@ def test_what_to_change_in_a_run_of_many_cores_is_drawn(
     page = opened(tab, tmp_path, opstats_page([tables], "one buffer"))
     assert page.problems() == []
     shown = page.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
-    assert shown[:4] == ["advice", "roofline", "nodes", "vtcm"]
+    assert shown[:5] == ["advice", "findings", "roofline", "nodes", "vtcm"]
+    assert "ADV-CORE-IDLE" in page.evaluate("document.getElementById('findings').textContent")
     assert page.evaluate("document.querySelectorAll('#advice tbody tr').length") == len(
         tables.levers
     )

@@ -14,7 +14,7 @@ from npuscope.graph.model import Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, Profile
-from npuscope.profiling.run import estimate
+from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 
@@ -34,19 +34,27 @@ class LayerChange:
     zero_point: int | None = None
 
 
-class Bench:
-    """Compiles and times; equal layers are timed once."""
+Layers = dict[tuple[object, ...], Retimer | None]  # by what their time depends on; None: refused
 
-    def __init__(self, machine: Machine) -> None:
+
+class Bench:
+    """Compiles and times; equal layers are timed once. `layers` are kept by whoever asks again for
+    a machine that differs in timing keys alone."""
+
+    def __init__(self, machine: Machine, layers: Layers | None = None) -> None:
         self.machine = machine
+        self._layers: Layers = {} if layers is None else layers
         self._known: dict[tuple[object, ...], float | None] = {}
 
     def layer_ms(self, graph: Graph, op: Op, change: LayerChange | None = None) -> float | None:
         """A dense layer alone; None when it does not compile."""
         alone = layer_alone(graph, op, change or LayerChange())
         key = _fingerprint(alone)
+        if key not in self._layers:
+            self._layers[key] = _timer(alone, self.machine)
         if key not in self._known:
-            self._known[key] = self.network_ms(alone)
+            timer = self._layers[key]
+            self._known[key] = None if timer is None else timer.estimate(self.machine).total_ms
         return self._known[key]
 
     def gain_ms(self, graph: Graph, op: Op, *changes: LayerChange) -> float | None:
@@ -59,10 +67,8 @@ class Bench:
 
     def network_ms(self, graph: Graph, machine: Machine | None = None) -> float | None:
         machine = machine or self.machine
-        try:
-            return estimate(compile_graph(graph, machine), machine).total_ms
-        except NpuscopeError:
-            return None
+        timer = _timer(graph, machine)
+        return None if timer is None else timer.estimate(machine).total_ms
 
     def pass_ms(self, elements: int) -> float:
         """One pass of the NPU over so many elements: an epoch of its own."""
@@ -80,6 +86,14 @@ class Bench:
             return self.pass_ms(elements)
         cycles = self.machine.software_cost("Concat").cycles(elements)
         return cycles / self.machine.clocks.mcu_mhz / 1000
+
+
+def _timer(graph: Graph, machine: Machine) -> Retimer | None:
+    """None for what does not compile."""
+    try:
+        return retimer(compile_graph(graph, machine), machine)
+    except NpuscopeError:
+        return None
 
 
 def layer_alone(graph: Graph, op: Op, change: LayerChange) -> Graph:

@@ -176,7 +176,7 @@ def _run(argv: list[str]) -> int:
 
 
 # Verbs that look at the machine themselves.
-_KNOW_FAMILIES = ("estimate", "explain", "lint", "machines", "manycore", "opstats")
+_KNOW_FAMILIES = ("estimate", "explain", "gate", "lint", "machines", "manycore", "opstats")
 
 
 def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import chain
 
+from npuscope.compiler.reads import read_accesses
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool
+from npuscope.program.addresses import given_pools
 from npuscope.program.model import Buffer, Pool, Program
 
 _SPAN = 32  # epochs that share one list of the buffers alive in them
 _MOST_SPANS = 8  # what is alive in more stands in one list for all
+_NONE: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -83,14 +86,21 @@ def _spans(buffer: Buffer) -> range:
     return range(buffer.first // _SPAN, buffer.last // _SPAN + 1)
 
 
-def place(program: Program, machine: Machine) -> Program:
-    """Give every buffer a pool and an offset."""
-    pools = program_pools(machine)
+def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) -> Program:
+    """Give every buffer a pool and an offset. Buffers that the application gives take no memory
+    of the machine: `given` has names for their pools."""
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    last_first = machine.generation.last_read_first
-    units = _order(_units([b for b in roots if not b.is_param]), program.inputs, last_first)
+    brought = [b for b in roots if b.name in given]
+    own = given_pools((given[b.name], b.size_bytes) for b in brought)
+    pools = (*program_pools(machine), *own)
+    reads = read_accesses(program, machine) if machine.generation.fewest_reads_first else {}
+    left = [b for b in roots if not b.is_param and b.name not in given]
+    units = _order(_units(left), program.inputs, reads)
     memory = PlacedSoFar(machine.placement.alignment_bytes)
-    homes = _place_units(units, _ranked(pools, machine), memory, machine)
+    homes = _place_units(units, _ranked(program_pools(machine), machine), memory, machine)
+    for buffer, pool in zip(brought, own, strict=True):
+        homes[buffer.name] = (pool.name, 0)
+        memory.add(buffer, pool.address)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
     buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
     return replace(program, buffers=buffers, pools=_with_use(pools, memory))
@@ -106,17 +116,23 @@ def program_pools(machine: Machine) -> tuple[Pool, ...]:
     members = [pool for pool in real if pool.name in parts]
     start = min(pool.address for pool in members)
     end = max(pool.address + pool.size_bytes for pool in members)
-    rules = machine.placement
     virtual = Pool(
         "_".join(parts),
         start,
         end - start,
-        rules.virtual_byte_width,
-        rules.virtual_freq_ratio,
-        score=rules.virtual_score,
+        machine.placement.virtual_byte_width,
+        max(pool.freq_ratio for pool in members),
+        score=_virtual_score([pool.score for pool in members], machine),
         subpools=tuple(parts),
     )
     return (*real, virtual)
+
+
+def _virtual_score(parts: list[int], machine: Machine) -> int:
+    """Its rank among the pools decides what is filled first: the banks, or all of them as one."""
+    if machine.generation.virtual_pool_rank == "above_worst":
+        return min(parts) + 1
+    return sum(parts) // len(parts) - 1
 
 
 def _pool(memory: MemoryPool) -> Pool:
@@ -167,17 +183,17 @@ def _whole(unit: list[Buffer]) -> Buffer:
 
 
 def _order(
-    units: list[list[Buffer]], inputs: tuple[str, ...], last_first: bool
+    units: list[list[Buffer]], inputs: tuple[str, ...], reads: dict[str, float]
 ) -> list[list[Buffer]]:
-    """Graph inputs first, then the largest; equal sizes in order of their first epoch, or the
-    one that is read last first."""
+    """Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
+    they count, then the earlier."""
 
     # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
     # it is 13, by lifetime 12, by time 1; without inputs first 14.
-    def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
+    def rank(unit: list[Buffer]) -> tuple[bool, int, float, int]:
         whole = _whole(unit)
-        tie = -whole.last if last_first else whole.first
-        return whole.name not in inputs, -whole.size_bytes, tie
+        accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
+        return whole.name not in inputs, -whole.size_bytes, accesses, whole.first
 
     return sorted(units, key=rank)
 

@@ -230,9 +230,10 @@ _PAIR = 2
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
-    used = Counter[str]()
-    for member in [*group.stages, stage]:
-        used.update(unit_needs(member))
+    used: dict[str, int] = {}
+    for member in (*group.stages, stage):
+        for unit, count in unit_needs(member).items():
+            used[unit] = used.get(unit, 0) + count
     return all(count <= machine.units[unit] for unit, count in used.items())
 
 

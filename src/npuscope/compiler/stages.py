@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from npuscope.compiler.numbers import FunctionTable
-from npuscope.graph.model import Quant
+from npuscope.graph.model import Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused
 
@@ -262,4 +262,7 @@ class Lowered:
     outputs: list[Value]
     views: Views = field(default_factory=Views)
     blocks: list[tuple[str, ...]] = field(default_factory=list)  # values that lie side by side
+    constants: dict[str, Tensor] = field(
+        default_factory=dict
+    )  # values that engines read from flash
     notes: list[str] = field(default_factory=list)

@@ -36,6 +36,7 @@ class Document(Protocol):
     format: str
     channels_first: bool
     depthwise: tuple[str, ...]  # kinds that a depthwise convolution may have
+    mixes_signs: bool  # kernels multiply int8 weights with uint8 data
     binds_clamps: bool  # an op of floats and the clamps behind it share one quantization
 
     def op(self, origin: str) -> Op | None:

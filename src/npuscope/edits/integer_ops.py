@@ -33,7 +33,7 @@ def symmetric_weights(document: Document, request: EditRequest) -> None:
     """Zero point 0 for weights that stay within int8 when it is taken off."""
     op = document.place(request, *LAYERS, DEPTHWISE)
     layer = document.layer(op)
-    if document.format == "tflite":  # no kernel multiplies int8 weights with uint8
+    if not document.mixes_signs:
         document.steps(document.inputs(op)[0])
     if layer is None or layer.weights.scale is None or layer.weights.zero_point is None:
         raise NotFitting("its weights are not constant integers")

@@ -48,6 +48,8 @@ class DType(Enum):
     BOOL = "bool"
     FLOAT32 = "float32"
 
+    __hash__ = object.__hash__  # a member is one object; the usual one is written in Python
+
     @property
     def bits(self) -> int:
         return _BITS[self]
@@ -55,7 +57,7 @@ class DType(Enum):
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy type of its arrays; int4 values are held in int8 arrays."""
-        return np.dtype("int8" if self is DType.INT4 else self.value)
+        return _NUMPY[self]
 
     @property
     def is_float(self) -> bool:
@@ -71,6 +73,7 @@ class DType(Enum):
         return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
 
 
+_NUMPY = {kind: np.dtype("int8" if kind is DType.INT4 else kind.value) for kind in DType}
 _BITS = {
     DType.INT4: 4,
     DType.INT8: 8,

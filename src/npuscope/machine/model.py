@@ -151,9 +151,9 @@ class Placement:
     bank_order: Mapped[tuple[str, ...]]
     virtual_pool: Mapped[tuple[str, ...]]
     virtual_byte_width: Mapped[Some]
-    virtual_freq_ratio: Mapped[Rate]
-    virtual_score: Mapped[Score]
     alignment_bytes: Mapped[Some]
+    access_bytes: Mapped[Some]
+    call_bytes: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,8 @@ class Timing:
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_read_cycles: Timed[Cycles]
-    external_write_cycles: Timed[Cycles]
-    external_shared_cycles: Timed[Cycles]
-    external_call_cycles: Timed[Cycles]
+    external_access_cycles: Timed[Cycles]
+    external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
 
 
@@ -261,7 +259,8 @@ class Generation:
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
-    last_read_first: Mapped[bool]
+    fewest_reads_first: Mapped[bool]
+    virtual_pool_rank: Mapped[str]
     fuses_swish: Mapped[bool]
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]

@@ -18,7 +18,7 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.metrics import perf_metrics
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.levers import levers
+from npuscope.many_core.levers import Scaling, levers, scaling
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.many_core.opstats.model import Lever, Opstats, helpful
 from npuscope.many_core.opstats.tables import opstats_of
@@ -57,6 +57,7 @@ class CoreTimed:
     result: RunResult
     tables: Opstats
     levers: tuple[Lever, ...] = ()
+    scaling: Scaling | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -112,7 +113,9 @@ class ManyCoreFamily:
         found = levers(program.graph, program.program, program.machine)
         # Another batch needs another file; what it would bring is read off the run.
         batch = [lever for lever in tables.levers if lever.most is not None]
-        return CoreTimed(program, result, tables, helpful([*found, *batch]))
+        halves = scaling(program.graph, program.program, program.machine)
+        fewer = [] if halves is None else [halves.lever]
+        return CoreTimed(program, result, tables, helpful([*found, *batch, *fewer]), halves)
 
     def report(self, timed: CoreTimed) -> Report:
         return Report("\n".join(_lines(timed)), _json(timed))
@@ -166,6 +169,8 @@ def _lines(timed: CoreTimed) -> Iterator[str]:
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
         yield f"path     {told}"
     yield f"verdict  {timed.tables.verdict.sentence}"
+    if timed.scaling is not None:
+        yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
     yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
 
@@ -209,6 +214,7 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [asdict(lever) for lever in timed.levers],
+        "scaling": None if timed.scaling is None else asdict(timed.scaling),
         "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
         "nodes": [asdict(row) for row in timed.tables.nodes],

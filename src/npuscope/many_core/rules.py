@@ -224,14 +224,17 @@ def _leaves(details: str) -> bool:
 )
 def unequal_work(run: Run) -> Iterator[Hit]:
     """The busiest core works much longer than the mean."""
-    busy = [_busy(core) for core in run.tables.cores]
-    if len(busy) < 2 or not sum(busy):
-        return
-    ratio = max(busy) * len(busy) / sum(busy)
+    busy, ratio = [_busy(core) for core in run.tables.cores], unevenness(run.tables)
     if ratio >= _UNEVEN:
         core = run.tables.cores[busy.index(max(busy))].core
         found = f"core {core} works {ratio:.2f} times the mean"
         yield Hit((), found, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
+
+
+def unevenness(tables: Opstats) -> float:
+    """Work of the busiest core, times the mean."""
+    busy = [_busy(core) for core in tables.cores]
+    return max(busy) * len(busy) / sum(busy) if sum(busy) else 1.0
 
 
 def _busy(core: CoreTables) -> int:

@@ -21,7 +21,7 @@ from npuscope.sim.counters import Bound, PoolTraffic
 BASE = 0.10
 COMBINING_SHARE = 0.40  # epochs without a convolution: the vendor may have grouped them otherwise
 CPU_SHARE = 0.30  # software and library calls are known by few measurements
-EXTERNAL_SHARE = 0.50  # external RAM is bound by accesses: placement decides
+EXTERNAL_SHARE = 0.40  # external RAM is bound by accesses: placement decides
 REPORTED_SHARE = 0.20  # epochs known from a report, not from registers: builds timed both ways
 UNMEASURED_SHARE = 0.80  # kernels without a measured cost
 LARGEST = 0.90  # also where a part is not credible

@@ -65,6 +65,7 @@ class Validation(Shown):
     reference: Reference
     seeds: int
     passed: bool
+    notes: tuple[str, ...] = ()  # what the compiler changed: weights that it rounded differ
 
     @property
     def broken(self) -> tuple[LayerAgreement, ...]:
@@ -226,6 +227,7 @@ class _Collected:
             reference=self._outside(),
             seeds=samples,
             passed=all(layer.within_1_lsb_share >= LAYER_LIMIT for layer in layers),
+            notes=self.program.notes,
         )
 
     def _outside(self) -> Reference:

@@ -28,6 +28,23 @@ def relative_pools(program: Program) -> tuple[Pool, ...]:
     return tuple(pool for pool in program.pools if pool.relative)
 
 
+# Bytes a cycle and clock ratio that the compilers reckon with for a buffer of the application.
+_GIVEN = (2, 1.0)
+# The processor's own range: no memory of a device lies there, so that nothing is mixed up.
+_NOWHERE = 0xE000_0000
+_GIVEN_ALIGN = 64
+
+
+def given_pools(sizes: Iterable[tuple[str, int]]) -> tuple[Pool, ...]:
+    """A pool for each buffer that the application gives: its place is known to that alone."""
+    found: list[Pool] = []
+    address = _NOWHERE
+    for name, size in sizes:
+        found.append(Pool(name, address, size, *_GIVEN, file_name=name, relative=True))
+        address += -(-size // _GIVEN_ALIGN) * _GIVEN_ALIGN
+    return tuple(found)
+
+
 # --- From physical addresses, as foreign files hold them, to buffers of a Program ---
 
 

@@ -23,6 +23,7 @@ from npuscope.version import __version__
 
 Files = dict[str, str | bytes]
 NO_C = "no network.c was written"
+DATA_ENDING = "_data_params.c"  # weights as C arrays, which hold no epochs
 
 
 def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
@@ -103,7 +104,7 @@ def data_files(program: Program, name: str) -> dict[str, str]:
             )
             arrays.append(_array(data, pool, name))
     note = f"/* Parameters of {c_comment(name)}, an array for each memory pool: link them there. */"
-    files[f"{name}_data_params.c"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
+    files[f"{name}{DATA_ENDING}"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
     return files
 
 

@@ -109,6 +109,16 @@ class Streng:
     def element_bytes(self) -> int:
         return self.nbits_memory // 8
 
+    @property
+    def run_bytes(self) -> int:
+        """Adjacent bytes of a raster engine: the channels of one pixel that a frame takes."""
+        return max(1, self.batch_depth * self.element_bytes)
+
+    @property
+    def adjacent(self) -> bool:
+        """One run begins where the one before ends."""
+        return bool(self.raw) or self.batch_offset <= self.run_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convacc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError, UsageError
@@ -19,6 +19,9 @@ from npuscope.report.opstats_work import OpstatsRequest, work
 from npuscope.rulebook.finding import Severity
 from npuscope.shown import Rows, Shown, counted
 from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.many_core.family import CoreTimed
 
 _SHOWN = 20
 _MS = 1e3 / UTIMER_HZ
@@ -180,15 +183,28 @@ class CoreGate(Shown):
         return [{**asdict(check), "passed": check.passed} for check in self.checks]
 
 
+def model_run(timed: CoreTimed) -> CoreRun:
+    """A network that was compiled and simulated, as a run with the same figures."""
+    tables = timed.tables
+    severities = [finding.severity for finding in timed.findings]
+    figures: dict[str, float] = {
+        "total_ms": timed.total_ms,
+        "inferences_per_s": timed.inferences_per_s,
+        "ddr_bytes": float(tables.ddr_bytes or 0),
+        **{f"{name.lower()}_share": share for name, share in tables.verdict.shares},
+        **{f"findings.{severity}": severities.count(severity) for severity in Severity},
+    }
+    return CoreRun(timed.built.file, figures, {}, tables.verdict.bound.name)
+
+
 def gate_core_run(
-    source: str | Path,
+    run: CoreRun,
     most: Mapping[str, float | str] | None,
     least: Mapping[str, float | str] | None,
     baseline: str | Path | None,
     tolerance: float,
 ) -> CoreGate:
     """A run against limits by the names of its figures, and against another run."""
-    run = read_core_run(source)
     before = None if baseline is None else read_core_run(baseline)
     upper, lower = _numbers(most, "--max"), _numbers(least, "--min")
     return CoreGate(run, core_checks(run, upper, lower, before, tolerance))

@@ -37,6 +37,7 @@ def validation_text(validation: Validation) -> str:
     lines += _worst(validation)
     lines.append(f"saturated share: {table['saturated_share']:.3%}")
     lines.append(_reference(table["reference"]))
+    lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import dropwhile
 
 import numpy as np
 
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.rulebook import fixes
@@ -254,10 +255,10 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
     if not _one_way(shapes, out):
         return Refusal(f"{shapes[0]} against {shapes[1]}")
-    # Constants come as coefficient vectors, never as a stream of the full size.
+    # Vectors become coefficients, whatever their type; a map is streamed, in bytes with one scale.
     constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
-    if any(not _is_vector(tensor.shape, out) for tensor in constants):
-        return Refusal("a constant of the full shape")
+    if any(not (_is_vector(t.shape, out) or is_streamed_constant(t)) for t in constants):
+        return Refusal("a float constant of the full shape")
     return None
 
 
@@ -279,13 +280,26 @@ def operands_broadcast_widely(graph: Graph, op: Op) -> Hit | None:
     return hit(op, text, "a scalar, or one value per channel", elements=out.elements)
 
 
+def is_streamed_constant(tensor: Tensor) -> bool:
+    """A constant that an engine can read like an activation [code: YOLOv8n at 2.0 and 2.1; a report
+    of 4.0, where its float constant alone stays on the CPU]."""
+    many = tensor.elements > max(tensor.shape[-1:], default=1)
+    whole = tensor.quant is not None and not tensor.quant.per_channel
+    return tensor.is_constant and many and tensor.dtype is DType.INT8 and whole
+
+
 def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
     return [graph.tensor(name).shape for name in op.inputs[:2]]
 
 
 def _one_way(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> bool:
-    others = [shape for shape in shapes if shape != out]
+    others = [shape for shape in shapes if _without_ones(shape) != _without_ones(out)]
     return len(others) < 2 and all(_is_vector(shape, out) for shape in others)
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape from the first axis that counts."""
+    return tuple(dropwhile(lambda dim: dim == 1, shape))
 
 
 def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:

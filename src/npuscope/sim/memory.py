@@ -211,7 +211,7 @@ class Bank:
     cycles_per_byte: float
     external: bool
     writable: bool
-    access_cycles: tuple[float, float] | None = None  # one element read, one written
+    access_cycles: float = 0.0  # one burst, read or written; external RAM only
     short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
 
@@ -268,15 +268,16 @@ def _bank(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
     factor = machine.generation.external_factor * machine.paths[memory.path].wait
-    access = (timing.external_read_cycles * factor, timing.external_write_cycles * factor)
+    access = timing.external_access_cycles * factor if external_ram else 0.0
+    rate = machine.cycles_per_byte(memory.path)
     return Bank(
         memory.name,
-        machine.cycles_per_byte(memory.path),
+        rate,
         memory.cacheable,
         memory.writable,
-        access if external_ram else None,
+        access,
         machine.paths[memory.path].access,
-        timing.external_call_cycles * factor if external_ram else 0.0,
+        access / timing.external_call_bytes + rate if external_ram else 0.0,
     )
 
 

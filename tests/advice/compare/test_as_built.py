@@ -13,10 +13,12 @@ import pytest
 from advice.compared import network, side
 from models import mobilenet_like, save, to_tflite
 from npuscope import api
-from npuscope.advice.compare.as_built import model_named_by, recipe_of
+from npuscope.advice.compare.as_built import as_given, model_named_by, recipe_of
 from npuscope.advice.compare.fidelity import STEPS, fidelity, views
+from npuscope.advice.compare.sides import open_side
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
+from npuscope.program.addresses import given_pools
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.sources import read_program
 
@@ -51,6 +53,28 @@ def test_the_recipe_has_generation_and_pools(built: Path) -> None:
     assert recipe.machine.generation.name == program.generation
     real = {pool.name: pool.address for pool in program.pools if not pool.virtual and pool.address}
     assert {pool.name: pool.address for pool in recipe.machine.pools} == real
+
+
+def test_what_the_application_gives_is_not_placed(built: Path) -> None:
+    """The build's input lies in a pool that the application brings along: so does ours then."""
+    program = read_program(built / "build" / "network.c")
+    name = program.inputs[0]
+    whole = program.buffer_map()[name]
+    given = given_pools([("_user_io_input_0", whole.size_bytes)])
+    theirs = replace(
+        program,
+        pools=(*program.pools, *given),
+        buffers=tuple(
+            b.placed("_user_io_input_0", 0) if name in (b.name, b.view_of) else b
+            for b in program.buffers
+        ),
+    )
+    assert "_user_io_input_0" not in {pool.name for pool in recipe_of(theirs).machine.pools}
+    ours = as_given(open_side(built / "net.tflite", {}), theirs).program
+    assert ours is not None
+    home = ours.buffer_map()[ours.inputs[0]].pool
+    assert home == "_user_io_input_0"
+    assert as_given(open_side(built / "net.tflite", {}), program).program is not None
 
 
 def test_the_command_prints_the_score_first(built: Path, capsys: Any) -> None:

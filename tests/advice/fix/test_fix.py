@@ -243,6 +243,11 @@ def test_results_that_differ_too_much_are_refused(look: Look) -> None:
     assert judge(candidate(forced=True), look, changed(look, 0.5), noisy, no_risks).kept
 
 
+def test_a_step_of_an_output_is_rounding_however_small_the_output(look: Look) -> None:
+    rounded = (OutputEffect("y", "y", 1.0, 0.5, 8.5),)
+    assert judge(candidate(), look, changed(look, -0.5), rounded, no_risks).kept
+
+
 def test_more_external_ram_is_refused(look: Look) -> None:
     spilled = changed(look, -0.5, external_ram_bytes=1)
     outcome = judge(candidate(), look, spilled, EXACT, no_risks)

@@ -18,7 +18,9 @@ from compiler.nets import (
 )
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
-from npuscope.graph.model import Attrs
+from npuscope.graph.model import Attrs, Numerics
+from npuscope.ops.images import BlockAttrs
+from npuscope.ops.moves import SliceAttrs, TransposeAttrs
 from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import ONLY_OURS, UNITS
 from npuscope.program.network_c.writer import network_c_text, network_h_text
@@ -77,6 +79,26 @@ def test_the_library_joins_parts_of_one_scale_only(same):
     graph = net.graph(net.concat(parts, (0.3, 4) if same else (0.2, 1)))
     text = network_c_text(*build(graph, "2.2"))
     assert ("LL_ATON_LIB_Concat(" in text) == same
+
+
+MOVES = {
+    "Transpose": (TransposeAttrs((0, 2, 1, 3)), (1, 4, 6, 8), "LL_ATON_LIB_DMA_Transpose("),
+    "Slice": (SliceAttrs((0, 1, 0, 0), (1, 3, 4, 8), (1, 1, 1, 1)), (1, 3, 4, 8), "LIB_Slice("),
+    "DepthToSpace": (BlockAttrs(2), (1, 12, 8, 2), "LL_ATON_LIB_DMA_DepthToSpace("),
+}
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0"])
+@pytest.mark.parametrize("same", [True, False], ids=["one scale", "two scales"])
+@pytest.mark.parametrize("kind", MOVES)
+def test_the_library_moves_bytes_of_one_scale_only(kind, same, generation):
+    """Bytes that are moved to another scale have to be rounded: that is another kernel's work."""
+    attrs, shape, function = MOVES[kind]
+    net = Net(5, Numerics.QDQ)
+    x = net.input((1, 6, 4, 8), (0.3, 4))
+    graph = net.graph(net.op(kind, (x,), attrs, shape, per_tensor(*(0.3, 4) if same else (0.2, 1))))
+    text = network_c_text(*build(graph, generation))
+    assert (function in text) == same
 
 
 def test_a_wrong_dialect_does_not_compile(tmp_path, demo):
@@ -202,12 +224,12 @@ def test_buffer_tables(demo):
 def test_softmax_has_the_fixed_point_numbers_of_its_scale(demo):
     """0.08 * 2**26 = 1374389534 / 2**31 * 2**23: 31 * 2**26 / 2**23 = 248 steps."""
     text = demo[2]
-    found = struct(text, "kernel_22_sw_info")
-    assert "Softmax_integer_sw_info kernel_22_sw_info" in text
+    found = struct(text, "kernel_23_sw_info")
+    assert "Softmax_integer_sw_info kernel_23_sw_info" in text
     assert (found["left_shift"], found["diff_min"]) == ("23", "-248")
     assert int(found["quantized_multiplier"]) == round(0.07999999821186066 * 2**26 * 2**8)
     assert found["axis"] == "1"
-    assert "ll_sw_forward_softmax_integer(&kernel_22_sw_info);" in text
+    assert "ll_sw_forward_softmax_integer(&kernel_23_sw_info);" in text
     assert "LL_ATON_Cache_MCU_Invalidate_Range(" in text
     assert "LL_ATON_Cache_MCU_Clean_Range(" in text
 

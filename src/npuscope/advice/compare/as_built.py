@@ -12,6 +12,7 @@ from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.compare.sides import open_side
 from npuscope.building import Options, Source, compiled_copy, md5, model_beside, read_graph
+from npuscope.compiler.place import place
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
@@ -20,10 +21,12 @@ from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.mpool import as_reached, with_these_pools
 from npuscope.machine.vendor_options import VendorOptions, parse_options, with_vendor_options
 from npuscope.profiling.model import MemoryUse
+from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Pool, Program
 
 # Options that name files and folders of the computer that the build was made on.
 _FILES = ("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--json-quant-file")
+_USER = "_user_io_"  # pools of buffers that the application gives
 _PLACES = (*_FILES, "--onnx-input", "--out-dir-prefix", "--output-info-file", "--csv-file")
 
 
@@ -69,9 +72,10 @@ def _stated(program: Program) -> VendorOptions:
 
 
 def _real(program: Program) -> list[Pool]:
-    """Pools that are memories: virtual ones are made of others, and coefficients of units have
-    no address."""
-    return [pool for pool in program.pools if not pool.virtual and pool.address]
+    """Pools that are memories: virtual ones are made of others, coefficients of units have no
+    address, and what the application gives is not the compiler's to fill."""
+    real = (pool for pool in program.pools if not pool.virtual and pool.address)
+    return [pool for pool in real if not pool.name.startswith(_USER)]
 
 
 def _as_memory(pool: Pool, machine: Machine) -> MemoryPool:
@@ -103,7 +107,7 @@ def compare_as_built(
     program = _foreign(theirs)
     model = b if b is not None else _model_of(a, program)
     recipe = recipe_of(program)
-    ours = open_side(model, _options(program, recipe, model, b_options))
+    ours = as_given(open_side(model, _options(program, recipe, model, b_options)), program)
     assert ours.program is not None  # a model was compiled
     found = compare(theirs, ours, noise, same_model=True)
     notes = (*recipe.notes, *_model_notes(program, model))
@@ -115,8 +119,29 @@ def compare_as_built(
     return replace(found, fidelity=alike)
 
 
+def as_given(ours: Side, theirs: Program) -> Side:
+    """Inputs and outputs outside of the pools where the build leaves them to the application."""
+    program, machine = ours.program, ours.machine
+    # Builds may name such pools and not use them.
+    names = {buffer.pool for buffer in theirs.buffers if buffer.pool.startswith(_USER)}
+    if program is None or machine is None or not names:
+        return ours
+    roots = {buffer.name: buffer.view_of or buffer.name for buffer in program.buffers}
+    both = (("input", program.inputs), ("output", program.outputs))
+    pools = {
+        roots[name]: f"{_USER}{kind}_{i}"
+        for kind, border in both
+        for i, name in enumerate(border)
+        if f"{_USER}{kind}_{i}" in names and name in roots
+    }
+    placed = place(program, machine, pools)
+    return replace(ours, program=placed, profile=estimate(placed, machine))
+
+
 def _ram(memory: MemoryUse) -> int:
-    return memory.internal_ram_bytes + memory.external_ram_bytes
+    """What the compiler fills: the application's own buffers are left out."""
+    given = sum(p.activations_bytes for p in memory.pools if p.name.startswith(_USER))
+    return memory.internal_ram_bytes + memory.external_ram_bytes - given
 
 
 def _foreign(side: Side) -> Program:

@@ -109,6 +109,7 @@ Risks = Callable[[Look], tuple[Finding, ...]]
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
+_ROUNDING_LSB = 1.01  # steps are compared as real values
 _LEAST_SQNR_DB = 20.0  # below this, the network computes something else
 
 
@@ -126,7 +127,9 @@ def judge(
     # well.
     if _spills(before.profile, after.profile):
         return Outcome(False, "it needs more external RAM")
-    worst = min((effect.sqnr_db for effect in effects), default=inf)
+    # One step is what rounding may turn; a small output says little more in decibels.
+    further = (effect.sqnr_db for effect in effects if effect.max_lsb > _ROUNDING_LSB)
+    worst = min(further, default=inf)
     if worst < _LEAST_SQNR_DB:
         return Outcome(False, _too_far(worst, before.network.unrest_db))
     return _by_time(candidate, before, after, risks)
@@ -342,7 +345,12 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
 def apply_places(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
-    for place in _unique(candidate.places):
+    places = _unique(candidate.places)
+    there = {name for place in places for name in place.ops if document.op(name) is not None}
+    for place in places:
+        own = there.intersection(place.ops)
+        if own and all(document.op(name) is None for name in own):
+            continue  # the edit of another place took it along
         request = EditRequest(place.ops, place.fix.parameters, look.network)
         try:
             apply_edit(document, candidate.fix.id, request)

@@ -59,7 +59,7 @@ class Computer:
         self._budget = budget
         self._cpu = Cpu(memory)
         fetches = FetchCost(machine)
-        self._cpu.watch_code(FLASH_ADDRESS, FLASH_BYTES, fetches)
+        self._cpu.watch(FLASH_ADDRESS, FLASH_BYTES, fetches)
         self.clock = Clock(self._cpu, machine, fetches)
         self.npu = Npu(memory, machine, lambda: self.clock.npu_cycles)
         self._system = SystemRegisters(self.clock, vectors)

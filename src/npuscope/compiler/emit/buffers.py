@@ -12,7 +12,7 @@ from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import Lowered, Value
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit
@@ -25,15 +25,19 @@ Array = np.ndarray
 class BufferTable:
     """Makes each buffer once, widens its lifetime at every use."""
 
-    def __init__(self, lowered: Lowered, graph: Graph) -> None:
+    def __init__(self, lowered: Lowered, graph: Graph, batches: dict[str, int]) -> None:
         self.lowered = lowered
         self.graph = graph
+        self.batches = batches  # channels that lie together, of values stored frame by frame
         self.buffers: dict[str, Buffer] = {}
         self.lives: dict[str, tuple[int, int]] = {}  # first and last epoch by name
         self.constants: dict[str, Array] = {}
 
     def activation(self, value: Value, epoch: int) -> Buffer:
         """The buffer that holds the value (or what it is a view of), alive in `epoch`."""
+        constant = self.lowered.constants.get(value.name)
+        if constant is not None and constant.data is not None:
+            return self.parameter(value.name, constant.data, constant)
         origin = root(self.lowered, value)
         if origin.name not in self.buffers:
             self.buffers[origin.name] = self._of_value(origin, view_of="")
@@ -41,6 +45,11 @@ class BufferTable:
             self.buffers[value.name] = self._of_value(value, view_of=origin.name)
         self._live(origin.name, epoch)
         return self.buffers[origin.name]
+
+    def laid_out(self, value: Value) -> Value:
+        """The value as it lies in memory."""
+        batch = self.batches.get(value.name)
+        return replace(value, batch=batch) if batch else value
 
     def scratch(self, name: str, shape: tuple[int, int, int], nbits: int, epoch: int) -> Buffer:
         """Working memory of one epoch; it lives on into the next one."""

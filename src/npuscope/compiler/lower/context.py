@@ -8,7 +8,7 @@ from math import inf, prod
 
 import numpy as np
 
-from npuscope.compiler.numbers import Affine, requantize_value
+from npuscope.compiler.numbers import Affine, Scaling, requantize_value
 from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Tiling, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
@@ -61,6 +61,11 @@ class Context:
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
         return view
+
+    def constant(self, name: str, tensor: Tensor) -> Value:
+        """A constant that is streamed like an activation, under a name of its own."""
+        self.result.constants[name] = tensor
+        return tensor_value(tensor).named(name)
 
     def signed(self, value: Value, origin: tuple[str, ...]) -> Value:
         """Unsigned bytes as signed ones: the same numbers, the zero point 128 lower."""
@@ -229,6 +234,37 @@ def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, in
     steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
     low, high = int(steps[0]), int(steps[1])
     return None if (low, high) == (lowest, highest) else (low, high)
+
+
+# --- Scales of a layer ---
+
+
+def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
+    """Scales of a layer; the bias in real values."""
+    weights = graph.tensor(op.inputs[1])
+    channels = weights.shape[0]
+    assert weights.quant is not None  # a refuse rule has checked it
+    weight_scales = np.array(weights.quant.scales, np.float64)
+    if len(weight_scales) != channels:
+        weight_scales = np.broadcast_to(weight_scales, (channels,))
+    input_scale, _ = quant_pair(source)
+    output_scale, output_zero = quant_pair(output)
+    bias = _real_bias(graph, op, input_scale * weight_scales)
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
+
+
+def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(len(unit))
+    tensor = graph.tensor(op.inputs[2])
+    data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
+    return data if tensor.dtype is DType.FLOAT32 else data * unit
+
+
+def constant_of(graph: Graph, name: str) -> np.ndarray:
+    data = graph.tensor(name).data
+    assert data is not None  # a refuse rule has checked it
+    return data
 
 
 # --- One tensor to another scale or sign, on one or two ARITH stages ---

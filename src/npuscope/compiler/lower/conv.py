@@ -6,7 +6,14 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context, clamp_range, quant_pair, require_batch_one
+from npuscope.compiler.lower.context import (
+    Context,
+    clamp_range,
+    constant_of,
+    layer_scaling,
+    quant_pair,
+    require_batch_one,
+)
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
 from npuscope.compiler.lower.moves import channel_first_copy, window
 from npuscope.compiler.lower.pieces import (
@@ -25,7 +32,7 @@ from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums
 from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
@@ -75,7 +82,7 @@ def lower_conv(context: Context, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
-    kernel = Kernel(_constant(context.graph, op.inputs[1]), attrs.dilations)
+    kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
     _emit_layer(context, op, attrs, kernel)
@@ -83,7 +90,7 @@ def lower_conv(context: Context, op: Op) -> None:
 
 def lower_fully_connected(context: Context, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
-    weights = _constant(context.graph, op.inputs[1])
+    weights = constant_of(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
     _emit_layer(context, op, attrs, Kernel(weights[:, None, None, :]))
 
@@ -93,7 +100,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     source = context.value(op.inputs[0])
     features, simd, fsub = _features(context, source, op)
     output = context.new_value(context.graph.output_tensor(op))
-    scaling = _scaling(context.graph, op, source, output)
+    scaling = layer_scaling(context.graph, op, source, output)
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
@@ -112,7 +119,8 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 def _streamed_frame(context: Context, features: Value) -> int:
     """Channels per frame of the convolution that makes the features, if the last stages lead from
     it to them: what follows may share its epoch. Only a convolution with a window and without
-    passes through memory is joined, and none in builds without an optimization level.
+    passes through memory is joined, and none in builds without an optimization level. One that is
+    cut in pieces is not, either [registers of one network in four builds of 3.0; its RAM at 4.0].
     """
     if context.optimization < 1:
         return 0
@@ -121,7 +129,8 @@ def _streamed_frame(context: Context, features: Value) -> int:
             return 0
         if isinstance(stage, ConvStage):
             once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
-            return stage.tiling.kernels if once else 0
+            whole = stage.order is PieceOrder.WHOLE
+            return stage.tiling.kernels if once and whole else 0
         if not isinstance(stage, ArithStage):
             return 0
         features = stage.inputs[-1]
@@ -177,26 +186,6 @@ def _reads_single_channels(context: Context, layer: Layer) -> bool:
         return False
     tiling = _tiling(context, layer, layer.kernel.shape)
     return tiling.depth == 1 and layer.features.stored_batch != 1
-
-
-def _scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
-    """Scales of a layer; the bias in real values."""
-    weights = graph.tensor(op.inputs[1])
-    channels = weights.shape[0]
-    assert weights.quant is not None  # a refuse rule has checked it
-    weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
-    input_scale, _ = quant_pair(source)
-    output_scale, output_zero = quant_pair(output)
-    bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
-
-
-def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
-    if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(len(unit))
-    tensor = graph.tensor(op.inputs[2])
-    data = _constant(graph, tensor.name).astype(np.float64).reshape(-1)
-    return data if tensor.dtype is DType.FLOAT32 else data * unit
 
 
 def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
@@ -408,9 +397,3 @@ def _join(context: Context, layer: Layer, x: Value, y: Value, number: int) -> Va
             shift=0,
         )
     )
-
-
-def _constant(graph: Graph, name: str) -> Array:
-    data = graph.tensor(name).data
-    assert data is not None  # a refuse rule has checked it
-    return data

@@ -12,6 +12,7 @@ from npuscope.compiler.lower.context import (
     ZERO,
     Context,
     clamp_range,
+    plane_shape,
     quant_pair,
     quantized_range,
     rescale,
@@ -33,17 +34,18 @@ from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
+from npuscope.rulebook.elementwise import is_streamed_constant
 from npuscope.rulebook.queries import is_npu_tensor
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
 
 def lower_add(context: Context, op: Op) -> None:
-    """Two activations to a common scale, added; Sub negates the second coefficient."""
-    if any(context.graph.tensor(name).is_constant for name in op.inputs):
+    """Two maps to a common scale, added; Sub negates the second coefficient."""
+    if _has_coefficients(context.graph, op):
         lower_with_constant(context, op)
         return
-    x, y = (context.value(name) for name in op.inputs[:2])
+    x, y = (_map(context, op, name) for name in op.inputs[:2])
     output = context.new_value(context.graph.output_tensor(op))
     sign = -1 if op.kind == "Sub" else 1
     numbers = residual_add(quant_pair(x), quant_pair(y), quant_pair(output), sign)
@@ -63,6 +65,21 @@ def lower_add(context: Context, op: Op) -> None:
         clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
     )
     context.define(op.outputs[0], context.emit(stage))
+
+
+def _has_coefficients(graph: Graph, op: Op) -> bool:
+    """One operand is a constant that the unit itself holds."""
+    constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
+    return any(not is_streamed_constant(tensor) for tensor in constants)
+
+
+def _map(context: Context, op: Op, name: str) -> Value:
+    """An operand that is streamed, constant or not; constants may lack leading axes."""
+    tensor = context.graph.tensor(name)
+    if not tensor.is_constant:
+        return context.value(name)
+    shape = context.graph.output_tensor(op).shape
+    return replace(context.constant(name, tensor), shape=plane_shape(shape))
 
 
 def lower_with_constant(context: Context, op: Op) -> None:
@@ -176,14 +193,17 @@ def lower_mul(context: Context, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
     if sigmoid is not None:
         _swish(context, op, sigmoid)
-    elif any(context.graph.tensor(name).is_constant for name in op.inputs):
+    elif _has_coefficients(context.graph, op):
         lower_with_constant(context, op)
     else:
         _product(context, op)
 
 
 def _product(context: Context, op: Op) -> None:
-    x, y = (context.operand(name, op.origin) for name in op.inputs)
+    constants = {n for n in op.inputs if context.graph.tensor(n).is_constant}
+    x, y = (
+        _map(context, op, n) if n in constants else context.operand(n, op.origin) for n in op.inputs
+    )
     if x.elements < y.elements:
         x, y = y, x  # the broadcast operand goes into port Y
     output = context.new_value(context.graph.output_tensor(op))

@@ -24,6 +24,7 @@ MOVES = ("Concat", "Slice", "Transpose", "Pad", "MirrorPad", "DepthToSpace", "Sp
 # Kernels that exist for integers; any other computes in float between two conversions.
 _INTEGER_KERNELS = (
     *(*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul"),
+    *("SequenceLSTM", "SvdfState", "SvdfOutput"),  # TFLite's, whose integers may wrap
     UNKNOWN,  # nobody knows what it computes on
 )
 

@@ -37,6 +37,7 @@ class TfliteDocument(TfliteOps, Document):
     """All primitives of a document."""
 
     depthwise = (DEPTHWISE,)
+    mixes_signs = False
     binds_clamps = False
 
     # inputs and outputs

@@ -58,8 +58,10 @@ class Table:
         return self.pos + offset if offset else 0
 
     def number(self, slot: int, form: str, default: Any = 0) -> Any:
-        place = self.place(slot)
-        return struct.unpack_from("<" + form, self.data, place)[0] if place else default
+        slots, index = self.slots, slot >> 1  # as in `place`: numbers are most of a file
+        if index >= len(slots) or not slots[index]:
+            return default
+        return struct.unpack_from("<" + form, self.data, self.pos + slots[index])[0]
 
     def table(self, slot: int) -> Table | None:
         place = self.place(slot)

@@ -117,7 +117,7 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
     """More cores for one copy, or more copies; neither gets more of DDR than there is."""
     moved = setup.ddr_bytes / most.ddr_bytes_per_s * UTIMER_HZ
     for cores in sorted({min(2 * setup.cores, most.cores), most.cores} - {setup.cores}):
-        after = max(replay.ticks(_on_more(replay, setup.cores / cores)), moved)
+        after = max(replay.ticks(_on_more(replay, setup, setup.cores / cores)), moved)
         yield Lever(f"{cores} cores", before / after, _ms(after), bound=True)
     copies = most.cores // setup.cores
     if copies > 1:
@@ -132,12 +132,15 @@ def _beside(replay: Replay, demand: float) -> Times:
     return replace(times, move=np.where(outside, times.move * max(demand, 1.0), times.move))
 
 
-def _on_more(replay: Replay, share: float) -> Times:
-    """Each core has that share of its work; what it waits for at barriers stays."""
+def _on_more(replay: Replay, setup: Setup, share: float) -> Times:
+    """Each core has that share of its work; what it waits for at barriers stays. Transfers of more
+    cores together get no more of DDR than it gives."""
     working = np.isin(replay.engine, [ENGINES.index(one) for one in (Engine.HVX, Engine.HMX)])
-    times = replay.times
+    times, least = replay.times, min(max(share, setup.ddr_draw), 1.0)
     return replace(
-        times, work=np.where(working, times.work * share, times.work), move=times.move * share
+        times,
+        work=np.where(working, times.work * share, times.work),
+        move=times.move * np.where(replay.outside, least, share),
     )
 
 

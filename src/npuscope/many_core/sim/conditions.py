@@ -143,6 +143,7 @@ class RunOptions:
     activations: int = 1  # copies of the network, each on its own cores
     time_us: float | None = None  # run until then instead of a number of iterations
     set_size: int | None = None  # inferences that may wait; None: as the machine says
+    program: int = 0  # in the names of files
 
 
 @dataclass(frozen=True, slots=True)

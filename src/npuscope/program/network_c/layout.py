@@ -202,9 +202,6 @@ def dialect(generation: str) -> Dialect:
     return DIALECT_2 if generation.startswith("2.") else DIALECT_3
 
 
-# Bytes a cycle and clock ratio that the compilers reckon with for a buffer of the application.
-GIVEN_POOL = (2, 1.0)
-
 # Words of buffer tables. Their numbers changed between runtimes, so only words are used.
 DATA_TYPES: dict[tuple[str, int], str] = {
     ("float", 32): "DataType_FLOAT",

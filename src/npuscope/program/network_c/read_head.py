@@ -12,9 +12,9 @@ from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.program.addresses import POOL_PREFIX
+from npuscope.program.addresses import POOL_PREFIX, given_pools
 from npuscope.program.model import Buffer, Pool
-from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS, GIVEN_POOL
+from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS
 from npuscope.program.network_c.parse_source import Declaration, Function
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.text import safe_terminal
@@ -149,9 +149,6 @@ _GIVEN = re.compile(
     r"/\*\s*User (?:Input|Output) allocated buffer \(mempool \d+\) size (\d{1,16})\s*\*/\s*"
     rf"static unsigned char \*({POOL_PREFIX}(_user_io_\w+?_\d+)_\w+) = NULL;"
 )
-# The processor's own range: no memory of a device lies there, so that nothing is mixed up.
-_NOWHERE = 0xE000_0000
-_ALIGN = 64
 
 
 def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
@@ -169,12 +166,9 @@ def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
 
 def _given(text: str) -> dict[str, Pool]:
     """Buffers of the application: their place is known to it alone, so they get any."""
-    found: dict[str, Pool] = {}
-    address = _NOWHERE
-    for size, symbol, name in _GIVEN.findall(text):
-        found[symbol] = Pool(name, address, int(size), *GIVEN_POOL, file_name=name, relative=True)
-        address += -(-int(size) // _ALIGN) * _ALIGN
-    return found
+    found = _GIVEN.findall(text)
+    pools = given_pools([(name, int(size)) for size, _, name in found])
+    return {symbol: pool for (_, symbol, _), pool in zip(found, pools, strict=True)}
 
 
 def bases_of(symbols: Mapping[str, Pool]) -> dict[str, int]:

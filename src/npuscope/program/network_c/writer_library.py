@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -173,10 +173,7 @@ def _concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     inputs = [_plain(scope, name) for name in call.inputs]
     output = _plain(scope, call.outputs[0])
     axis = onnx_axis(_whole(call, "axis"), output)
-    if len({buffer.nbits for buffer in (*inputs, output)}) > 1:
-        raise NoKernel("widths")
-    if any((b.quant, b.signed) != (output.quant, output.signed) for b in inputs):
-        raise NoKernel("scales")  # the library copies bytes as they are
+    _check_bytes(inputs, output)
     function = (
         f"  LL_ATON_LIB_Concat({prefix}_in, {len(inputs)}, {prefix}_out, {axis}, "
         f"{_ENGINES}{_tail(scope)});"
@@ -184,12 +181,27 @@ def _concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     return LibraryCall([*tables(scope, prefix, inputs, [output]), function])
 
 
+def _check_bytes(inputs: Iterable[Buffer], output: Buffer) -> None:
+    """The library copies bytes as they are: whoever changes scales is another kernel."""
+    if any(buffer.nbits != output.nbits for buffer in inputs):
+        raise NoKernel("widths")
+    if any((b.quant, b.signed) != (output.quant, output.signed) for b in inputs):
+        raise NoKernel("scales")
+
+
+def _moved(scope: Scope, call: Call) -> tuple[Buffer, Buffer]:
+    """What a library's move reads and writes."""
+    source, output = _plain(scope, call.inputs[0]), _plain(scope, call.outputs[0])
+    _check_bytes([source], output)
+    return source, output
+
+
 def _blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     if dict(call.args).get("order", "dcr") != "dcr":
         raise NoKernel("order")
     rows = _whole(call, "block")
     columns = dict(call.args).get("width") or rows
-    source, output = _plain(scope, call.inputs[0]), _plain(scope, call.outputs[0])
+    source, output = _moved(scope, call)
     function = (
         f"  LL_ATON_LIB_DMA_{call.kernel}({prefix}_in, 1, {prefix}_out, {rows}, {columns}, "
         f"{_ENGINES}{_tail(scope)});"
@@ -199,7 +211,7 @@ def _blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
 
 def _transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """Axes are those of memory; each input axis is told its place in the output too."""
-    source, output = _plain(scope, call.inputs[0]), _plain(scope, call.outputs[0])
+    source, output = _moved(scope, call)
     permutation = _tuple(call, "permutation")
     missing = _RANK - len(permutation)
     if missing < 0:
@@ -218,7 +230,7 @@ def _transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
 
 def _slice(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """Copied by the CPU."""
-    source, output = _plain(scope, call.inputs[0]), _plain(scope, call.outputs[0])
+    source, output = _moved(scope, call)
     starts, sizes, steps = (_tuple(call, name) for name in ("starts", "sizes", "steps"))
     if any(step < 1 for step in steps) or len(starts) != len(source.shape):
         raise NoKernel("steps")

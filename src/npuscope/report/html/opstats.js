@@ -2,6 +2,7 @@
 function drawOpstats() {
   drawSummary();
   drawAdvice();
+  drawFindings();
   drawCoreRoofline();
   drawNodes();
   drawVtcm();

@@ -16,7 +16,9 @@ from npuscope.many_core.opstats.model import (
     Verdict,
 )
 from npuscope.many_core.records import UTIMER_HZ
+from npuscope.many_core.rules import core_findings
 from npuscope.report.figures import count, ms, size
+from npuscope.report.html.data import finding_data
 from npuscope.report.html.page import page
 from npuscope.report.opstats import no_lever
 from npuscope.version import __version__
@@ -39,6 +41,9 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             "answer": answer,
             "figures": _figures(buffers),
             "advice": _advice(first),
+            "explained": first is not None,
+            "findings": [finding_data(one) for one in core_findings(first)] if first else [],
+            "total_ms": first.totals.seconds * 1e3 if first else 0.0,
             "roof": _roof(first),
             "modules": _modules(first),
             "vtcm": _vtcm(first),
