@@ -266,10 +266,9 @@ class OpIndex:
         """The same of ops that were found before: nothing is looked for outside of the table."""
         if not self.width or not len(self.ops):
             return self.find(core, oc)
-        # Numbers are small: 32 bits hold the place of every entry of a table.
-        place = core.astype(np.int32)
+        place = core.astype(np.intp)
         place *= self.width
-        place += oc.astype(np.int32)
+        place += oc
         found: np.ndarray = self._table.take(place)
         return found
 

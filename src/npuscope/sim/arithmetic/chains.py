@@ -228,7 +228,8 @@ def find_loop(plans: list[Plan], memory: Memory) -> Loop | None:
     """The one loop through memory that is understood; any other overlap needs single frames."""
     engines = [plan for plan in plans if plan.is_engine and plan.frames]
     for plan in engines:
-        plan.view = walks.view(plan.engine, memory, plan.frames)
+        plan.walk = plan.walk or walks.walk_of(plan.engine, plan.frames)
+        plan.view = walks.view(plan.engine, memory, plan.walk)
     sinks = [plan for plan in engines if plan.is_sink]
     pairs = [
         (other, sink)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ Index = NDArray[np.intp]
 _MOST_WORDS = 1 << 26
 # Frames of a source that are looked at until a link has let enough pass.
 _MOST_FRAMES = 1 << 16
+
+
+# Numbers of elements, bytes from one to the next, type.
+Walk = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 
 
 class ByFramesError(Exception):
@@ -61,7 +66,8 @@ class Plan:
     words: int = 0
     frames: int = 0
     made: Frames | None = None
-    view: np.ndarray | None = None  # of memory, for an engine
+    walk: Walk | None = None  # of an engine
+    view: np.ndarray | None = None  # of memory along it
 
     @property
     def conv(self) -> Convacc:

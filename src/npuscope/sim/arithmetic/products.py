@@ -19,6 +19,7 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _EXACT_FLOAT32 = 1 << 24
 # Sums below this stay exact with those of several other units.
 _SURELY_EXACT = 1 << 20
+_MARGIN = 1.001
 # Floats of windows that are copied out at a time.
 _MOST_WINDOWS = 1 << 20
 # Sums of a depthwise convolution at a time: with their inputs they stay in cache.
@@ -98,8 +99,10 @@ def operands(unit: Convacc, images: np.ndarray, weights: np.ndarray) -> Operands
     largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
     reach = largest * weights.shape[2]
     if reach * _largest(unit, low, high) >= _SURELY_EXACT:
-        sums = np.abs(weights.astype(np.float32)).sum(axis=2, dtype=np.float64)
-        reach = int(sums.max(initial=0))
+        magnitudes = weights.astype(np.float32)
+        np.abs(magnitudes, out=magnitudes)
+        # Sums of bytes are exact here; the margin is for those of wider kernels.
+        reach = min(reach, int(magnitudes.sum(axis=2).max(initial=0) * _MARGIN))
     return Operands(unit, images, weights, low, high, reach)
 
 

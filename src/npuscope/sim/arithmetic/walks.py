@@ -9,7 +9,7 @@ import numpy as np
 from npuscope.program.addresses import frame_starts, frame_step, frame_walk
 from npuscope.program.units import Streng
 from npuscope.sim.arithmetic import streams
-from npuscope.sim.arithmetic.plan import ByFramesError, Frames
+from npuscope.sim.arithmetic.plan import ByFramesError, Frames, Walk
 from npuscope.sim.arithmetic.streams import Words
 from npuscope.sim.memory import Memory
 
@@ -17,8 +17,14 @@ from npuscope.sim.memory import Memory
 _OVERLAP_WORK = 1 << 14
 
 
-def view(engine: Streng, memory: Memory, frames: int) -> np.ndarray:
-    """(turns, frames of a loop, rows, columns, depth) of memory itself."""
+def view(engine: Streng, memory: Memory, walk: Walk) -> np.ndarray:
+    """The places of a walk in memory itself."""
+    base = memory.address(engine.addr_base) + engine.offset_start
+    return memory.windows(*walk)(base)
+
+
+def walk_of(engine: Streng, frames: int) -> Walk:
+    """(turns, frames of a loop, rows, columns, depth), the bytes between them, and their type."""
     streams.check(engine)
     shape, steps = frame_walk(engine)
     loop = min(engine.frame_loop_cnt or frames, frames)
@@ -26,9 +32,7 @@ def view(engine: Streng, memory: Memory, frames: int) -> np.ndarray:
     if turns * loop > engine.frames:
         raise ByFramesError
     kind = streams.memory_type(engine)
-    all_steps = engine.loop_offset, frame_step(engine), *steps
-    base = memory.address(engine.addr_base) + engine.offset_start
-    return memory.windows((turns, loop, *shape), all_steps, kind)(base)
+    return (turns, loop, *shape), (engine.loop_offset, frame_step(engine), *steps), kind
 
 
 def load(engine: Streng, walk: np.ndarray, frames: int) -> Frames:
