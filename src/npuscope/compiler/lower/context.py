@@ -8,8 +8,8 @@ from math import inf, prod
 
 import numpy as np
 
-from npuscope.compiler.numbers import Affine, requantize_value
-from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Value
+from npuscope.compiler.numbers import Affine, Scaling, requantize_value
+from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, Lowered, Stage, Value
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
@@ -167,6 +167,43 @@ def quant_pair(value: Value) -> tuple[float, int]:
     if value.quant is None:
         raise ModelError("the tensor has no quantization", where=f"tensor '{value.name}'")
     return value.quant.scale, value.quant.zero_point
+
+
+def conv_before(context: Context, features: Value) -> ConvStage | None:
+    """The convolution that makes the features, if the last stages lead from it to them."""
+    for stage in reversed(context.result.stages):
+        if stage.output.name != features.name or not isinstance(stage, ConvStage | ArithStage):
+            return None
+        if isinstance(stage, ConvStage):
+            return stage
+        features = stage.inputs[-1]
+    return None
+
+
+def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
+    """Scales of a layer with weights; the bias in real values."""
+    weights = graph.tensor(op.inputs[1])
+    channels = weights.shape[0]
+    assert weights.quant is not None  # a refuse rule has checked it
+    weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
+    input_scale, _ = quant_pair(source)
+    output_scale, output_zero = quant_pair(output)
+    bias = _real_bias(graph, op, input_scale * weight_scales)
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
+
+
+def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(len(unit))
+    tensor = graph.tensor(op.inputs[2])
+    data = constant_data(graph, tensor.name).astype(np.float64).reshape(-1)
+    return data if tensor.dtype is DType.FLOAT32 else data * unit
+
+
+def constant_data(graph: Graph, name: str) -> np.ndarray:
+    data = graph.tensor(name).data
+    assert data is not None  # a refuse rule has checked it
+    return data
 
 
 def require_batch_one(tensor: Tensor, op: Op) -> None:

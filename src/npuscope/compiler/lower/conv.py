@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context, clamp_range, quant_pair, require_batch_one
+from npuscope.compiler.lower.context import (
+    Context,
+    clamp_range,
+    constant_data,
+    conv_before,
+    layer_scaling,
+    quant_pair,
+    require_batch_one,
+)
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
-from npuscope.compiler.lower.moves import channel_first_copy, window
+from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
@@ -26,13 +35,16 @@ from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums
 from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import Op
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
 from npuscope.rulebook.conv import moves_pixels
 
 Array = np.ndarray
+
+
+_COPIES = 3  # the optimization level from which features are copied for their reader [code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,7 @@ def lower_conv(context: Context, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
-    kernel = Kernel(_constant(context.graph, op.inputs[1]), attrs.dilations)
+    kernel = Kernel(constant_data(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
     _emit_layer(context, op, attrs, kernel)
@@ -77,7 +89,7 @@ def lower_conv(context: Context, op: Op) -> None:
 
 def lower_fully_connected(context: Context, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
-    weights = _constant(context.graph, op.inputs[1])
+    weights = constant_data(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
     _emit_layer(context, op, attrs, Kernel(weights[:, None, None, :]))
 
@@ -87,7 +99,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     source = context.value(op.inputs[0])
     features, simd, fsub = _features(context, source, op)
     output = context.new_value(context.graph.output_tensor(op))
-    scaling = _scaling(context.graph, op, source, output)
+    scaling = layer_scaling(context.graph, op, source, output)
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
@@ -95,8 +107,9 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
-    if _reads_single_channels(context, layer):
-        features = channel_first_copy(context, features, op.origin)
+    batch = _copied_channels(context, layer)
+    if batch:
+        features = channel_copy(context, features, batch, op.origin)
         layer = replace(layer, features=features)
     for part in _output_parts(context, layer):
         _emit_part(context, part)
@@ -104,24 +117,15 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 
 
 def _streamed_frame(context: Context, features: Value) -> int:
-    """Channels per frame of the convolution that makes the features, if the last stages lead from
-    it to them: what follows may share its epoch. Only a convolution with a window and without
-    passes through memory is joined, and none in builds without an optimization level. One that is
-    cut in pieces is not, either [registers of one network in four builds of 3.0; its RAM at 4.0].
+    """Channels per frame of the convolution that makes the features: what follows may share its
+    epoch. Only a convolution with a window and without passes through memory is joined, none in
+    builds without an optimization level, none that is cut in pieces [four builds of one network].
     """
-    if context.optimization < 1:
+    conv = conv_before(context, features)
+    if conv is None or context.optimization < 1:
         return 0
-    for stage in reversed(context.result.stages):
-        if stage.output.name != features.name:
-            return 0
-        if isinstance(stage, ConvStage):
-            once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
-            whole = stage.order is PieceOrder.WHOLE
-            return stage.tiling.kernels if once and whole else 0
-        if not isinstance(stage, ArithStage):
-            return 0
-        features = stage.inputs[-1]
-    return 0
+    once = conv.tiling.mode is ConvMode.DENSE and conv.tiling.passes == 1
+    return conv.tiling.kernels if once and conv.order is PieceOrder.WHOLE else 0
 
 
 def _emit_part(context: Context, layer: Layer) -> None:
@@ -167,32 +171,25 @@ def _tile_limit(context: Context, layer: Layer) -> TileLimit:
     return tiles["dense8x8" if layer.simd is Simd.S8X8 else "dense16x8"]
 
 
-def _reads_single_channels(context: Context, layer: Layer) -> bool:
-    """One-channel kernels that this generation feeds from a channel-first copy."""
+def _copied_channels(context: Context, layer: Layer) -> int:
+    """Channels that lie together in a copy for a depthwise layer; 0: this generation makes none.
+
+    One-channel kernels are fed from single planes. With -O3, kernels in 16x8 mode and those on tiny
+    maps are fed from parts of as many channels as they read at a time, if they read memory at all.
+    """
+    features = layer.features
     if layer.moved or not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
-        return False
-    tiling = _tiling(context, layer, layer.kernel.shape)
-    return tiling.depth == 1 and layer.features.stored_batch != 1
-
-
-def _scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
-    """Scales of a layer; the bias in real values."""
-    weights = graph.tensor(op.inputs[1])
-    channels = weights.shape[0]
-    assert weights.quant is not None  # a refuse rule has checked it
-    weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
-    input_scale, _ = quant_pair(source)
-    output_scale, output_zero = quant_pair(output)
-    bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
-
-
-def _real_bias(graph: Graph, op: Op, unit: Array) -> Array:
-    if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(len(unit))
-    tensor = graph.tensor(op.inputs[2])
-    data = _constant(graph, tensor.name).astype(np.float64).reshape(-1)
-    return data if tensor.dtype is DType.FLOAT32 else data * unit
+        return 0
+    depth, before = (
+        _tiling(context, layer, layer.kernel.shape).depth,
+        conv_before(context, features),
+    )
+    streams = before is not None and before.tiling.kernels == depth
+    if depth > 1 and (context.optimization < _COPIES or streams):
+        return 0
+    tiny = prod(features.shape[:2]) * depth < context.machine.convacc.tiny_frame_bytes
+    copied = depth == 1 or tiny or layer.simd is Simd.S16X8
+    return depth if copied and features.stored_batch != depth else 0
 
 
 def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
@@ -395,9 +392,3 @@ def _join(context: Context, layer: Layer, x: Value, y: Value, number: int) -> Va
             shift=0,
         )
     )
-
-
-def _constant(graph: Graph, name: str) -> Array:
-    data = graph.tensor(name).data
-    assert data is not None  # a refuse rule has checked it
-    return data
