@@ -91,8 +91,7 @@ FITTED = (
     tuple(f"software.{name}.per_element" for name in _MOVES),
 )
 # The same for external RAM, as one cost, on all families that use it.
-_OUTSIDE = ("read", "write", "shared", "call")
-FITTED_OUTSIDE = (tuple(f"timing.external_{name}_cycles" for name in _OUTSIDE),)
+FITTED_OUTSIDE = (("timing.external_access_cycles",),)
 SWEEPS = 2
 # Measured on another export than the file at hand: no constant is fitted on them.
 OTHER_EXPORTS = (("3.0.0 4.0.0", "st_yolo_x"),)

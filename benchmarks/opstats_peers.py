@@ -1,10 +1,10 @@
-"""The same traces written the usual way: json.dumps and the message classes of `perfetto`."""
+"""The same traces written the usual way: json.dumps, orjson and the messages of `perfetto`."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from npuscope.trace_model import ArgKind, TraceModel
@@ -42,16 +42,29 @@ def flow_ends(model: TraceModel) -> dict[int, list[tuple[int, bool]]]:
 
 def write_json_dumps(model: TraceModel, file: BinaryIO) -> None:
     """One call of json.dumps an event."""
+    _write_events(model, file, lambda event: json.dumps(event).encode())
+
+
+def write_orjson(model: TraceModel, file: BinaryIO) -> None:
+    """One call of orjson.dumps an event."""
+    import orjson
+
+    _write_events(model, file, orjson.dumps)
+
+
+def _write_events(
+    model: TraceModel, file: BinaryIO, dumps: Callable[[dict[str, Any]], bytes]
+) -> None:
     flows = flow_ends(model)
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n{"ph":"M","pid":1,"name":"start"}')
     for row, (thread, start, end, name, category, args) in enumerate(slices_of(model)):
         place = {"pid": _pid(model, thread), "tid": model.threads[thread].tid, "ts": start / 1000}
         event = {"ph": "X", **place, "dur": (end - start) / 1000, "name": name, "cat": category}
-        file.write(b",\n" + json.dumps({**event, "args": dict(args)}).encode())
+        file.write(b",\n" + dumps({**event, "args": dict(args)}))
         for number, starts in flows.get(row, ()):
             end_fields = {"ph": "s"} if starts else {"ph": "f", "bp": "e"}
             flow = {**end_fields, "id": number, "name": "flow", "cat": "", **place}
-            file.write(b",\n" + json.dumps(flow).encode())
+            file.write(b",\n" + dumps(flow))
     file.write(b"\n]}\n")
 
 

@@ -66,7 +66,7 @@ def test_values_of_the_machine_can_be_set(model: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("explain",), "explain is not made for cloudai100: many-core machines have estimate"),
+        (("profile",), "profile is not made for cloudai100: many-core machines have estimate"),
         (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
         (("estimate", "--html", "x.html"), "this option is not made for cloudai100"),
     ],
@@ -127,9 +127,23 @@ def test_levers_are_tried_and_the_best_comes_first(
     gains = [lever["gain"] for lever in found["levers"]]
     assert gains == sorted(gains, reverse=True) and min(gains) > 1.02
     names = {lever["name"] for lever in found["levers"]}
-    assert "16 activations on 1 cores each" in names
+    assert "16 activations on 1 core each" in names
     text = answer(capsys, "estimate", "--machine", "cloudai100", str(model))
     assert f"lever    {found['levers'][0]['name']}: " in text
+
+
+def test_what_the_second_half_of_the_cores_brings_is_told(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("estimate", "--machine", "cloudai100", str(model))
+    half, every = json.loads(answer(capsys, *words, "--json"))["scaling"].values()
+    assert (half["cores"], every["cores"]) == (8, 16)
+    for side in (half, every):
+        assert sum(side["path_us"].values()) == pytest.approx(1e3 * side["ms"], rel=0.3)
+        assert side["unevenness"] >= 1
+    lines = answer(capsys, *words).splitlines()
+    (told,) = (line for line in lines if line.startswith("cores "))
+    assert "8 -> 16 cores" in told and "synchronisation" in told
 
 
 def test_the_same_in_python(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,10 +33,12 @@ LAYERS = (
 )
 # Root modules: these serve all; the others stand beside cli, on top of everything.
 SERVING_ALL = (
+    "blas_threads",
     "bounded_file",
     "child",
     "errors",
     "families",
+    "lean_dataclass",
     "options",
     "plain_data",
     "progress",

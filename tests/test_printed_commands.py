@@ -24,7 +24,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
 COMMAND = re.compile(r"`npuscope ([a-z]+)([^`]*)`")
 # Options of other tools: linkers, protoc, programmers, the vendor's compiler in files it wrote.
 FOREIGN = {
-    *("--chip", "--binary-format", "--targets", "--format"),
+    *("--chip", "--binary-format", "--targets", "--format", "--no-wait", "--base-address"),
     *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
     *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
 }

@@ -7,7 +7,6 @@ keyword is an error with a suggestion. Heavy parts are imported where they are u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -28,6 +27,7 @@ from npuscope.api_nouns import load
 from npuscope.api_profile import measure, profile
 from npuscope.api_runs import compare, export, gate, sweep, sweep_report
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.options.check import verb
 from npuscope.whole_file import as_file_error, new_folder
 

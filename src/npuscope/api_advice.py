@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
     from npuscope.advice.fix.run import Fixed
     from npuscope.building import Options, ReadOptions, Source
+    from npuscope.families import Family
     from npuscope.machine.model import Machine
     from npuscope.profiling.validate import Bisection, Validation
     from npuscope.quantizing.run import Quantized
+    from npuscope.report.core_explain import CoreExplanation
     from npuscope.rulebook.finding import Finding, Findings
 
 __all__ = ["bisect", "explain", "fix", "lint", "quantize", "serve", "validate"]
@@ -38,11 +40,18 @@ def explain(
     """Why a network is slow or off the NPU, and what to change.
 
     In: a source. Without a `batch` it is estimated, with one it is run that many times. The
-    reasons of a compiled program come from its `model`, which is looked for beside it. Out: the
-    verdict, the changes that pay most, and every finding.
+    reasons of a compiled program come from its `model`, which is looked for beside it. For a
+    machine with many cores, or stats buffers and results of `opstats`, the same of that run.
+    Out: the verdict, the changes that pay most, and every finding.
 
     >>> npuscope.explain("model.tflite").changes
     """
+    of_cores = _of_cores(source, options)
+    if of_cores is not None:
+        from npuscope.report.result_files import write_findings
+
+        write_findings("explain", source, of_cores.findings, "", sarif=sarif, junit=junit)
+        return of_cores  # type: ignore[return-value]
     from npuscope.advice.compare.sides import with_model
     from npuscope.building import build, without_collector
 
@@ -64,6 +73,31 @@ def explain(
     return told
 
 
+def _of_cores(source: Source, options: Options) -> CoreExplanation | None:
+    """Of a model for a machine with many cores, or of a run of one."""
+    from npuscope.families import family_of
+    from npuscope.machine.load import known_machines
+    from npuscope.many_core.buffer_format import is_core_run
+
+    family = family_of(options.get("machine"), known_machines())
+    if family is None and not is_core_run(source):
+        return None
+    from npuscope.report.core_explain import explain_model, explain_run
+
+    if family is None:
+        return explain_run(str(source))
+    _check_family(family, "explain")
+    return explain_model(family.time(family.compile(str(source), dict(options))))
+
+
+def _check_family(family: Family, verb: str) -> None:
+    """Rules know the families that npuscope itself has."""
+    from npuscope.many_core.family import FAMILY
+
+    if family.name != FAMILY.name:
+        raise UsageError(f"{verb} is not made for {family.name} machines", where="machine")
+
+
 @verb
 def lint(
     source: Source,
@@ -78,6 +112,12 @@ def lint(
 
     >>> npuscope.lint("model.onnx").to_dataframe()
     """
+    from npuscope.families import family_of
+    from npuscope.machine.load import known_machines
+
+    family = family_of(options.get("machine"), known_machines())
+    if family is not None:
+        return _lint_cores(source, family, options, sarif, junit)
     from npuscope.building import machine_for, read_graph
 
     machine = machine_for(options)
@@ -89,6 +129,28 @@ def lint(
     found = gravest_first((*lint_graph(graph, machine), *_file_findings(source, machine)))
     generation = options.get("generation") or machine.generation.name
     write_findings("lint", source, found, generation, sarif=sarif, junit=junit)
+    return Findings(found)
+
+
+def _lint_cores(
+    source: Source,
+    family: Family,
+    options: ReadOptions,
+    sarif: str | Path | None,
+    junit: str | Path | None,
+) -> Findings:
+    from npuscope.building import read_graph
+    from npuscope.many_core.machine import load_core_machine
+    from npuscope.many_core.rules import core_lints
+    from npuscope.report.result_files import write_findings
+    from npuscope.rulebook.finding import Findings
+
+    _check_family(family, "lint")
+    plain: ReadOptions = {**options}
+    plain.pop("machine", None)
+    machine = load_core_machine(str(options.get("machine")))
+    found = core_lints(read_graph(source, plain), machine)
+    write_findings("lint", source, found, "", sarif=sarif, junit=junit)
     return Findings(found)
 
 

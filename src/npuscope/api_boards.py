@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.options.check import verb
 from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.text import safe_terminal

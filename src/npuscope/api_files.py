@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.bounded_file import ASSEMBLY, BLOBS, read_bytes, read_text
 from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.options.check import verb
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal

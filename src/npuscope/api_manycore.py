@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.options.check import verb
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
@@ -114,6 +114,7 @@ class CoreBuild(Shown):
     program: CoreProgram
     machine: CoreMachine
     file: Path | None
+    others: tuple[CoreProgram, ...] = ()  # for other sets of sizes, in the same file
 
     def told(self) -> str:
         layout = self.program.layout
@@ -134,6 +135,7 @@ def manycore_compile(
     devices: int = 1,
     batchsize: int | None = None,
     onnx_define_symbol: Mapping[str, int] | Sequence[str] | None = None,
+    network_specialization_config: str | Path | None = None,
     mos: int | None = None,
     machine: str = "cloudai100",
     machine_file: str | Path | None = None,
@@ -142,7 +144,8 @@ def manycore_compile(
 ) -> CoreBuild:
     """A network to a program for a many-core accelerator.
 
-    In: an .onnx or .tflite model, float or int8, and what its program has to collect. Out: the
+    In: an .onnx or .tflite model, float or int8, and what its program has to collect; with a
+    `network_specialization_config` there is one program for each of its sets of sizes. Out: the
     program with its machine; with `directory`, programqpc.bin there.
 
     >>> npuscope.manycore_compile("model.onnx", "qpc", stats_level=70).program
@@ -151,6 +154,7 @@ def manycore_compile(
     from npuscope.many_core.compiler.options import CompileOptions, pmu_of
     from npuscope.many_core.compiler.pipeline import compile_graph
     from npuscope.many_core.machine import load_core_machine
+    from npuscope.many_core.specializations import network_name, read_config
 
     asked = CompileOptions(
         cores=cores,
@@ -165,10 +169,15 @@ def manycore_compile(
     asked.check(found)
     if batchsize is not None and batchsize < 1:
         raise UsageError(f"expected at least 1, found {batchsize}", where="-batchsize")
-    graph = load_model(model, shapes, batchsize, _symbols(onnx_define_symbol))
-    program = compile_graph(graph, found, asked)
-    file = None if directory is None else _write_program(Path(directory), program)
-    return CoreBuild(program, found, file)
+    config = network_specialization_config
+    programs = []
+    for number, sizes in enumerate(read_config(config) if config else ({},)):
+        symbols = {**_symbols(onnx_define_symbol), **sizes}
+        graph = load_model(model, shapes, batchsize, symbols)
+        named = replace(asked, network=network_name(asked.network, number))
+        programs.append(compile_graph(graph, found, named))
+    file = None if directory is None else _write_programs(Path(directory), programs)
+    return CoreBuild(programs[0], found, file, tuple(programs[1:]))
 
 
 def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
@@ -187,8 +196,9 @@ def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
     return found
 
 
-def _write_program(folder: Path, program: CoreProgram) -> Path:
-    from npuscope.many_core.container import FILE_NAME, write_program
+def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:
+    from npuscope.many_core.container import FILE_NAME
+    from npuscope.many_core.specializations import write_programs
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,7 +206,7 @@ def _write_program(folder: Path, program: CoreProgram) -> Path:
         raise FileError("is a file, expected a folder", where=str(folder)) from None
     except OSError as error:
         raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
-    write_files(folder, {FILE_NAME: write_program(program)})
+    write_files(folder, {FILE_NAME: write_programs(programs)})
     return folder / FILE_NAME
 
 
@@ -207,6 +217,8 @@ def manycore_run(
     num_iter: int = 1,
     time: float | None = None,
     activations: int = 1,
+    specialization: str = "",
+    program: int = 0,
     set_size: int | None = None,
     aic_profiling_type: str | Sequence[str] = (),
     aic_profiling_out_dir: str | Path = ".",
@@ -245,6 +257,7 @@ def manycore_run(
         activations=activations,
         time_us=None if time is None else time * 1e6,
         set_size=set_size,
+        program=program,
     )
     return run_program(
         str(test_data),
@@ -252,6 +265,7 @@ def manycore_run(
         out_dir=str(aic_profiling_out_dir),
         options=asked,
         wanted=[word.strip() for word in want.split(",") if word.strip()],
+        specialization=str(specialization),
         machine=load_core_machine(machine, overrides=overrides, machine_file=machine_file),
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from npuscope.building import Options, Source
     from npuscope.graph.model import Graph
     from npuscope.profiling.model import Profile
+    from npuscope.report.core_runs import CoreRun
     from npuscope.report.export_drawing import Export
 
 __all__ = ["compare", "export", "gate", "sweep", "sweep_report"]
@@ -47,7 +48,13 @@ def compare(
     from npuscope.advice.compare.run import compare as run_compare
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
+    from npuscope.many_core.buffer_format import is_core_run
 
+    if is_core_run(a) or is_core_run(b):
+        from npuscope.report.core_runs import CoreComparison, read_core_run
+
+        _check_core_runs(a, b, html)
+        return CoreComparison(read_core_run(a), read_core_run(b))  # type: ignore[arg-type,return-value]
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
@@ -63,6 +70,20 @@ def compare(
 
         write_html(html, lambda: compare_page(found))
     return found
+
+
+def _check_core_runs(a: object, b: object, html: object) -> None:
+    from npuscope.many_core.buffer_format import is_core_run
+
+    for source in (a, b):
+        if not is_core_run(source):
+            raise UsageError(
+                "a run of many cores is compared with another one",
+                where=str(source or "B"),
+                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
+            )
+    if html:
+        raise UsageError("not made for runs of many cores", where="--html")
 
 
 @verb
@@ -99,6 +120,14 @@ def gate(
     from npuscope.advice.gate import gate as run_gate
 
     share = parse_share(str(tolerance), "--tol")
+    run = _core_run(source, options)
+    if run is not None:
+        from npuscope.report.core_runs import gate_core_run
+
+        for name, given in (("--sarif", sarif), ("--junit", junit), ("--html", html)):
+            if given:
+                raise UsageError("not made for runs of many cores", where=name)
+        return gate_core_run(run, most, least, baseline, share)  # type: ignore[arg-type,return-value]
     side = open_side(source, options)
     wanted = bool(with_findings or sarif or junit) or needs_findings(most, least)
     findings = _findings_of(side, source, options) if wanted else None
@@ -119,6 +148,25 @@ def gate(
 
         append(Path(summary), gate_markdown(found))
     return found
+
+
+def _core_run(source: Source, options: Options) -> CoreRun | None:
+    """A run of many cores, or an estimate for a machine with them."""
+    from npuscope.families import family_of
+    from npuscope.machine.load import known_machines
+    from npuscope.many_core.buffer_format import is_core_run
+
+    family = family_of(options.get("machine"), known_machines())
+    if family is None and not is_core_run(source):
+        return None
+    from npuscope.many_core.family import FAMILY
+    from npuscope.report.core_runs import model_run, read_core_run
+
+    if family is None:
+        return read_core_run(str(source))
+    if family.name != FAMILY.name:
+        raise UsageError(f"gate is not made for {family.name} machines", where="machine")
+    return model_run(family.time(family.compile(str(source), dict(options))))
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:

@@ -12,12 +12,12 @@ import stat
 import tomllib
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
@@ -16,6 +15,7 @@ from npuscope.bounded_file import opened
 from npuscope.errors import UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import (
     DEFAULT_GENERATION,
     DEFAULT_MACHINE,
@@ -231,6 +231,8 @@ def machine_for(options: ReadOptions) -> Machine:
 def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options))
+    if not options.get("no_secure", False) and not options.get("relocatable", False):
+        return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
 
     if options.get("no_secure", False):

@@ -7,17 +7,18 @@ does not have to know them: those in FAMILIES, and packages with the entry point
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 GROUP = "npuscope.machine_families"
 FAMILIES = ("npuscope.many_core.family:FAMILY",)
+# Modules with rules of families, by package: the catalogue does without the families' compilers.
+RULES = {"npuscope.many_core": ("rules",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Family(Protocol):
 
 
 def families() -> tuple[Family, ...]:
+    from importlib.metadata import entry_points
+
     found = [_named(name) for name in FAMILIES]
     found += [entry.load() for entry in entry_points(group=GROUP)]
     return tuple(found)
@@ -81,7 +84,7 @@ def refuse(verb: str, machine: object, own: Container[str] = ()) -> None:
         return
     raise UsageError(
         f"{verb} is not made for {safe_terminal(str(machine))}: {family.name} machines have "
-        "estimate, and verbs of their own",
+        "estimate, explain, lint and gate, and verbs of their own",
         where="--machine",
         hint="npuscope manycore --help, npuscope opstats --help",
     )

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown
 
 # As in pyproject.toml; a test compares them.

@@ -4,10 +4,10 @@ and Node, a value that knows its place, for files of odd shape that are read val
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 U64 = (1 << 64) - 1

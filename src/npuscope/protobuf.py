@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types

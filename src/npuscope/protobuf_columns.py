@@ -7,12 +7,12 @@ records of a table have their fields at the same places, and numpy writes a colu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import varint
 
 Bytes = NDArray[np.uint8]

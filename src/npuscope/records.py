@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from itertools import repeat
@@ -19,14 +19,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import WORDS, Range, shown, step
 
 T = TypeVar("T")
 Decoder = Callable[[Any, "Style", int], Any]
 
 # Numbers that JSON has no text for: {"float": "inf"}.
-_FLOAT_KEY = "float"
-_ENDLESS = ("inf", "-inf", "nan")
+_FLOAT_KEY, _ENDLESS = "float", ("inf", "-inf", "nan")
 # A record that is one of several says which: its class has this text, its table the same key.
 _TAG = "unit"
 _EXTRA = "extra"  # where a record keeps what it does not know

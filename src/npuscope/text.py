@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 
 def safe_terminal(name: str) -> str:
     """One line of printable text: control characters become visible escapes.
@@ -114,11 +112,15 @@ def html_text(name: str) -> str:
 
     Control and direction characters are shown as escapes, as on a terminal.
     """
+    from html import escape
+
     return escape(safe_terminal(name), quote=True)
 
 
 def xml_text(name: str) -> str:
     """Text between tags or in a quoted attribute of XML 1.0, which knows no control characters."""
+    from html import escape
+
     return escape(safe_terminal(name), quote=True)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.trace_model import (
     ArgColumn,
     ArgKind,

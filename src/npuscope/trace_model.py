@@ -8,13 +8,13 @@ drop what overlaps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 Ids = NDArray[np.int32]

@@ -15,13 +15,12 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from npuscope.bounded_file import OWN, opened, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
 
@@ -279,6 +278,8 @@ def _manifest_of(folder: Path) -> dict[str, Any]:
 
 def _record(path: Path) -> dict[str, Any]:
     with opened(path) as file:
+        from hashlib import file_digest
+
         digest = file_digest(file, "sha256").hexdigest()
         return {"size_bytes": file.tell(), "sha256": digest}
 

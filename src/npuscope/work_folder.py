@@ -16,11 +16,11 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 
 NEW = "new"
 _PREFIX = ".npuscope-"

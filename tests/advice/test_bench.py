@@ -6,8 +6,10 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network, run
 from compiler.nets import Net
+from npuscope.advice import subject
 from npuscope.advice.subject import Bench, LayerChange, layer_alone
 from npuscope.graph.model import Graph
+from npuscope.machine.set_keys import with_overrides
 from npuscope.ops.verify import verify
 from npuscope.profiling.run import estimate
 
@@ -45,6 +47,15 @@ def test_a_changed_layer_takes_the_time_of_such_a_layer() -> None:
         made = build(other)
         expected = estimate(made.program, LATEST).total_ms
         assert bench.layer_ms(graph, graph.ops[0], change) == pytest.approx(expected)
+
+
+def test_layers_are_compiled_once_for_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, layers = conv(64, 58), {}
+    slow = with_overrides(LATEST, {"clocks.npu_mhz": 400})
+    expected = Bench(slow).layer_ms(graph, graph.ops[0])
+    fast = Bench(LATEST, layers).layer_ms(graph, graph.ops[0])
+    monkeypatch.setattr(subject, "compile_graph", None)
+    assert Bench(slow, layers).layer_ms(graph, graph.ops[0]) == expected != fast
 
 
 def test_a_zero_point_changes_the_mode() -> None:

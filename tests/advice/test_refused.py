@@ -55,6 +55,26 @@ def network(tail: str) -> Graph:
     return net.graph()
 
 
+def cast_input() -> Graph:
+    """Integers that the network itself makes float, and a mean that it casts in its middle."""
+    net = Net()
+    x = net.input((1, 8, 8, 4))
+    real = net.op("Cast", (x,), Attrs(), (1, 8, 8, 4), None, DType.FLOAT32)
+    y = net.conv(net.quantize(real, (0.05, 0)), 8)
+    whole = net.op("Cast", (y,), Attrs(), (1, 8, 8, 8), None, DType.INT32)
+    net.op("Cast", (whole,), Attrs(), (1, 8, 8, 8), None, DType.FLOAT32)
+    return net.graph()
+
+
+def test_a_cast_of_the_input_belongs_into_the_application() -> None:
+    first, *others = findings(run(cast_input(), LATEST))
+    assert first.evidence["op"] == "Cast"
+    assert [fix.id for fix in first.fixes] == ["cast-outside"]
+    assert others and all("cast-outside" not in {fix.id for fix in f.fixes} for f in others)
+    # No layer stands in for a change of type.
+    assert all("replace-block" not in {fix.id for fix in f.fixes} for f in (first, *others))
+
+
 def float_island() -> Graph:
     """int8 -> float PReLU between two conversions -> int8 -> float result."""
     net = Net()

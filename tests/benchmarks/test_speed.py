@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,34 @@ def test_what_misses_its_aim_is_marked(speed: ModuleType) -> None:
     lines = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert [line.split("|")[-2].strip() for line in lines] == ["missed", "", "missed", "", ""]
     assert lines[0] == "| slow, peer | 3 ms | 2 ms | 1.50 | 1.0x | missed |"
+
+
+def test_a_rate_has_a_least(speed: ModuleType) -> None:
+    rows = [
+        speed.row("slow", 14.0, "M/s", "at least 15"),
+        speed.row("fast", 16.0, "M/s", "at least 15"),
+        speed.row("slow, peer", 4.0, "M/s", "at least 2.5x", 2.0),
+        speed.row("fast, peer", 5.0, "M/s", "at least 2.5x", 2.0),
+    ]
+    assert [speed._missed(row) for row in rows] == ["missed", "", "missed", ""]
+
+
+def test_parts_come_from_earlier_runs(
+    speed: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several files, the later one counts; a part that is named is run again."""
+    monkeypatch.setitem(speed.PARTS, "fix", (lambda *_: [speed.row("new", 1, "s", "")], "numpy"))
+    for number, (part, what) in enumerate([("fix", "old"), ("boards", "kept"), ("boards", "last")]):
+        rows = {part: [speed.row(what, 2, "s", "")], "host": "here"}
+        (tmp_path / f"{number}.json").write_text(json.dumps(rows))
+    files = [str(tmp_path / f"{number}.json") for number in range(3)]
+    page = tmp_path / "page.md"
+    words = ["speed.py", "--from", *files, "--only", "fix", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert speed.main() == 0
+    text = page.read_text()
+    assert "| new |" in text and "| last |" in text
+    assert "| old |" not in text and "| kept |" not in text
 
 
 def test_growth_is_an_exponent(growth: ModuleType) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from loadable.samples import image as loadable
 from models import mobilenet_like, save, to_tflite
 from npuscope import api
 from npuscope.cli.main import main
@@ -112,9 +113,36 @@ def test_another_tool_must_know_the_chip(
     install(tmp_path, monkeypatch, "probe-rs", says="STM32F4")
     assert main(words) == 4
     assert "probe-rs does not know the STM32N657" in capsys.readouterr().err
-    log = install(tmp_path, monkeypatch, "probe-rs", says="STM32N657X0")
+    log = install(tmp_path, monkeypatch, "probe-rs", says="STM32N645 STM32N657")
     assert main(words) == 0
-    assert calls(log)[1][1:4] == ["download", "--chip", "STM32N657"]
+    data = str(build / "network_data.xSPI2.hex")
+    form = ["--binary-format", "hex"]
+    assert calls(log)[0] == ["probe-rs", "chip", "list"]
+    assert calls(log)[1] == ["probe-rs", "download", "--chip", "STM32N657", *form, data]
+    assert main([*words, "--board", "nucleo-n657x0-q"]) == 2
+    assert "probe-rs does not know the flash of nucleo-n657x0-q" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tool", "known", "command"),
+    [
+        ("probe-rs", "STM32N657", "download --chip STM32N657 --binary-format bin"),
+        ("pyocd", "stm32n657x0hxq", "load --no-wait --target stm32n657x0hxq --format bin"),
+    ],
+)
+def test_an_image_goes_where_the_board_expects_it(
+    tool: str, known: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A binary has no addresses of its own; the tool's name of the chip is used."""
+    image, params = tmp_path / "network_rel.bin", tmp_path / "network_rel_params.bin"
+    image.write_bytes(loadable(split=True))
+    params.write_bytes(b"weights")
+    log = install(tmp_path, monkeypatch, tool, says=f"x {known} STMicroelectronics")
+    assert main(["deploy", str(image), "--tool", tool, "--run", "-q"]) == 0
+    _, first, second = calls(log)
+    words = [tool, *command.split(), "--base-address"]
+    assert first == [*words, "0x71000000", str(image)]
+    assert second == [*words, "0x71800000", str(params)]
 
 
 def test_what_cannot_be_deployed(tmp_path: Path, capsys: Capture) -> None:

@@ -55,6 +55,31 @@ def test_compile_writes_program_and_weights(model: Path, tmp_path: Path, capsys:
     assert any(name.endswith(".raw") for name in names)
 
 
+def test_a_network_that_no_c_can_be_written_of_names_the_epoch(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Indices of 64 bits: no kernel stores them. All else is written, the exit code says so."""
+    node = helper.make_node("TopK", ["x", "count"], ["values", "indices"])
+    rows = (
+        ("x", TensorProto.FLOAT, 8),
+        ("values", TensorProto.FLOAT, 3),
+        ("indices", TensorProto.INT64, 3),
+    )
+    x, *ends = (helper.make_tensor_value_info(name, kind, [1, n]) for name, kind, n in rows)
+    count = numpy_helper.from_array(np.array([3]), "count")
+    made = helper.make_model(helper.make_graph([node], "top", [x], ends, [count]))
+    model = save(tmp_path, "top.onnx", made.SerializeToString())
+    code, _, err = run(capsys, "compile", model, "-o", tmp_path / "build")
+    assert code == 3
+    assert re.search(r"no network\.c was written: EpochBlock_2: no C kernel does this TopK", err)
+    names = {path.name for path in (tmp_path / "build").iterdir()}
+    assert "network.c" not in names
+    assert {"program.json", "network_generate_report.txt"} <= names
+    code, _, err = run(capsys, "package", tmp_path / "build", "-o", tmp_path / "image")
+    assert (code, "holds no network.c" in err) == (3, True)
+    assert "names the epoch that no C can be written of" in err
+
+
 def test_profile_shows_every_epoch(model: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, "profile", model, "--full")
     assert code == 0

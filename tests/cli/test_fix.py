@@ -35,7 +35,8 @@ def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
     assert lines[1] == "applied"
     assert lines[2] == "  1. store the slopes as int8 behind a DequantizeLinear [NA-PRELU-SLOPE]"
     assert any(line.startswith("checked  opens and runs in onnxruntime") for line in lines)
-    assert lines[-1].startswith("times    predicted, known error: ")
+    assert lines[-2].startswith("times    predicted, known error: ")
+    assert lines[-1] == f"file     {target}"
     assert load_model(target).outputs == load_model(tmp_path / "prelu.onnx").outputs
 
 
@@ -57,8 +58,16 @@ def test_json_has_the_keys_of_the_contract(tmp_path: Path, capsys: Capture) -> N
 
 def test_without_a_name_nothing_is_written(tmp_path: Path, capsys: Capture) -> None:
     path = prelu_net(tmp_path)
-    assert run(capsys, "fix", path)[0] == 0
+    code, out, _ = run(capsys, "fix", path)
+    assert code == 0
+    assert out.splitlines()[-1] == "file     none: -o FIXED writes the fixed model"
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_without_a_change_says_so(tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "same.tflite"
+    _, out, _ = run(capsys, "fix", scores_net(tmp_path), "--only", "LINT-DUPLICATE", "-o", target)
+    assert out.splitlines()[-1].endswith("same.tflite, a copy of the model: nothing was changed")
 
 
 def test_nothing_to_fix(tmp_path: Path, capsys: Capture) -> None:

@@ -66,8 +66,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"npuscope {npuscope.__version__}\n"
 
 
-def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("words", [["--help"], ["--help", "estimate"]])
+def test_help_names_every_verb(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
     text = capsys.readouterr().out
     assert all(f"    {verb}" in text for verb in VERBS)
 

@@ -290,6 +290,7 @@ class FakeValidation:
     notes: tuple[str, ...] = ()
     verdict: str = "as the rule says"
     broken: tuple[()] = ()
+    layers: tuple[()] = ()
     worst_op: str = "Conv:3"
     saturated_share: float = 0.01
     seeds: int = 1

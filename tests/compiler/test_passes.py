@@ -742,6 +742,14 @@ def test_a_float_network_is_refused() -> None:
     assert "quantize it to int8 first" in caught.value.hint
 
 
+def test_a_dynamically_quantized_network_is_told_why_it_counts_as_float() -> None:
+    graph = float_layers(False)
+    graph.notes.append("activations are quantized while it runs (dynamic range)")
+    with pytest.raises(ModelError) as caught:
+        run_passes(graph, MACHINES["4.0"])
+    assert caught.value.hint.startswith("activations are quantized while it runs (dynamic range);")
+
+
 def test_one_quantized_layer_is_enough() -> None:
     assert len(run_passes(float_layers(True), MACHINES["4.0"]).ops) == 3
 

@@ -24,6 +24,7 @@ from compiler.nets import (
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
@@ -852,3 +853,17 @@ def test_a_zero_point_behind_a_join_leaves_in_an_epoch_of_its_own() -> None:
     parts = tuple(net.conv(x, 16, (1, 1), quant=(0.04, -128)) for _ in range(2))
     net.conv(net.concat(parts), 16, (1, 1))
     assert ("Sub",) in operators(compiled(net.graph(), "4.0"))
+
+
+@pytest.mark.parametrize(("stride", "batches"), [(2, {2, 4}), (1, {16})])
+def test_sums_of_pieces_lie_frame_by_frame(stride: int, batches: set[int]) -> None:
+    """As the registers of a public stem of 7x7 at stride 2; a kernel cut both ways is not known."""
+    net = Net()
+    x = net.input((1, 32, 32, 3), (0.02, -1))
+    net.conv(x, 16, (7, 7), (stride, stride))
+    program = compile_graph(net.graph(), MACHINES["4.0"])
+    engines = [u for e in program.epochs for g in e.groups or () for u in g.units]
+    sums = [u for u in engines if isinstance(u, Streng) and ".sums.piece" in u.addr_base.buffer]
+    assert {u.dir for u in sums} == {0, 1}
+    assert {program.buffer_map()[u.addr_base.buffer].batch for u in sums} == batches
+    assert all(u.adjacent for u in sums) is (stride == 2)

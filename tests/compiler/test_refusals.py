@@ -26,7 +26,7 @@ def test_a_value_without_scales_is_named() -> None:
 def test_an_epoch_that_needs_more_units_is_named() -> None:
     machine = load_machine()
     machine = replace(machine, units={**machine.units, "POOL": 1})
-    epoch = EpochBuilder(machine, BufferTable(Lowered([], [], []), demo_graph()), 7)
+    epoch = EpochBuilder(machine, BufferTable(Lowered([], [], []), demo_graph(), {}), 7)
     assert epoch.take("POOL") == 0
     with pytest.raises(TargetError) as caught:
         epoch.take("POOL")

@@ -24,6 +24,18 @@ def lite(first: int = 2, second: int = 1, *, keep: bool = True) -> bytes:
     return net.finish(net.logistic(y, shape))
 
 
+def channels_first(axes: tuple[int, int] = (3, 2)) -> bytes:
+    """As exporters of PyTorch networks write it: the axes are put first and dropped."""
+    net = Lite()
+    x = net.op("RELU6", [net.input((1, 6, 7, 5))], (1, 6, 7, 5))
+    x = net.op("TRANSPOSE", [x, net.integers(0, 3, 1, 2)], (1, 5, 6, 7))
+    shape: tuple[int, ...] = (1, 5, 6, 7)
+    for axis in axes:
+        shape = tuple(n for place, n in enumerate(shape) if place != axis)
+        x = net.op("MEAN", [x, net.integers(axis)], shape, keepDims=False)
+    return net.finish(net.logistic(x, shape))
+
+
 def qdq(first: int = 3, second: int = 2, opset: int = 17) -> bytes:
     net = Qdq(opset)
     x = net.depthwise(net.input((1, 5, 6, 7)), 5)
@@ -36,7 +48,9 @@ def qdq(first: int = 3, second: int = 2, opset: int = 17) -> bytes:
     return net.finish(net.sigmoid(x))
 
 
-@pytest.mark.parametrize("before", [lite(), lite(1, 2), qdq(), qdq(2, 3, 18)])
+@pytest.mark.parametrize(
+    "before", [lite(), lite(1, 2), channels_first(), channels_first((2, 2)), qdq(), qdq(2, 3, 18)]
+)
 def test_two_means_become_one(before: bytes) -> None:
     for generation in GENERATIONS:
         assert len(findings(before, RULE, generation)) == 2
@@ -46,7 +60,7 @@ def test_two_means_become_one(before: bytes) -> None:
         check_same(before, after, MOST_LSB)
 
 
-@pytest.mark.parametrize("data", [lite(2, 3), qdq(3, 1), lite(keep=False)])
+@pytest.mark.parametrize("data", [lite(2, 3), qdq(3, 1), lite(keep=False), channels_first((1, 1))])
 def test_other_pairs_stay(data: bytes) -> None:
     assert misfit(data, FIX, *findings(data, RULE)[0].ops) == NO_PAIR
 

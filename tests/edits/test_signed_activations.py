@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from edits.border_case import edited, graph_of, misfit
 from edits.number_case import furthest, largest_change
@@ -92,9 +93,43 @@ def test_tflite() -> None:
     assert furthest(before, data) <= OUT * 1.001
 
 
+@pytest.mark.parametrize("zero", [20, 0, 255])
+def test_tflite_weights_about_another_zero_get_a_scale_per_channel(zero: int) -> None:
+    before = tflite_net(zero)
+    data = edited(before, "signed-activations")
+    quant = graph_of(data).tensor("w").quant
+    assert quant is not None and set(quant.zero_points) == {0}
+    assert len(quant.scales) == 8
+    # Rounded weights, of 4 terms: half a step each, of at most 190 steps of the input.
+    assert largest_change(before, data) <= 2
+
+
+def bytes_at_the_border() -> bytes:
+    writer = TfliteWriter()
+    x = writer.tensor("x", (1, 6, 6, 4), "uint8", scale=1 / 64, zero_point=125)
+    kernel = weights().transpose(0, 2, 3, 1).copy()
+    w = writer.constant("w", kernel, scale=1 / 128, zero_point=140)
+    b = writer.constant("b", np.arange(8, dtype=np.int32) * 99, scale=1 / 64 / 128)
+    y = writer.tensor("y", (1, 6, 6, 8), "uint8", scale=OUT, zero_point=100)
+    writer.op("CONV_2D", [x, w, b], [y])
+    return writer.finish([x], [y])
+
+
+def test_tflite_keeps_the_type_of_inputs_and_outputs() -> None:
+    before = bytes_at_the_border()
+    after = graph_of(edited(before, "signed-activations"))
+    assert [op.kind for op in after.ops] == ["Quantize", "Conv2D", "Quantize"]
+    assert [after.tensor(name).dtype for name in ("x", "y")] == [DType.UINT8, DType.UINT8]
+    assert after.inputs == ("x",) and after.outputs == ("y",)
+    assert largest_change(before, edited(before, "signed-activations")) <= 1
+
+
 def test_tflite_misfits() -> None:
-    sentence = "'w' has zero point 130: int8 weights need 0"
-    assert misfit(tflite_net(130), "signed-activations") == sentence
     data = edited(tflite_net(), "signed-activations")
     sentence = "no tensor inside the network is uint8"
     assert misfit(data, "signed-activations") == sentence
+
+
+def test_no_int8_weights_beside_uint8_activations() -> None:
+    sentence = "'x' is not int8 with one scale"
+    assert misfit(bytes_at_the_border(), "symmetric-weights", "CONV_2D:#0") == sentence

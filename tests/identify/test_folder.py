@@ -90,6 +90,13 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_model_that_several_files_name_is_missed_once(tmp_path: Path) -> None:
+    found = written(tmp_path, a_c_info__json=description(), b_c_info__json=description())
+    assert found.missing[0] == (
+        f"a_c_info.json, b_c_info.json: their model net.tflite (MD5 {MD5}) is not here"
+    )
+
+
 def test_an_image_of_another_build_is_named(tmp_path: Path) -> None:
     found = written(
         tmp_path, net__tflite=MODEL, c_info__json=description(size=77), atonbuf__xSPI2__raw=IMAGE

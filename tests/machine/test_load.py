@@ -5,8 +5,16 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError, UsageError
-from npuscope.machine.load import generations, load_machine, packaged, set_ups
+from npuscope.machine.load import (
+    MachineReader,
+    generations,
+    load_machine,
+    machine_text,
+    packaged,
+    set_ups,
+)
 from npuscope.machine.model import Machine
+from npuscope.machine.set_keys import with_overrides
 
 TOML = packaged("stm32n6").read_text(encoding="utf-8")
 
@@ -179,3 +187,13 @@ def test_missing_and_binary_files(tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="is not valid TOML"):
         load_machine(machine_file=tmp_path / "b.toml")
+
+
+def test_machines_in_a_row_share_what_is_equal() -> None:
+    machine = load_machine()
+    faster = with_overrides(machine, {"clocks.npu_mhz": 900.0})
+    reader = MachineReader()
+    found = [reader.read(machine_text(one)) for one in (machine, faster, faster, machine)]
+    assert found == [machine, faster, faster, machine]
+    assert found[1].timing is found[0].timing
+    assert found[1].clocks is not found[0].clocks

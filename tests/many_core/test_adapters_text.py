@@ -59,10 +59,11 @@ def test_threads_ports_and_totals(tmp_path: Path) -> None:
 
 def test_printed_again_it_is_the_same(tmp_path: Path) -> None:
     printed = summary_text(sheet_tables(sheet(tmp_path)))
-    *vendors, said = printed.rstrip("\n").splitlines()
+    *vendors, said, lever = printed.rstrip("\n").splitlines()
     assert plain("\n".join(vendors)) == plain(SUMMARY)
     # What is ours: 50 % of the time HVX is at work, and no other engine is more.
     assert said.startswith("verdict: bound by synchronisation: no engine is at work 60 %")
+    assert lever.startswith("lever: none is predicted: ")
 
 
 def plain(text: str) -> set[str]:

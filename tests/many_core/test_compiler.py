@@ -103,12 +103,14 @@ def test_weights_are_read_from_ddr_once() -> None:
 
 def test_shared_weights_go_to_all_other_cores() -> None:
     """Rows are split where they are many: then every core needs all weights."""
-    program = _compile(wide_product(64, 256, 4096), cores=4)
+    # Parts of a sum of 192 products by 512 channels are loaded one by one, by one core after the
+    # other: 4 of them.
+    program = _compile(wide_product(768, 512, 4096), cores=4)
     sent = [op for op in _ops(program) if op.info.kind == "aicmulticastvtcm"]
     assert {(op.core, op.transfer.receivers) for op in sent} == {
         (core, 0b1111 & ~(1 << core)) for core in range(4)
     }
-    assert sum(op.transfer.bytes for op in sent) == 64 * 256 * 2
+    assert sum(op.transfer.bytes for op in sent) == 768 * 512 * 2
 
 
 def test_neighbours_exchange_their_halo_only() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from bisect import insort
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from many_core.compiler_checks import check_parts, check_places, check_reads, check_received
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net, wide_product
+from npuscope.many_core.compiler import vtcm
 from npuscope.many_core.compiler.draft import Draft
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph, lower
@@ -93,3 +97,17 @@ def test_a_network_is_compiled_even_where_nothing_fits() -> None:
     tiny = load_core_machine(overrides={"memory.vtcm_bytes": 2048})
     program = compile_graph(graph_of(NETS["encoder"]), tiny, CompileOptions(cores=2))
     assert max(program.devices[0].vtcm_bytes) <= 2048
+
+
+def test_former_places_are_found_in_their_order():
+    """As when all of them are looked at: apart, cut at random, each with its rest."""
+    rng = random.Random(5)
+    places: list[tuple[int, int, int]] = []
+    for owner in range(300):
+        start = rng.randrange(0, 400)
+        stop = start + rng.randrange(1, 30)
+        here = vtcm._ordered_touching(places, start, stop)
+        assert places[here] == vtcm._touching(places, start, stop)
+        places[here] = [rest for old in places[here] for rest in vtcm._without(old, start, stop)]
+        insort(places, (start, stop, owner))
+    assert all(one[1] <= other[0] for one, other in pairwise(places))

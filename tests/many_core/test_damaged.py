@@ -100,7 +100,7 @@ def test_an_empty_file_is_called_empty(
     (stats / NAME.format(0)).write_bytes(b"")
     assert opstats(made, stats) == 3
     assert f"{NAME.format(0)} is empty" in capsys.readouterr().err
-    assert summary(stats, 1).splitlines()[-1].startswith("verdict: ")
+    assert summary(stats, 1).splitlines()[-1].startswith("lever: ")
     only(stats)
     assert opstats(made, stats) == 3
     assert "is empty" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_the_networks_feel_the_timing_keys() -> None:
     law = {key.name for key in TIMING if key.place[0] in ("clocks", "timing")}
     rare = {
         "timing.broadcast_cycles",
-        "timing.external_call_cycles",
+        "timing.external_call_bytes",
         "timing.pair_cycles",
         "timing.product_cycles",
         "timing.strided_write_cycles",

@@ -10,7 +10,9 @@ from compiler.nets import Net, compiled
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.program.code_files import app_config_text, guess_heads
+from npuscope.program.model import Buffer, Program
 from program.network_c.nets import HOSTILE, compile_c, renamed
+from program.test_app_outputs import turned
 
 
 def defines(text):
@@ -29,6 +31,29 @@ def test_demo():
     assert found["NN_OUT_0_SCALE"] == "(0.00390625f)"
     assert found["NN_OUT_0_GUESS"] == '"classification"'
     assert found["NN_OUT_0_CLASSES"] == "(10)"
+
+
+def test_a_channel_first_image():
+    graph = turned()
+    quant = Quant((0.5,), (0,))
+    ends = [
+        Buffer("planes", 9216, (1, 3, 64, 48), 8, 48, quant=quant),
+        Buffer("map", 64512, (1, 21, 64, 48), 8, 48, quant=quant),
+    ]
+    ends_of = {"inputs": ("planes",), "outputs": ("map",)}
+    program = Program("net", "stm32n6", "4.0", False, (), tuple(ends), (), **ends_of)
+    found = defines(app_config_text(program, graph))
+    assert (found["NN_HEIGHT"], found["NN_WIDTH"], found["NN_CHANNELS"]) == ("(64)", "(48)", "(3)")
+    assert (found["NN_IN_0_SHAPE"], found["NN_IN_0_LAYOUT"]) == (
+        "{1, 64, 48, 3}",
+        '"channel_first"',
+    )
+    assert (found["NN_OUT_0_SHAPE"], found["NN_OUT_0_LAYOUT"]) == (
+        "{1, 64, 48, 21}",
+        '"channel_first"',
+    )
+    assert found["NN_OUT_0_GUESS"] == '"segmentation"'
+    assert found["AI_SSEG_DEEPLABV3_PP_NB_CLASSES"] == "(21)"
 
 
 def test_it_says_that_it_guesses():

@@ -10,7 +10,8 @@ import pytest
 from many_core.nets import encoder
 from npuscope import api
 from npuscope.cli.main import main
-from npuscope.report.core_runs import is_core_run, read_core_run
+from npuscope.many_core.buffer_format import is_core_run
+from npuscope.report.core_runs import read_core_run
 
 
 @pytest.fixture(scope="module")

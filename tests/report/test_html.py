@@ -193,8 +193,12 @@ def test_stats_buffers_have_a_page() -> None:
     assert data["ops"] == sorted(data["ops"], key=lambda row: -row["us"])
     told = {figure["name"]: figure["value"] for figure in data["figures"]}
     assert told["Bound by"] == tables.verdict.bound.value
-    modules = [row for row in data["facts"] if row[0].startswith("Module ")]
-    assert modules and modules[0][0] == f"Module {tables.modules[0].module}"
+    nodes = [row for module in data["modules"] for row in module["nodes"]]
+    assert [row[0] for row in nodes] == [row.node for row in tables.nodes]
+    cycles = sum(module["cycles"] for module in data["modules"])
+    assert cycles == sum(row.hvx_pcycles + row.hmx_pcycles for row in tables.nodes)
+    assert data["advice"]["verdict"] == tables.verdict.sentence
+    assert [row["name"] for row in data["advice"]["levers"]] == [one.name for one in tables.levers]
 
 
 # The command line.

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from many_core.nets import EncoderShape, encoder, graph_of
 from many_core.samples import layout, program, stats
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
+from npuscope.many_core.compiler.options import CompileOptions
+from npuscope.many_core.compiler.pipeline import compile_graph
+from npuscope.many_core.machine import load_core_machine
 from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.many_core.sim.conditions import RunOptions
+from npuscope.many_core.sim.run import simulate
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile, Provenance
 from npuscope.report.html.data import profile_page
 from npuscope.report.html.opstats import opstats_page
@@ -304,6 +310,31 @@ def test_stats_buffers_are_drawn(tab: Page, tmp_path: Path) -> None:
     assert page.problems() == []
     assert page.evaluate("document.querySelectorAll('.plot rect').length") > 10
     assert page.evaluate("document.querySelectorAll('#ops tbody tr').length") > 3
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+def test_what_to_change_in_a_run_of_many_cores_is_drawn(
+    tab: Page, tmp_path: Path, width: int
+) -> None:
+    machine = load_core_machine()
+    options = CompileOptions(2, stats_level=70, ddr_stats=True)
+    made = compile_graph(graph_of(encoder(EncoderShape(layers=2))), machine, options)
+    tables = opstats_of(simulate(made, machine, RunOptions()).stats[0])
+    tab.resize(width)
+    page = opened(tab, tmp_path, opstats_page([tables], "one buffer"))
+    assert page.problems() == []
+    shown = page.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
+    assert shown[:5] == ["advice", "findings", "roofline", "nodes", "vtcm"]
+    assert "ADV-CORE-IDLE" in page.evaluate("document.getElementById('findings').textContent")
+    assert page.evaluate("document.querySelectorAll('#advice tbody tr').length") == len(
+        tables.levers
+    )
+    assert page.evaluate("document.querySelectorAll('#nodes tbody tr').length") == len(tables.nodes)
+    blocks = sum(len(row.blocks) for row in tables.vtcm)
+    assert page.evaluate("document.querySelectorAll('#vtcm .block').length") == blocks > 10
+    assert page.evaluate("document.querySelectorAll('#roofline .dot').length") > 1
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) <= 0
 
 
 # Pages of other verbs.

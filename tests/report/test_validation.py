@@ -30,6 +30,11 @@ def test_equal_outputs_are_not_given_as_the_reason_of_a_failure() -> None:
     assert "breaks it: epoch 2 (Conv:two), 50.0% within 1 LSB, at most 9" in lines
 
 
+def test_the_op_that_is_furthest_off_is_no_fault_where_the_rule_holds() -> None:
+    assert "furthest off: Conv:two, 90.00% exact, at most 1 LSB" in shown(GOOD)
+    assert "first op to look at: Conv:two" in shown(GOOD, BAD)
+
+
 def test_what_the_compiler_changed_is_told() -> None:
     found = Validation((OUTPUT,), (BAD,), 0.5, None, 0.0, Reference(None), 1, False, ("rounded",))
     assert validation_text(found).splitlines()[-1] == "note: rounded"

@@ -65,6 +65,13 @@ def concat(fine: float, requantized: bool = False) -> Graph:
     return net.graph()
 
 
+def joined(quant: tuple[float, int]) -> Graph:
+    """Two inputs that a Concat joins, as a frame and the state of a streaming network."""
+    net = Net()
+    net.concat((net.input(IMAGE, quant), net.input(IMAGE, quant)), quant)
+    return net.graph()
+
+
 def output_scale(scale: float) -> Graph:
     return conv(quant=(scale, 0))
 
@@ -126,6 +133,12 @@ CASES = [
         "same scale and zero point",
         lambda: inputs((0.0137, 5), (0.0137, 5)),
         lambda: inputs((0.0137, 5), (0.0151, 3)),
+    ),
+    Case(
+        "LINT-CALIBRATION",
+        "same scale and zero point",
+        lambda: inputs((0.0137, 5), (0.0137, 5)),
+        lambda: joined((0.0137, 5)),
     ),
 ]
 

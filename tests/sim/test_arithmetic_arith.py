@@ -222,3 +222,20 @@ def test_unknown_operation_is_refused():
 def test_dualinput_needs_a_second_stream():
     with pytest.raises(TargetError, match="nothing feeds port 1"):
         run_one(np.zeros((1, 1, 1), np.int16), scalar=1, dualinput=1)
+
+
+@pytest.mark.parametrize("saturation", [0, 1])
+@pytest.mark.parametrize("rounding", [0, 1])
+@pytest.mark.parametrize(("factor", "constant"), [(1 << 6, 128), (1 << 6, 130), (63, 128)])
+def test_a_factor_that_the_shift_undoes(rng, factor, constant, saturation, rounding):
+    """Whole steps are only added; a rest or another factor is rounded as ever."""
+    x = rng.integers(-300, 300, (3, 4, 5), dtype=np.int16)
+    more = {"saturation_o": saturation, "rounding_o": rounding, "shift_o": 6, "scalar": 1}
+    found = run_one(x, A_scalar=factor, C_scalar=constant, **more)
+
+    def expected(value):
+        total = factor * int(value) + constant
+        shifted = half_away(total, 6) if rounding else total >> 6
+        return clip(shifted, 1) if saturation else (shifted + 128) % 256 - 128
+
+    np.testing.assert_array_equal(found, elementwise(expected, x))

@@ -8,7 +8,7 @@ import pytest
 from npuscope.errors import TargetError
 from npuscope.program.modes import ActivOp, PoolOp
 from npuscope.program.units import Activ, Decun, PoolUnit
-from npuscope.sim.arithmetic import units as pool
+from npuscope.sim.arithmetic import pool
 from npuscope.sim.arithmetic.streams import half_even_shift
 from sim.bench import Bench, clip, feature_reader, half_away, link, writer
 

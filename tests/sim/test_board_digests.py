@@ -20,9 +20,8 @@ from npuscope.machine.load import load_machine
 from npuscope.program.model import Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
-from npuscope.sim.arithmetic import convacc
+from npuscope.sim.arithmetic import convacc, pool
 from npuscope.sim.arithmetic import units as arith
-from npuscope.sim.arithmetic import units as pool
 from npuscope.sim.arithmetic.streams import floor_shift, half_even_shift
 from npuscope.sim.run import execute
 from sim.bench import Bench, feature_reader, half_away, link, writer

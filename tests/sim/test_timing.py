@@ -42,9 +42,7 @@ TIMING = replace(
     broadcast_cycles=30.0,
     product_cycles=1.5,
     elementwise_cycles=1.0,
-    external_read_cycles=5.0,
-    external_write_cycles=4.0,
-    external_shared_cycles=0.5,
+    external_access_cycles=80.0,
     pair_cycles=1.3,
     accumulation_turn_cycles=0.0,
     overlap_weights=10_000,
@@ -252,23 +250,35 @@ def test_reads_and_writes_of_one_bank_do_not_add_up():
     assert time(replace(base, units=(*base.units[:3], out))) == time(base)
 
 
-def test_external_ram_is_bound_by_accesses():
-    """One element, whatever its width, is one access; every pass reads all of them again."""
+def outside(size: int, accesses: float) -> float:
+    """Cycles that external RAM takes for so many bytes."""
+    return accesses * 80 + size * EXTERNAL
+
+
+def test_adjacent_bytes_of_external_ram_go_in_the_longest_bursts():
+    """512 bytes a pass are eight accesses; every pass reads all of them again."""
     found = time(convolution(features="hyperRAM"))
-    assert found == (128 + 3 * 512 * 5 + START, Bound.EXTERNAL_RAM)
+    assert found == (128 + 3 * outside(512, 8) + START, Bound.EXTERNAL_RAM)
 
 
-def test_writes_to_external_ram_are_counted_apart():
+def test_writes_to_external_ram_cost_as_much():
     base = convolution()
     out = replace(base.units[3], addr_base=Ref("hyperRAM"))
     found = time(replace(base, units=(*base.units[:3], out)))
-    assert found == (128 + 3 * 512 * 4 + START, Bound.EXTERNAL_RAM)
+    assert found == (128 + 3 * outside(512, 8) + START, Bound.EXTERNAL_RAM)
 
 
-def test_engines_wait_for_external_ram_side_by_side_but_share_its_bus():
+@pytest.mark.parametrize(("run", "bursts"), [(1, 1), (4, 1), (8, 1), (12, 1), (24, 2), (56, 3)])
+def test_a_run_of_bytes_apart_from_the_next_is_an_access_or_more(run, bursts):
+    """Bursts are of 1, 2, 4 and 8 beats of 8 bytes: 24 bytes are two of them, 56 three."""
+    reader = frames(0, "hyperRAM", 8, run, batch_offset=64)
+    group = Group((reader, frames(1, "npuRAM4", 8, run, dir=1)), (link("STRENG0", "STRENG1"),))
+    assert time(group) == (outside(64 * run, 64 * bursts) + MOVE, Bound.EXTERNAL_RAM)
+
+
+def test_accesses_of_all_engines_to_external_ram_follow_each_other():
     cycles, bound = time(with_sums("hyperRAM", "hyperRAM"))
-    sums_bytes = 3 * 256 * 2
-    assert cycles == time(convolution(features="hyperRAM"))[0] + sums_bytes * 0.5
+    assert cycles == 128 + 3 * (outside(512, 8) + outside(1024, 16)) + START
     assert bound is Bound.EXTERNAL_RAM
 
 
@@ -392,12 +402,12 @@ def test_single_elements_are_slower_to_read_and_to_write():
 
 
 def test_a_copy_from_external_ram_waits_for_it():
-    assert time(copy("hyperRAM")) == (4096 * 5 + MOVE, Bound.EXTERNAL_RAM)
+    assert time(copy("hyperRAM")) == (outside(4096, 64) + MOVE, Bound.EXTERNAL_RAM)
 
 
 def test_external_ram_costs_what_it_did_with_the_compilers_of_the_time():
     half = replace(MACHINE, generation=replace(BASE.generation, external_factor=0.5))
-    assert time(copy("hyperRAM"), machine=half)[0] == 4096 * 2.5 + MOVE
+    assert time(copy("hyperRAM"), machine=half)[0] == outside(4096, 32) + MOVE
 
 
 def elementwise(second: Streng) -> Group:
@@ -471,7 +481,7 @@ def test_the_others_hold_the_slowest_chain_up():
 
 
 def test_chains_that_wait_for_external_ram_hold_nobody_up():
-    """That they wait side by side is in the cost of a shared access."""
+    """They wait one after another, which has a term of its own."""
     slow = copy("hyperRAM")
     fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
     other = convolution(passes=60, first=5, unit=1, features="npuRAM3", weights="npuRAM6")

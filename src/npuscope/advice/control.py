@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from npuscope.advice.subject import Subject
+from npuscope.lean_dataclass import replace
 from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity

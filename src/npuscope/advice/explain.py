@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import cache
 from typing import Protocol
 
 from npuscope.advice.refused import refused_findings
-from npuscope.advice.subject import Subject
+from npuscope.advice.subject import Bench, Subject
+from npuscope.families import RULES
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
-from npuscope.profiling.model import Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fixes import FixEffect
@@ -34,6 +36,8 @@ def advices() -> dict[str, Rule]:
 def catalogue() -> dict[str, Rule]:
     """Every rule by id: those that refuse, then lint, then advice."""
     every = {**rules(), **advices()}
+    for package, themes in RULES.items():
+        every |= themed(package, themes)
     order = list(Kind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 
@@ -100,22 +104,43 @@ class Explanation(Shown):
         return Findings(self.findings).table()
 
 
-def explain(build: Built, profile: Profile, file_findings: Iterable[Finding] = ()) -> Explanation:
-    """All that is known about a run, with what the model file alone shows."""
+def explain(
+    build: Built,
+    profile: Profile,
+    file_findings: Iterable[Finding] = (),
+    bench: Bench | None = None,
+) -> Explanation:
+    """All that is known about a run, with what the model file alone shows; a `bench` knows layers
+    that were timed before, on the same machine."""
     graph, machine = build.graph, build.machine
-    run = advise_run(Subject(build.program, profile, machine, graph))
+    run = advise_run(Subject(build.program, profile, machine, graph, bench or Bench(machine)))
     lint = lint_graph(graph, machine) if graph is not None else ()
-    timed = tuple(with_times(finding, profile) for finding in lint)
+    by_origin = _by_origin(profile)
+    timed = tuple(with_times(finding, by_origin) for finding in lint)
     findings = merged(run, (*timed, *file_findings))
     changes = best_changes(findings, profile.total_ms)
     told = verdict(build.program, profile, findings)
     return Explanation(told, profile, changes, findings, build)
 
 
-def with_times(finding: Finding, profile: Profile) -> Finding:
+_Epochs = dict[str, list[tuple[int, EpochProfile]]]
+
+
+def _by_origin(profile: Profile) -> _Epochs:
+    """Epochs and their places, by the first op that they stand for."""
+    found: _Epochs = {}
+    for place, epoch in enumerate(profile.epochs):
+        for name in epoch.origin[:1]:
+            found.setdefault(name, []).append((place, epoch))
+    return found
+
+
+def with_times(finding: Finding, by_origin: _Epochs) -> Finding:
     """A risk with the gain of its fixes that remove ops: the time of the epochs that go."""
     ops = set(finding.ops)
-    gone = [epoch.ms for epoch in profile.epochs if epoch.origin and set(epoch.origin) <= ops]
+    begun = (found for name in ops for found in by_origin.get(name, ()))
+    inside = {place: epoch.ms for place, epoch in begun if ops.issuperset(epoch.origin)}
+    gone = [inside[place] for place in sorted(inside)]
     effects = {template.id: template.effect for template in catalogue()[finding.rule].fixes}
     fixes = (
         replace(fix, gain_ms=sum(gone)) if gone and effects[fix.id] is FixEffect.REMOVES else fix

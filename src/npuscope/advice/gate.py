@@ -6,7 +6,6 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from npuscope.advice.compare.run import compare
 from npuscope.advice.compare.sides import GATE_SCHEMA, open_side, read_result, result_schema
 from npuscope.building import Options, Source
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
 from npuscope.rulebook.finding import Finding, Severity
 from npuscope.shown import Rows, Shown, counted

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from npuscope.advice.subject import Subject
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import is_depthwise
 from npuscope.profiling.run import estimate

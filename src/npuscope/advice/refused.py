@@ -6,12 +6,11 @@ Epochs of one op are gathered with the conversions around it; fixes are kept whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 
 from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject, convolutions
 from npuscope.graph.model import Op
-from npuscope.ops.unknown import UNKNOWN
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
@@ -76,8 +75,8 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "also": [*others],
     }
     if info.id in _ABOUT_ANY_OP:
-        known = epoch.call is not None and epoch.call.kernel != UNKNOWN
-        evidence["op"] = epoch.call.kernel if epoch.call and known else value
+        # The slowest kernel of an op may be a conversion; its reason begins with the op itself.
+        evidence["op"] = value.partition(" has no ")[0]
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
 
 
@@ -317,6 +316,23 @@ def _is_behind_layers(epoch: Epoch, program: Program) -> bool:
     return last is None or epoch.number > last.number
 
 
+# What these do to numbers no layer can learn: other advice is needed.
+_NOT_FEATURES = (
+    *("Cast", "Gather", "GatherND", "ScatterND", "ArgMax", "ArgMin", "TopK", "OneHot", "Where"),
+    *("Shape", "Range", "NonMaxSuppression", "NonZero", "Quantize", "Dequantize"),
+    *("FloorDiv", "FloorMod", "Equal", "Greater", "Less", "Not", "And", "Or"),
+)
+
+
+def _computes_features(epoch: Epoch, program: Program) -> bool:
+    return epoch.call is None or epoch.call.kernel not in _NOT_FEATURES
+
+
+def _casts_input(epoch: Epoch, program: Program) -> bool:
+    is_cast = epoch.call is not None and epoch.call.kernel == "Cast"
+    return is_cast and _reads_input(epoch, program)
+
+
 def _reads(epoch: Epoch, program: Program) -> set[str]:
     return roots(buffers_read(epoch), program)
 
@@ -358,4 +374,6 @@ _PLACES: dict[str, Callable[[Epoch, Program], bool]] = {
     "quantize-neighbours": _is_inside,
     "drop-softmax": _is_last,
     "cut-tail": _is_behind_layers,
+    "replace-block": _computes_features,
+    "cast-outside": _casts_input,
 }

@@ -25,6 +25,9 @@ _HEADINGS = {
 }
 
 
+_FAMILIES = {"many-core": "many cores"}
+
+
 def rule_pages() -> dict[str, str]:
     """File name -> text, the index included."""
     rules = list(catalogue().values())
@@ -49,7 +52,10 @@ def _facts(info: Rule) -> Iterator[str]:
     yield f"| kind | {info.kind.value}: {_KINDS[info.kind]} |"
     yield f"| severity | {info.severity.value} |"
     yield f"| confidence | {info.confidence.value} |"
-    yield f"| generations | {_generations(info)} |"
+    if info.family:
+        yield f"| machines | {info.family} |"
+    else:
+        yield f"| generations | {_generations(info)} |"
 
 
 def _generations(info: Rule) -> str:
@@ -135,7 +141,13 @@ def _index(rules: list[Rule]) -> str:
     lines.append("")
     for kind, heading in _HEADINGS.items():
         lines += [f"## {heading}", "", "| rule | severity | says |", "|---|---|---|"]
-        chosen = [info for info in rules if info.kind is kind]
+        chosen = [info for info in rules if info.kind is kind and not info.family]
+        lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in chosen]
+        lines.append("")
+    for family in dict.fromkeys(info.family for info in rules if info.family):
+        lines += [f"## Machines with {_FAMILIES.get(family, family)}", ""]
+        lines += ["| rule | severity | says |", "|---|---|---|"]
+        chosen = [info for info in rules if info.family == family]
         lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in chosen]
         lines.append("")
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, Profile
-from npuscope.profiling.run import estimate
+from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
 
@@ -33,19 +34,27 @@ class LayerChange:
     zero_point: int | None = None
 
 
-class Bench:
-    """Compiles and times; equal layers are timed once."""
+Layers = dict[tuple[object, ...], Retimer | None]  # by what their time depends on; None: refused
 
-    def __init__(self, machine: Machine) -> None:
+
+class Bench:
+    """Compiles and times; equal layers are timed once. `layers` are kept by whoever asks again for
+    a machine that differs in timing keys alone."""
+
+    def __init__(self, machine: Machine, layers: Layers | None = None) -> None:
         self.machine = machine
+        self._layers: Layers = {} if layers is None else layers
         self._known: dict[tuple[object, ...], float | None] = {}
 
     def layer_ms(self, graph: Graph, op: Op, change: LayerChange | None = None) -> float | None:
         """A dense layer alone; None when it does not compile."""
         alone = layer_alone(graph, op, change or LayerChange())
         key = _fingerprint(alone)
+        if key not in self._layers:
+            self._layers[key] = _timer(alone, self.machine)
         if key not in self._known:
-            self._known[key] = self.network_ms(alone)
+            timer = self._layers[key]
+            self._known[key] = None if timer is None else timer.estimate(self.machine).total_ms
         return self._known[key]
 
     def gain_ms(self, graph: Graph, op: Op, *changes: LayerChange) -> float | None:
@@ -58,10 +67,8 @@ class Bench:
 
     def network_ms(self, graph: Graph, machine: Machine | None = None) -> float | None:
         machine = machine or self.machine
-        try:
-            return estimate(compile_graph(graph, machine), machine).total_ms
-        except NpuscopeError:
-            return None
+        timer = _timer(graph, machine)
+        return None if timer is None else timer.estimate(machine).total_ms
 
     def pass_ms(self, elements: int) -> float:
         """One pass of the NPU over so many elements: an epoch of its own."""
@@ -79,6 +86,14 @@ class Bench:
             return self.pass_ms(elements)
         cycles = self.machine.software_cost("Concat").cycles(elements)
         return cycles / self.machine.clocks.mcu_mhz / 1000
+
+
+def _timer(graph: Graph, machine: Machine) -> Retimer | None:
+    """None for what does not compile."""
+    try:
+        return retimer(compile_graph(graph, machine), machine)
+    except NpuscopeError:
+        return None
 
 
 def layer_alone(graph: Graph, op: Op, change: LayerChange) -> Graph:
@@ -146,10 +161,15 @@ class Subject:
     profile: Profile
     machine: Machine
     graph: Graph | None = None
-    bench: Bench = field(init=False, compare=False, repr=False)
+    bench: Bench = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+    layer_ops: dict[str, Op] = field(init=False, compare=False, repr=False)  # by origin
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bench", Bench(self.machine))
+        if self.bench is None:
+            object.__setattr__(self, "bench", Bench(self.machine))
+        ops = self.graph.ops if self.graph is not None else ()
+        layers = {name: op for op in ops if op.kind in LAYERS for name in op.origin}
+        object.__setattr__(self, "layer_ops", layers)
 
     def epochs(self, *kinds: EpochKind) -> Iterator[tuple[Epoch, EpochProfile]]:
         """Epochs with their figures; a measured meta epoch stands for its first one."""
@@ -168,17 +188,12 @@ class Subject:
     def layers(self, share: float) -> Iterator[tuple[Epoch, EpochProfile, Op]]:
         """Slow epochs with the layer of the network that they run; a layer in several epochs
         is reported with its first."""
-        ops, told = self._layers_by_origin(), set()
+        ops, told = self.layer_ops, set()
         for epoch, run in self.hardware(share):
             found = [ops[name] for name in epoch.origin if name in ops]
             if found and convolutions(epoch) and found[0].name not in told:
                 told.add(found[0].name)
                 yield epoch, run, found[0]
-
-    def _layers_by_origin(self) -> dict[str, Op]:
-        if self.graph is None:
-            return {}
-        return {name: op for op in self.graph.ops if op.kind in LAYERS for name in op.origin}
 
     def share(self, ms: float) -> float:
         return ms / self.profile.total_ms if self.profile.total_ms else 0.0
@@ -192,8 +207,7 @@ class Subject:
 
     def is_of_layers(self, epoch: Epoch) -> bool:
         """Work of convolutions and dense layers alone, such as joining their pieces."""
-        ops = self._layers_by_origin()
-        return bool(epoch.origin) and all(name in ops for name in epoch.origin)
+        return bool(epoch.origin) and all(name in self.layer_ops for name in epoch.origin)
 
 
 def convolutions(epoch: Epoch) -> list[Convacc]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from npuscope.building import Build, Options, Source, build, machine_for, needs_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import plain_overrides
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine

@@ -8,7 +8,7 @@ that a board that never stops talking is one.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeVar
 
 from npuscope.boards.link import Link
@@ -35,6 +35,7 @@ from npuscope.boards.wire.messages import (
     encode,
 )
 from npuscope.errors import DeviceError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 REVISION = Revision.W2

@@ -4,13 +4,14 @@ The simulated board, a board behind a serial line or a socket, and a recorded lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntFlag
 from typing import Protocol
 
 import numpy as np
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import EpochKind
 from npuscope.text import safe_terminal
 

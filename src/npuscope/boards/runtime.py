@@ -6,13 +6,13 @@ ended, as on the board. Its own time is left out: the clocks stand still while i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum, IntFlag
 from itertools import groupby
 from types import TracebackType
 
 from npuscope.boards.device import NodeCounters, Option, granted
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower

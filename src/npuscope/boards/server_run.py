@@ -4,7 +4,6 @@ outputs."""
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -48,6 +47,7 @@ from npuscope.boards.wire.messages import (
 )
 from npuscope.boards.wire.statistics import Place, node_lines
 from npuscope.errors import DeviceError, NpuscopeError
+from npuscope.lean_dataclass import dataclass
 
 # The board's end of a conversation: requests and data in, answers out.
 #

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from npuscope.boards.device import (
 from npuscope.boards.runtime import Instrument, Runtime
 from npuscope.boards.wire.framing import CORE_BITS, STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.sim.memory import Memory, Region, element_type

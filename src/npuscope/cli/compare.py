@@ -48,11 +48,12 @@ def run(args: argparse.Namespace) -> int:
     for source in filter(None, (args.first, second)):
         refuse_overwrite(args, source.removeprefix("log:"))
     from npuscope import api
-    from npuscope.report.core_runs import is_core_run
-
-    if is_core_run(args.first) or is_core_run(args.second):
-        return _core_runs(args)
+    from npuscope.advice.compare.model import Comparison
+    from npuscope.many_core.buffer_format import is_core_run
     from npuscope.report.compare import compare_json, compare_text
+
+    if is_core_run(args.first):  # without a second it is not compared with itself
+        second = args.second
 
     noise = 0.0 if args.noise is None else args.noise
     a, b = (side_options(args, side) for side in ("a", "b"))
@@ -66,28 +67,13 @@ def run(args: argparse.Namespace) -> int:
             noise=noise,
             html=args.html,
         )
+    if not isinstance(found, Comparison):
+        from npuscope.report.core_runs import compare_lines, compare_result
+
+        lines = compare_lines(found.a, found.b)
+        deliver(args, "\n".join(lines), compare_result(found.a, found.b))
+        return 0
     deliver(args, compare_text(found, every=args.verbose), compare_json(found))
-    return 0
-
-
-def _core_runs(args: argparse.Namespace) -> int:
-    """Two runs of the many-core machine."""
-    from npuscope.report.core_runs import (
-        compare_lines,
-        compare_result,
-        is_core_run,
-        read_core_run,
-    )
-
-    for source in (args.first, args.second):
-        if not is_core_run(source):
-            raise UsageError(
-                "a run of many cores is compared with another one",
-                where=str(source or "B"),
-                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
-            )
-    a, b = read_core_run(args.first), read_core_run(args.second)
-    deliver(args, "\n".join(compare_lines(a, b)), compare_result(a, b))
     return 0
 
 

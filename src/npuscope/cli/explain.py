@@ -18,6 +18,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_overwrite(args, args.source)
     refuse_overwrite(args, args.model)
     from npuscope import api
+    from npuscope.advice.explain import Explanation
     from npuscope.report.findings import explain_json, explain_text
 
     with working(args, "explaining"):
@@ -28,6 +29,11 @@ def run(args: argparse.Namespace) -> int:
             junit=args.junit,
             **api_options(args),
         )
+    if not isinstance(result, Explanation):
+        from npuscope.report.core_explain import core_explain_json, core_explain_text
+
+        deliver(args, core_explain_text(result, every=args.verbose), core_explain_json(result))
+        return _FOUND if args.strict and result.has_problems else 0
     text = explain_text(result, every=args.verbose, source=words_for(args, "explain", "fix"))
     deliver(args, text, explain_json(result))
     return _FOUND if args.strict and result.has_problems else 0

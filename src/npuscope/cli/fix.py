@@ -32,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
         )
     result = fix_json(fixed, args.output)
     result |= {"interrupted": True} if fixed.interrupted else {}
-    deliver(args, fix_text(fixed, every=args.verbose), result)
+    deliver(args, fix_text(fixed, every=args.verbose, output=args.output), result)
     return INTERRUPTED if fixed.interrupted else 0

@@ -31,10 +31,7 @@ def run(args: argparse.Namespace) -> int:
             "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
     from npuscope import api
-    from npuscope.report.core_runs import is_core_run
-
-    if is_core_run(args.source):
-        return _core_run(args)
+    from npuscope.advice.gate import Gate
     from npuscope.report.gate import gate_json, gate_text
 
     with working(args, "checking"):
@@ -49,6 +46,11 @@ def run(args: argparse.Namespace) -> int:
             html=args.html,
             **api_options(args),
         )
+    if not isinstance(found, Gate):
+        from npuscope.report.core_runs import gate_lines, gate_result
+
+        deliver(args, "\n".join(gate_lines(found)), gate_result(found))
+        return 0 if found.passed else _FAILED
     appear()  # first what can be refused: a summary that has grown stays so
     _write_summaries(args, found)
     deliver(args, gate_text(found), gate_json(found))
@@ -56,29 +58,6 @@ def run(args: argparse.Namespace) -> int:
     if args.github and args.json != "-":
         _annotate(found)
     return 0 if found.passed else _FAILED
-
-
-def _core_run(args: argparse.Namespace) -> int:
-    """A run of the many-core machine; its figures have names of their own."""
-    from npuscope.advice.gate import parse_share
-    from npuscope.report.core_runs import core_checks, gate_lines, gate_result, read_core_run
-
-    limits = []
-    for where, texts in (("--max", args.max), ("--min", args.min)):
-        table = _table(texts, where)
-        limits.append({name: _number(value, where) for name, value in table.items()})
-    run = read_core_run(args.source)
-    before = None if args.baseline is None else read_core_run(args.baseline)
-    checks = core_checks(run, limits[0], limits[1], before, parse_share(str(args.tol), "--tol"))
-    deliver(args, "\n".join(gate_lines(run, checks)), gate_result(run, checks))
-    return 0 if all(check.passed for check in checks) else _FAILED
-
-
-def _number(value: float | str, where: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"expected a number, found '{value}'", where=where) from None
 
 
 def _table(texts: list[str], where: str) -> dict[str, float | str]:

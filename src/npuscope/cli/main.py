@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import errno
+import gc
 import json
 import logging
 import os
@@ -88,9 +88,17 @@ def _stdout_told() -> Iterator[None]:
         raise _StdoutError(f"cannot be written: {error.strerror or error}") from None
 
 
+# Objects between two looks for cycles; usually 700. A run leaves few cycles and loads many modules,
+# whose objects all stay.
+_MADE_BETWEEN = 100_000
+
+
 def console() -> NoReturn:
     """Entry point of the installed command."""
-    sys.exit(main(sys.argv[1:]))
+    gc.set_threshold(_MADE_BETWEEN)
+    code = main(sys.argv[1:])
+    gc.freeze()  # at exit Python would look for cycles in all that is left
+    sys.exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -148,7 +156,8 @@ def _run(argv: list[str]) -> int:
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         raise _unknown_verb(verb)
-    parser, module = build_parser(verb)
+    # Words before the verb may ask for help about all of them.
+    parser, module = build_parser(verb, whole=argv[:1] != [verb])
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
@@ -167,7 +176,7 @@ def _run(argv: list[str]) -> int:
 
 
 # Verbs that look at the machine themselves.
-_KNOW_FAMILIES = ("estimate", "machines", "manycore", "opstats")
+_KNOW_FAMILIES = ("estimate", "explain", "gate", "lint", "machines", "manycore", "opstats")
 
 
 def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:
@@ -179,8 +188,8 @@ def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:
     refuse(verb, machine)
 
 
-def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
-    """All verbs by name, the chosen one with its options."""
+def build_parser(verb: str | None, whole: bool = True) -> tuple[Parser, ModuleType | None]:
+    """All verbs by name, the chosen one with its options; without the others if not `whole`."""
     parser = Parser(
         prog="npuscope",
         description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
@@ -190,7 +199,8 @@ def build_parser(verb: str | None) -> tuple[Parser, ModuleType | None]:
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
     commands = parser.add_subparsers(metavar="VERB", dest="verb")
     module = None
-    for name, line in VERBS.items():
+    listed = VERBS if whole or verb is None else {verb: VERBS[verb]}
+    for name, line in listed.items():
         # Abbreviations would change their meaning whenever an option is added.
         chosen = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
         if name == verb:
@@ -210,6 +220,8 @@ def _json_before_source(argv: list[str]) -> list[str]:
 
 
 def _unknown_verb(verb: str) -> UsageError:
+    import difflib
+
     near = difflib.get_close_matches(verb, VERBS, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
     return UsageError(f"unknown verb '{verb}'", hint=hint)

@@ -54,6 +54,7 @@ def compile_network(args: argparse.Namespace) -> int:
             devices=args.devices,
             batchsize=args.batchsize,
             onnx_define_symbol=args.onnx_define_symbol,
+            network_specialization_config=args.network_specialization_config,
             mos=args.mos,
             machine=args.machine,
             machine_file=args.machine_file,
@@ -62,7 +63,11 @@ def compile_network(args: argparse.Namespace) -> int:
         )
     assert made.file is not None
     lines = _lines(args, made.program, made.machine, made.file)
-    deliver(args, "\n".join(lines), _as_json(made.program, made.machine, made.file))
+    several = (made.program, *made.others) if made.others else ()
+    lines += [_specialization(number, program) for number, program in enumerate(several)]
+    result = _as_json(made.program, made.machine, made.file)
+    result["specializations"] = [_sizes_json(program) for program in several]
+    deliver(args, "\n".join(lines), result)
     return 0
 
 
@@ -91,6 +96,26 @@ def _answer(program: CoreProgram, path: Path) -> str:
     if len(program.devices) > 1:
         where = f"{counted(len(program.devices), 'device')} of {where}"
     return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
+
+
+def _specialization(number: int, program: CoreProgram) -> str:
+    ops = sum(len(part.all_ops()) for part in program.devices)
+    return f"program  {number}: {program.layout.network}, {_inputs(program)}, {counted(ops, 'op')}"
+
+
+def _inputs(program: CoreProgram) -> str:
+    """Names and shapes, as one reads them."""
+    shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
+    return safe_terminal(", ".join(shapes))
+
+
+def _sizes_json(program: CoreProgram) -> dict[str, Any]:
+    return {
+        "network": program.layout.network,
+        "program_uuid": program.layout.program_uuid,
+        "cores": program.layout.cores,
+        "inputs": [asdict(binding) for binding in program.inputs],
+    }
 
 
 def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
@@ -144,6 +169,8 @@ def run_program(args: argparse.Namespace) -> int:
             num_iter=args.num_iter,
             time=args.time,
             activations=args.activations,
+            specialization=args.specialization,
+            program=args.program,
             set_size=args.set_size,
             aic_profiling_type=args.aic_profiling_type,
             aic_profiling_out_dir=args.aic_profiling_out_dir,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -205,6 +204,8 @@ def words_for(args: argparse.Namespace, verb: str, other: str) -> str:
         if option.dest in shared and option.shell
         for word in _given(args, option)
     ]
+    import shlex
+
     return shlex.join([args.source, *given])
 
 

@@ -8,7 +8,6 @@ import io
 import json
 import logging
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -132,6 +131,8 @@ class _Shown(logging.Handler):
         self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
+        import shutil
+
         width = shutil.get_terminal_size().columns
         self._show(without_middle(self.format(record), max(20, width - _SPINNER)))
 

@@ -5,11 +5,12 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor, log2
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
 INT16_MAX = 32767
@@ -42,23 +43,30 @@ class Affine:
 
 def norm(values: Array | float) -> int:
     """The power of two that brings the largest value into 16 bits."""
-    largest = float(np.max(values))
+    largest = float(np.asarray(values).max())
     return min(floor(log2(32768.0 / largest)), LAST_SHIFT) if largest > 0 else MAX_SHIFT
 
 
 def int16(values: Array | float) -> Array:
-    return np.asarray(np.clip(_round(values), -32768, INT16_MAX), np.int64)
+    return _between(_round(values), -32768, INT16_MAX)
 
 
 def int32(values: Array | float) -> Array:
-    return np.clip(np.floor(values), -(2**31), 2**31 - 1).astype(np.int64)
+    return _between(np.floor(values), -(2**31), 2**31 - 1)
+
+
+def _between(values: Array, low: int, high: int) -> Array:
+    """As integers. Not np.clip, which takes four times as long for the few values of a layer."""
+    return np.asarray(np.minimum(np.maximum(values, low), high)).astype(np.int64)
 
 
 def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
     """An offset as a 32-bit coefficient and the shift that brings it back to size."""
-    largest = float(np.max(np.abs(values)))
+    largest = float(np.abs(values).max())
     c_shift = max(0, ceil(log2((largest + 1) / 2**31))) if largest >= 2**31 else 0
-    return int32(np.asarray(values) / 2.0**c_shift + rounding).reshape(-1), c_shift
+    if c_shift or rounding:
+        values = np.asarray(values) / 2.0**c_shift + rounding
+    return int32(values).reshape(-1), c_shift
 
 
 def _round(values: Array | float) -> Array:
@@ -69,7 +77,7 @@ def _round(values: Array | float) -> Array:
 
 def _shared(values: Array) -> Array:
     """One value where all channels have the same: the unit then needs no vector."""
-    return values[:1] if np.all(values == values[0]) else values
+    return values[:1] if bool((values == values[0]).all()) else values
 
 
 def conv_shift(weights: Array) -> int:
@@ -251,35 +259,48 @@ class FunctionTable:
 
 def fit_function(outputs: Array) -> FunctionTable:
     """A table for the bytes `outputs`, given for x = -128 .. 127."""
-    x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
-    y = outputs.astype(np.float64).reshape(-1, SEGMENT)
-    rows = _fit_segments(x, y)
+    rows = _fit_segments(outputs.astype(np.float64).reshape(-1, SEGMENT))
+    largest = np.abs(rows).max(axis=0).tolist()
     for shift_o in _SHIFTS:
-        table = _quantized(rows, shift_o)
-        if table is not None:
-            return table
+        shifts = [_needed_shift(value * 2.0**shift_o) for value in largest]
+        if not shifts[0]:  # A has no shift of its own
+            return _quantized(rows, shift_o, shifts)
     raise ArithmeticError("the function does not fit a table")  # bytes always fit with few bits
 
 
-def _fit_segments(x: Array, y: Array) -> Array:
+@cache
+def _inputs() -> tuple[Array, Array]:
+    """x = -128 .. 127 by segment: its powers, and the middles."""
+    x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
+    return _powers(x), x.mean(axis=1)
+
+
+def _fit_segments(y: Array) -> Array:
     """(A, B, C) per segment: a straight line where it is good enough, else a parabola."""
-    lines = _least_squares(x, y, 1)
-    curves = _least_squares(x, y, 2)
-    error = np.abs(np.einsum("sp,sip->si", lines, _powers(x)) - y).max(axis=1, keepdims=True)
-    return np.asarray(np.where(error < 0.5, lines, curves))
+    powers, middle = _inputs()
+    lines = _least_squares(middle, y, 1)
+    curves = _least_squares(middle, y, 2)
+    error = np.abs(np.einsum("sp,sip->si", lines, powers) - y).max(axis=1)
+    lines[error >= 0.5] = curves[error >= 0.5]
+    return lines
 
 
 def _powers(x: Array) -> Array:
     return np.stack([x * x, x, np.ones_like(x)], axis=-1)
 
 
-def _least_squares(x: Array, y: Array, degree: int) -> Array:
+def _least_squares(middle: Array, y: Array, degree: int) -> Array:
     """Polynomials about the middle of each segment, written out in powers of x."""
-    middle = x.mean(axis=1, keepdims=True)
     local = y @ _inverse(degree).T
-    a = local[:, :1] if degree == 2 else np.zeros_like(middle)
-    b, c = local[:, -2:-1], local[:, -1:]
-    return np.hstack([a, b - 2 * a * middle, a * middle**2 - b * middle + c])
+    found = np.zeros((len(y), 3))
+    b, c = local[:, -2], local[:, -1]
+    if degree == 2:
+        a = found[:, 0] = local[:, 0]
+        found[:, 1] = b - 2 * a * middle
+        found[:, 2] = a * middle**2 - b * middle + c
+    else:
+        found[:, 1], found[:, 2] = b, c - b * middle
+    return found
 
 
 @cache
@@ -290,19 +311,14 @@ def _inverse(degree: int) -> Array:
     return np.asarray(np.linalg.pinv(basis))
 
 
-def _quantized(rows: Array, shift_o: int) -> FunctionTable | None:
-    """Coefficients in 16 bits at `shift_o` fraction bits, or None where they do not fit."""
-    scaled = rows * 2.0**shift_o
-    shifts = [_needed_shift(column) for column in scaled.T]
-    if shifts[0] > 0:
-        return None  # A has no shift of its own
-    rom1 = np.rint(scaled / 2.0 ** np.array([0, shifts[1], shifts[2]])).astype(np.int16)
+def _quantized(rows: Array, shift_o: int, shifts: list[int]) -> FunctionTable:
+    """Coefficients in 16 bits at `shift_o` fraction bits, B and C with shifts of their own."""
+    rom1 = np.rint(rows * 2.0**shift_o / 2.0 ** np.array(shifts)).astype(np.int16)
     rom0 = np.arange(len(rows), dtype=np.uint8)
     return FunctionTable(rom0, rom1, shifts[1], shifts[2], shift_o)
 
 
-def _needed_shift(column: Array) -> int:
-    largest = float(np.abs(column).max())
+def _needed_shift(largest: float) -> int:
     shift = 0
     while largest / 2**shift > INT16_LIMIT:
         shift += 1

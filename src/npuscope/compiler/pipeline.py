@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npuscope.compiler.emit.program import emit_program, one_blob_an_epoch
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.place import place
 from npuscope.compiler.schedule import schedule
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.claims import with_claims
 from npuscope.program.model import Program

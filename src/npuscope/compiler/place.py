@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from itertools import chain
 
+from npuscope.compiler.reads import read_accesses
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.addresses import given_pools
 from npuscope.program.model import Buffer, Pool, Program
@@ -91,9 +93,9 @@ def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) 
     brought = [b for b in roots if b.name in given]
     own = given_pools((given[b.name], b.size_bytes) for b in brought)
     pools = (*program_pools(machine), *own)
-    last_first = machine.generation.last_read_first
+    reads = read_accesses(program, machine) if machine.generation.fewest_reads_first else {}
     left = [b for b in roots if not b.is_param and b.name not in given]
-    units = _order(_units(left), program.inputs, last_first)
+    units = _order(_units(left), program.inputs, reads)
     memory = PlacedSoFar(machine.placement.alignment_bytes)
     homes = _place_units(units, _ranked(program_pools(machine), machine), memory, machine)
     for buffer, pool in zip(brought, own, strict=True):
@@ -181,17 +183,17 @@ def _whole(unit: list[Buffer]) -> Buffer:
 
 
 def _order(
-    units: list[list[Buffer]], inputs: tuple[str, ...], last_first: bool
+    units: list[list[Buffer]], inputs: tuple[str, ...], reads: dict[str, float]
 ) -> list[list[Buffer]]:
-    """Graph inputs first, then the largest; equal sizes in order of their first epoch, or the
-    one that is read last first."""
+    """Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
+    they count, then the earlier."""
 
     # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
     # it is 13, by lifetime 12, by time 1; without inputs first 14.
-    def rank(unit: list[Buffer]) -> tuple[bool, int, int]:
+    def rank(unit: list[Buffer]) -> tuple[bool, int, float, int]:
         whole = _whole(unit)
-        tie = -whole.last if last_first else whole.first
-        return whole.name not in inputs, -whole.size_bytes, tie
+        accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
+        return whole.name not in inputs, -whole.size_bytes, accesses, whole.first
 
     return sorted(units, key=rank)
 

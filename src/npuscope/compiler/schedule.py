@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.compiler.stages import (
     ActivStage,
@@ -29,6 +29,7 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.compiler.tiling import largest_divisor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 
 
@@ -229,9 +230,10 @@ _PAIR = 2
 
 
 def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
-    used = Counter[str]()
-    for member in [*group.stages, stage]:
-        used.update(unit_needs(member))
+    used: dict[str, int] = {}
+    for member in (*group.stages, stage):
+        for unit, count in unit_needs(member).items():
+            used[unit] = used.get(unit, 0) + count
     return all(count <= machine.units[unit] for unit, count in used.items())
 
 

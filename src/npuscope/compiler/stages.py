@@ -6,13 +6,14 @@ a value becomes a buffer only if it crosses an epoch border.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
 
 from npuscope.compiler.numbers import FunctionTable
 from npuscope.graph.model import Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused
 
 Array = np.ndarray

@@ -6,10 +6,10 @@ two others are those in front of a pool (`max_kernels`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 
 from npuscope.compiler.stages import ConvMode, Tiling
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, TileLimit
 from npuscope.program.modes import Simd
 

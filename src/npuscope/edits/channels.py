@@ -7,7 +7,6 @@ are cut and not changed, products with zero are added, and a weight of exactly 1
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from npuscope.edits.padding import pad_tensor, repeat_channels
 from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.rulebook.finding import Value as Parameter
 from npuscope.rulebook.streams import LayerShape, padded_count

@@ -12,7 +12,7 @@ behind a set of primitives that both formats have. What no primitive touches sta
   calls: `new` (where TFLite writes them down) and `stepped` (where ONNX puts the two nodes).
 * **Layers** hide where weights and bias stand and how their axes lie: `layer` reads a record,
   `set_layer` writes it.
-* * **Images** are described channel-last; `axis_of_channels` says where a file has them.
+* **Images** are described channel-last; `axis_of_channels` says where a file has them.
 All checks come before the first change; NotFitting says why an edit cannot be made.
 """
 
@@ -36,6 +36,7 @@ class Document(Protocol):
     format: str
     channels_first: bool
     depthwise: tuple[str, ...]  # kinds that a depthwise convolution may have
+    mixes_signs: bool  # kernels multiply int8 weights with uint8 data
     binds_clamps: bool  # an op of floats and the clamps behind it share one quantization
 
     def op(self, origin: str) -> Op | None:

@@ -4,7 +4,6 @@ mean-times-n, mean-both-axes, expand-operand, slope-instead, add-behind."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -17,6 +16,7 @@ from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, 
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import replace
 
 _NO_GATE = "the op is not part of (1 - z) * n + z * h"
 _BOTH = "no operand has the full shape"
@@ -224,18 +224,42 @@ _NO_PAIR = "it is not one of two means in a row, over height and over width"
 
 @edit("mean-both-axes")
 def mean_both_axes(document: Document, request: EditRequest) -> None:
-    """Two means in a row, one over height and one over width, are one mean over both."""
+    """Two means in a row, one over height and one over width, are one mean over both. Exporters of
+    channel-first networks to TFLite have a Transpose in front of them, which goes too."""
     first, second = _means(document, document.place(request, "ReduceMean"))
     source, result = document.inputs(first)[0], document.outputs(second)[0]
-    rank = len(document.image(source))
-    axes = [axis % rank for op in (first, second) for axis in document.axes_of(op) or ()]
-    spatial = [2, 3] if document.channels_first else [1, 2]
-    made = (document.shape(document.outputs(op)[0]) or () for op in (first, second))
-    if sorted(axes) != spatial or any(len(shape) != rank for shape in made):
+    if len(document.shape(source) or ()) != 4:
+        raise NotFitting(_NO_PAIR)
+    order, turn = _order_in_front(document, source)
+    left = [axis for axis in range(4) if axis not in _averaged(document, first, second)]
+    # The axes that stay: the batch and, at the place where the format has it, the channels.
+    stays = [0, document.axis_of_channels(4)]
+    rank = len(document.shape(result) or ())
+    keeps = rank == 4 and turn is None
+    if [order[axis] for axis in left] != stays or not (keeps or rank == 2):
         raise NotFitting(_NO_PAIR)
     document.remove(first)
     document.remove(second)
-    document.insert("ReduceMean", (source,), result, keep=True)
+    whole = source if turn is None else document.inputs(turn)[0]
+    document.insert("ReduceMean", (whole,), result, keep=keeps)
+    if turn is not None:
+        document.drop_unread(turn)
+
+
+def _order_in_front(document: Document, source: Value) -> tuple[tuple[int, ...], Op | None]:
+    """The axes of the image as they lie in `source`, and the Transpose that moved them."""
+    maker = _maker(document, source)
+    if maker is None or document.kind(maker) != "Transpose":
+        return (0, 1, 2, 3), None
+    return document.order_of(maker), maker
+
+
+def _averaged(document: Document, first: Op, second: Op) -> set[int]:
+    """The axes of what the first mean reads that are gone or 1 behind the second."""
+    one = {axis % 4 for axis in document.axes_of(first) or range(4)}
+    kept = len(document.shape(document.outputs(first)[0]) or ()) == 4
+    between = [axis for axis in range(4) if kept or axis not in one]
+    return one | {between[axis % len(between)] for axis in document.axes_of(second) or ()}
 
 
 def _means(document: Document, op: Op) -> tuple[Op, Op]:

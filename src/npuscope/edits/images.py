@@ -4,7 +4,6 @@ plain-nearest, explicit-pad, stride-instead, pad-conv."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.records import ImageShape, NotFitting, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, attrs_of, network_op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import PoolAttrs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from npuscope.edits.records import (
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import replace
 
 # --- Other quantization of the same values: symmetric-weights, zero-point, signed-activations ---
 
@@ -31,7 +31,10 @@ from npuscope.graph.model import Quant
 @edit("symmetric-weights")
 def symmetric_weights(document: Document, request: EditRequest) -> None:
     """Zero point 0 for weights that stay within int8 when it is taken off."""
-    layer = document.layer(document.place(request, *LAYERS, DEPTHWISE))
+    op = document.place(request, *LAYERS, DEPTHWISE)
+    layer = document.layer(op)
+    if not document.mixes_signs:
+        document.steps(document.inputs(op)[0])
     if layer is None or layer.weights.scale is None or layer.weights.zero_point is None:
         raise NotFitting("its weights are not constant integers")
     weights = layer.weights

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npuscope.edits.document import Document
@@ -13,6 +11,7 @@ from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network, attrs_of
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
 
 STRIDE = 2  # at which the unit takes twice the columns

@@ -4,12 +4,12 @@ exception that says why an edit cannot be made."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass, replace
 
 # A tensor: its name in ONNX, the tensor itself in TFLite. An op: a node, an operator.
 Value = Any

@@ -10,11 +10,11 @@ channels, through a slice.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Generic, Protocol, TypeVar
 
 from npuscope.edits.records import NEW, NotFitting
+from npuscope.lean_dataclass import dataclass, replace
 
 T = TypeVar("T", bound=Hashable)
 # How many new channels are put right behind a channel; FRONT stands before the first one.

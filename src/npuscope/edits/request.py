@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from npuscope.edits.records import NotFitting
 from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.rulebook.finding import Value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.graph.limits import MAX_ELEMENTS
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import Shape, Shapes
 from npuscope.ops.table import OPS

@@ -126,9 +126,7 @@ def _sized(path: Path, data: bytes, given: Given) -> Graph:
     for usual in USUAL:
         pins = Pins(given.shapes, usual, given.batch)
         try:
-            graph = _read(path, data, pins)
-            verify(graph, ModelError)
-            return graph
+            return _read(path, data, pins)
         except ModelError as error:
             if first is None:
                 named_guesses(error, pins)
@@ -139,6 +137,7 @@ def _sized(path: Path, data: bytes, given: Given) -> Graph:
 
 
 def _read(path: Path, data: bytes, pins: Pins) -> Graph:
+    """A verified graph."""
     if is_tflite(data):
         from npuscope.files.tflite.reader import read_tflite
 
@@ -151,7 +150,9 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
         )
     from npuscope.files.onnx.reader import read_onnx
 
-    return read_onnx(data, path, pins)
+    graph = read_onnx(data, path, pins)
+    verify(graph, ModelError)
+    return graph
 
 
 def model_bytes(path: Path) -> bytes:

@@ -7,13 +7,14 @@ them. Ops are frozen: a pass replaces an op, it never edits one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
 import numpy as np
 
 from npuscope.errors import InternalError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import Rows, Shown, counted
 
 
@@ -47,6 +48,8 @@ class DType(Enum):
     BOOL = "bool"
     FLOAT32 = "float32"
 
+    __hash__ = object.__hash__  # a member is one object; the usual one is written in Python
+
     @property
     def bits(self) -> int:
         return _BITS[self]
@@ -54,7 +57,7 @@ class DType(Enum):
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy type of its arrays; int4 values are held in int8 arrays."""
-        return np.dtype("int8" if self is DType.INT4 else self.value)
+        return _NUMPY[self]
 
     @property
     def is_float(self) -> bool:
@@ -70,6 +73,7 @@ class DType(Enum):
         return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
 
 
+_NUMPY = {kind: np.dtype("int8" if kind is DType.INT4 else kind.value) for kind in DType}
 _BITS = {
     DType.INT4: 4,
     DType.INT8: 8,

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import Found, Sample, plain
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer import read_sections
 from npuscope.many_core.buffer_format import read_header, read_rows
-from npuscope.many_core.container import DEPENDENCIES, LAYOUT, PROGRAM, is_own, read_layout
+from npuscope.many_core.container import (
+    DEPENDENCIES,
+    LAYOUT,
+    PROGRAM,
+    VTCM,
+    is_own,
+)
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.networkdesc import NetworkDesc, decode_networkdesc
+from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.qpc import CONSTANTS, CONSTANTS_DESC, NETWORK_DESC, Qpc, placed, read_qpc
+from npuscope.many_core.specializations import SEGMENT, read_programs
 
 # The vendor's runner names the buffers of several devices with a number behind.
 _BUFFER_NAME = re.compile(r"aiccyclecounts(_[^./]*)?\.bin$")
@@ -30,7 +38,7 @@ _IGNORED = {
     "opstatsdesc.bin": "the field numbers of this descriptor are not public",
     CONSTANTS: "the bytes of constants",
 }
-_READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM)
+_READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM, VTCM)
 
 
 def inspect_qpc(sample: Sample) -> Found:
@@ -47,7 +55,8 @@ def inspect_qpc(sample: Sample) -> Found:
 
 
 def _own(data: bytes) -> Found:
-    layout = read_layout(data)
+    programs = read_programs(data)
+    layout = programs[0].layout
     parts = layout.specializations
     kinds = (op.kind for part in parts for core in part.ops for group in core for op in group)
     summary = {
@@ -61,7 +70,13 @@ def _own(data: bytes) -> Found:
         "dependencies": sum(len(part.dependencies) for part in parts),
         **_inventory(kinds),
     }
+    if len(programs) > 1:
+        summary["programs"] = [f"{one.layout.network}: {_inputs(one)}" for one in programs]
     return Found("", summary, {"layout": plain(_without_ops(layout))})
+
+
+def _inputs(program: CoreProgram) -> str:
+    return ", ".join(f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
 
 
 def _without_ops(layout: Layout) -> Layout:
@@ -115,7 +130,7 @@ def _rows(qpc: Qpc) -> list[dict[str, Any]]:
 
 
 def _left_out(qpc: Qpc) -> tuple[str, ...]:
-    names = [name for name in qpc.names if name not in _READ]
+    names = [name for name in qpc.names if name not in _READ and not name.startswith(SEGMENT)]
     return tuple(f"{name}: {_IGNORED[name]}" if name in _IGNORED else name for name in names)
 
 

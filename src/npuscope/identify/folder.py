@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from npuscope.errors import FileError
 from npuscope.identify.build_files import NO_PART_OF_A_BUILD
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of
+from npuscope.lean_dataclass import dataclass
 
 MAX_FILES = 2000
 MAX_DEPTH = 6

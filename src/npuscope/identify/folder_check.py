@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npuscope.identify.documents import model_md5
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -163,11 +163,15 @@ def missing(files: Files) -> tuple[str, ...]:
 
 def _missing_models(files: Files) -> Iterable[str]:
     models = {f.facts["model_md5"] for f in files if f.kind in _MODELS}
+    absent: dict[str, list[FolderFile]] = {}
     for file in _described(files):
-        digits = file.facts["model_md5"]
-        if digits not in models:
-            name = safe_terminal(file.facts.get("model_file") or "the model")
-            yield f"{_shown(file)}: its model {name} (MD5 {digits}) is not here"
+        if file.facts["model_md5"] not in models:
+            absent.setdefault(file.facts["model_md5"], []).append(file)
+    for digits, named in absent.items():
+        names = [name for file in named if (name := file.facts.get("model_file"))]
+        model = f" {safe_terminal(names[0])}" if names else ""
+        whose = f"{', '.join(map(_shown, named))}: {'its' if len(named) == 1 else 'their'}"
+        yield f"{whose} model{model} (MD5 {digits}) is not here"
 
 
 def _missing_images(files: Files) -> Iterable[str]:

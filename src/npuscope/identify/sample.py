@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from npuscope.bounded_file import REPORT, opened, read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.foreign_json import LenientJson, read_json
 from npuscope.program.generate_report.lines import Line, read_text, split_lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.identify import binary, build_files, cores, documents, loadable, texts
 from npuscope.identify.sample import Found, Sample
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 Inspector = Callable[[Sample], Found]

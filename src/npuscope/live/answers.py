@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
+from npuscope.lean_dataclass import replace
 from npuscope.live.library import Library, Shown, Timed, fix_name
 from npuscope.live.setting import Setting, command, setting_from
 from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -22,16 +21,18 @@ from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.candidates import CUT, Candidate, Choice, candidates
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.advice.subject import Bench, Layers
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
-from npuscope.edits import open_document, whole_bytes
+from npuscope.edits import Document, open_document, whole_bytes
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import changes_of, with_overrides
 from npuscope.profiling.model import Profile
-from npuscope.profiling.run import Retimer, estimate, retimer
+from npuscope.profiling.run import Retimer, retimer
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_model_file
 from npuscope.sim.program_work import program_work
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 _MOST_BYTES = 192 << 20
 _MOST_BUILDS = 64
 _PAUSE_S = 0.15  # the browser draws first
+# Options by which the network is not the file's.
+_BORDER = ("input_data_type", "output_data_type", "as_int8")
 _MOST_AHEAD = 12  # builds made beforehand for one setting
 
 
@@ -53,6 +56,7 @@ class Prepared:
     risks: tuple[Finding, ...]  # of the file alone
     found: Explanation  # on the machine without what-if values of timing
     offers: tuple[Candidate, ...]
+    layers: Layers  # those that were timed alone
     refused: str = ""  # why the last fix changed nothing
 
     @cached_property
@@ -99,6 +103,7 @@ class Library:
         self.options = fixed_options(options)
         self._known: OrderedDict[object, tuple[Future[Prepared], int]] = OrderedDict()
         self._machine: dict[object, Machine] = {}
+        self._documents: dict[Path, tuple[tuple[int, int], Document, bytes]] = {}
         self._lock = threading.Lock()
         self._quiet = threading.Condition()
         self._busy = 0  # requests that somebody waits for
@@ -122,7 +127,8 @@ class Library:
             last = timed.states[-1]
             found, offers = last.found, last.offers
             if timed.profile is not found.profile:
-                found = explain(timed.build, timed.profile, last.risks)
+                bench = Bench(timed.machine, last.layers)
+                found = explain(timed.build, timed.profile, last.risks, bench)
                 offers = self._offers(last.look, found)
             return Shown(setting, timed.machine, timed.states, timed.profile, found, offers)
 
@@ -203,13 +209,25 @@ class Library:
     def _opened(self, bench: Workbench) -> Prepared:
         """The file itself, so that figures are those of the other verbs."""
         made = build(bench.path, bench.options)
-        graph = load_model(bench.path, bench.options.get("shapes"))
+        changed = any(bench.options.get(name) for name in _BORDER)
+        graph = None if changed else made.graph
+        if graph is None:
+            graph = load_model(bench.path, bench.options.get("shapes"))
         self._calm()
-        document, data = open_document(bench.path), whole_bytes(bench.path)
-        profile = estimate(made.program, made.machine, made.graph)
-        return self._prepared(
-            bench, Look(document, data, made, profile, Network(graph, made.machine))
-        )
+        document, data = self._document(bench.path)
+        timer = retimer(made.program, made.machine, made.graph)
+        profile = timer.estimate(made.machine)
+        look = Look(document, data, made, profile, Network(graph, made.machine))
+        return self._prepared(bench, look, timer)
+
+    def _document(self, path: Path) -> tuple[Document, bytes]:
+        """The file to edit copies of, read once for all machines, and when it was written again."""
+        stamp = path.stat()
+        key = (stamp.st_mtime_ns, stamp.st_size)
+        known = self._documents.get(path)
+        if known is None or known[0] != key:
+            known = self._documents[path] = (key, open_document(path), whole_bytes(path))
+        return known[1], known[2]
 
     def _fixed(self, bench: Workbench, before: Prepared, fix: str) -> Prepared:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
@@ -226,14 +244,15 @@ class Library:
         except NpuscopeError as error:
             return replace(before, refused=f"the edited file cannot be read: {error}")
 
-    def _prepared(self, bench: Workbench, look: Look) -> Prepared:
+    def _prepared(self, bench: Workbench, look: Look, timer: Retimer | None = None) -> Prepared:
         self._calm()
         made = look.build
         risks = lint_model_file(bench.path, made.machine, look.data)
-        found = explain(made, look.profile, risks)
+        layers: Layers = {}
+        found = explain(made, look.profile, risks, Bench(made.machine, layers))
         self._calm()
-        timer = retimer(made.program, made.machine, made.graph)
-        return Prepared(look, timer, risks, found, self._offers(look, found))
+        timer = timer or retimer(made.program, made.machine, made.graph)
+        return Prepared(look, timer, risks, found, self._offers(look, found), layers)
 
     def _offers(self, look: Look, found: Explanation) -> tuple[Candidate, ...]:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""

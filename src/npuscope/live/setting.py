@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from npuscope.building import Options
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.set_keys import parse_value
 from npuscope.options.kinds import Kind
 from npuscope.options.rows import READING, TARGET

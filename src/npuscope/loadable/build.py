@@ -7,11 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import Network, firmware_folder, image_sources, read_network
 from npuscope.loadable.codes import PackageOptions

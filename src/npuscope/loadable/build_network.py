@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.errors import FileError, InternalError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol
+from npuscope.program.code_files import DATA_ENDING
 from npuscope.program.model import Pool, Program
 from npuscope.program.serialize import JSON_NAME, load
 from npuscope.program.sources import read_program
@@ -121,11 +122,14 @@ def _find(path: Path, name: str) -> Path:
     present = [file for file in wanted if file.is_file()]
     if present:
         return present[0]
-    others = sorted(path.glob("*.c"))
+    others = sorted(file for file in path.glob("*.c") if not file.name.endswith(DATA_ENDING))
     if len(others) == 1:
         return others[0]
     what = "holds no network.c" if not others else "holds several .c files"
-    raise FileError(what, where=str(path), hint=_HINT if not others else "name the one with -i")
+    hint = _HINT if not others else "name the one with -i"
+    if not others and (path / JSON_NAME).is_file():
+        hint = "`npuscope compile` names the epoch that no C can be written of"
+    raise FileError(what, where=str(path), hint=hint)
 
 
 def _program(file: Path, source: ForeignSource) -> Program:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.checklist_memories import Agent, Memory, Traffic, memories
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import DEFAULT_MACHINE, load_machine
 from npuscope.machine.model import MemoryPool, secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL

@@ -3,10 +3,10 @@ choose about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 
 # --- Numbers in an image: segments, processors, tool-chains, pools ---
 

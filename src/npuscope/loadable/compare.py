@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import cpu_name, toolchain_name
 from npuscope.loadable.image import Image, ImagePool
 from npuscope.loadable.image_model import version_text

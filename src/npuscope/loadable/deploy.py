@@ -7,23 +7,34 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
 from npuscope.records import decode
 from npuscope.text import safe_terminal
 
 PROGRAMMER, SIGNER = "STM32_Programmer_CLI", "STM32_SigningTool_CLI"
-# Others that can program a chip they know, with how to ask them for it and how to do it.
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another tool that programs a chip it knows: how to ask it which, and how to do it."""
+
+    asked: tuple[str, ...]
+    command: tuple[str, ...]
+    form: str  # the option for the format of the file
+
+
 OTHERS = {
-    "probe-rs": (("chip", "list"), ("download", "--chip", "{chip}", "--binary-format", "hex")),
-    "pyocd": (("list", "--targets"), ("flash", "--target", "{chip}", "--format", "hex")),
+    "probe-rs": Other(("chip", "list"), ("download", "--chip", "{chip}"), "--binary-format"),
+    # Without --no-wait it waits for a probe for ever.
+    "pyocd": Other(("list", "--targets"), ("load", "--no-wait", "--target", "{chip}"), "--format"),
 }
 TOOLS = (PROGRAMMER, *OTHERS)
 _LIMIT_S = 600.0
@@ -34,6 +45,7 @@ _SIGNED = "_signed.bin"
 class Board:
     loader: str
     chip: str
+    tools: tuple[str, ...]  # beside the vendor's own, those that may know its flash
     fsbl_address: int
     application_address: int
     image_address: int
@@ -70,6 +82,9 @@ def recipe(
         hint = f"known: {', '.join(known)}"
         raise UsageError(f"unknown board '{safe_terminal(board)}'", where="--board", hint=hint)
     found = known[board]
+    if tool in OTHERS and tool not in found.tools:
+        told = f"{tool} does not know the flash of {board}"
+        raise UsageError(told, where="--tool", hint=f"use {PROGRAMMER}")
     steps = [Step(f"set {found.dev_mode}")]
     if fsbl is not None:
         steps += _firmware("first stage boot loader", fsbl, found.fsbl_address, found, tool)
@@ -115,12 +130,20 @@ def _firmware(what: str, path: Path, address: int, board: Board, tool: str) -> I
 
 def _program(path: Path, address: int | None, board: Board, tool: str) -> tuple[str, ...]:
     if tool in OTHERS:
-        words = (word.format(chip=board.chip) for word in OTHERS[tool][1])
-        return (tool, *words, str(path))
+        return (tool, *_other(OTHERS[tool], path, address, board.chip))
     place = () if address is None else (f"{address:#x}",)
     loader = str(Path("ExternalLoader") / board.loader)
     connect = ("-c", "port=SWD", "mode=HOTPLUG", "ap=1")
     return (PROGRAMMER, *connect, "-el", loader, "-hardRst", "-w", str(path), *place)
+
+
+def _other(other: Other, path: Path, address: int | None, chip: str) -> Iterator[str]:
+    """A .hex file carries its addresses, a binary is told where to go."""
+    yield from (word.format(chip=chip) for word in other.command)
+    yield from (other.form, "hex" if address is None else "bin")
+    if address is not None:
+        yield from ("--base-address", f"{address:#x}")
+    yield str(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +156,14 @@ def run_steps(steps: tuple[Step, ...], board: str, tool: str = PROGRAMMER) -> It
     """The commands one after the other; the first that fails ends it. Steps by hand are only
     told, and the profile at the end is left to its user."""
     home = _found(tool)
-    _check_chip(tool, boards()[board].chip)
+    chip = boards()[board].chip
+    known = _known_as(tool, chip)
     for step in steps:
         if not step.command or step.command[0] == "npuscope":
             yield Ran(step, "")
             continue
-        yield Ran(step, _run(_with_loader(step.command, home)))
+        words = tuple(known if word == chip else word for word in step.command)
+        yield Ran(step, _run(_with_loader(words, home)))
 
 
 def _found(tool: str) -> Path:
@@ -152,11 +177,17 @@ def _found(tool: str) -> Path:
     return Path(place).resolve().parent
 
 
-def _check_chip(tool: str, chip: str) -> None:
-    if tool in OTHERS and chip.lower() not in _run((tool, *OTHERS[tool][0])).lower():
+def _known_as(tool: str, chip: str) -> str:
+    """The chip as the tool calls it, which may name the package too."""
+    if tool not in OTHERS:
+        return chip
+    words = _run((tool, *OTHERS[tool].asked)).split()
+    names = [word for word in words if word.lower().startswith(chip.lower())]
+    if not names:
         raise DeviceError(
             f"{tool} does not know the {chip}", where="--tool", hint=f"use {PROGRAMMER}"
         )
+    return names[0]
 
 
 def _with_loader(command: tuple[str, ...], home: Path) -> tuple[str, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import FIRMWARE_MAP, parse_json, parse_toml, read_text
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import Cpu
 from npuscope.machine.foreign_json import VendorNode
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3

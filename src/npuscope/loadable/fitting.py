@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import cpu_name
 from npuscope.loadable.firmware_map import FirmwareMap, Region
 from npuscope.loadable.image import Image, ImagePool

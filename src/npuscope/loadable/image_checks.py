@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from itertools import pairwise
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import WORD_BYTES, Segment, name_of, offset_of, segment_of
 from npuscope.loadable.layout import API_MAJOR, ENTRY_POINTS, MAGIC, Flags, Header
 

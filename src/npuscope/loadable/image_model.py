@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from enum import Enum
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     WORD_BYTES,
     FloatAbi,

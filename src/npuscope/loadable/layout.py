@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from typing import Any, ClassVar, Self
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     WORD_BYTES,
     Cpu,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from io import BytesIO
 from typing import Any
 
 from npuscope.errors import InternalError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import FloatAbi, Segment, address_in, aligned, offset_of, segment_of
 from npuscope.loadable.layout import MAGIC, Flags, Header, Trailer
 from npuscope.loadable.link import CONTEXT, GOT_END, GOT_START, POOLS, entry_functions

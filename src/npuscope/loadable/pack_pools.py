@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.loadable.codes import PoolAccess, PoolData, PoolKind, aligned
 from npuscope.loadable.layout import MOST_POOLS, PoolFlags
 from npuscope.machine.load import load_machine

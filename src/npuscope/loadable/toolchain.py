@@ -8,7 +8,6 @@ import stat
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from importlib import metadata, util
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from npuscope.bounded_file import OWN, read_bytes
 from npuscope.errors import FileError, InternalError, TargetError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import (
     ImageSource,
@@ -239,7 +239,7 @@ def _gcc(target: CpuTarget, cache: Path) -> Toolchain:
 
 
 def _with_version(toolchain: Toolchain, program: str) -> Toolchain:
-    from dataclasses import replace
+    from npuscope.lean_dataclass import replace
 
     outcome = toolchain.run([program, "--version"])
     if outcome.code:

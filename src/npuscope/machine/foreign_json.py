@@ -7,12 +7,12 @@ import json
 import logging
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from npuscope.bounded_file import VENDOR_JSON, Kind, parse_json, read_text
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import Node
 from npuscope.records import FOREIGN, decode
 

@@ -12,10 +12,11 @@ import orjson
 
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
-from npuscope.records import decode
+from npuscope.records import decode, hints_of
 
 DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
@@ -257,6 +258,32 @@ def machine_text(machine: Machine) -> str:
 def machine_from(text: str | bytes) -> Machine:
     machine: Machine = decode(parse_json(text), Machine, "", UNRANGED)
     return machine
+
+
+class MachineReader:
+    """Reads one machine after the other; parts that are equal to those before are the same."""
+
+    def __init__(self) -> None:
+        self._table: dict[str, Any] = {}
+        self._machine: Machine | None = None
+
+    def read(self, text: str | bytes) -> Machine:
+        """As `machine_from` does."""
+        table = parse_json(text)
+        if self._machine is None or table.keys() != self._table.keys():
+            self._machine = machine_from(text)
+        else:
+            self._machine = replace(self._machine, **self._changed(table))
+        self._table = table
+        return self._machine
+
+    def _changed(self, table: dict[str, Any]) -> dict[str, Any]:
+        hints = hints_of(Machine)
+        return {
+            name: decode(value, hints[name], name, UNRANGED)
+            for name, value in table.items()
+            if value != self._table[name]
+        }
 
 
 def machine_to_json(machine: Machine) -> bytes:

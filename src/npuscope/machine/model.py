@@ -8,8 +8,8 @@ field without a mark.
 from __future__ import annotations
 
 import pathlib
-from dataclasses import dataclass, replace
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.marks import (
     Bytes,
     Count,
@@ -153,6 +153,8 @@ class Placement:
     virtual_pool: Mapped[tuple[str, ...]]
     virtual_byte_width: Mapped[Some]
     alignment_bytes: Mapped[Some]
+    access_bytes: Mapped[Some]
+    call_bytes: Mapped[Some]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +176,8 @@ class Timing:
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_read_cycles: Timed[Cycles]
-    external_write_cycles: Timed[Cycles]
-    external_shared_cycles: Timed[Cycles]
-    external_call_cycles: Timed[Cycles]
+    external_access_cycles: Timed[Cycles]
+    external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
 
 
@@ -260,7 +260,7 @@ class Generation:
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
-    last_read_first: Mapped[bool]
+    fewest_reads_first: Mapped[bool]
     virtual_pool_rank: Mapped[str]
     fuses_swish: Mapped[bool]
     sub_per_reader: Mapped[bool]

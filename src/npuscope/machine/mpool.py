@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import (

@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from npuscope.bounded_file import MACHINE, parse_toml, read_text
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault

@@ -6,10 +6,10 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import apply_mpool

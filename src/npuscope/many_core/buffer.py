@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from npuscope.errors import FileError, InternalError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_check import CHUNK, checked, chunks, missing_cores
 from npuscope.many_core.buffer_format import (
     HEADER,
@@ -276,8 +277,8 @@ def _totals(records: Records, ops: OpIndex, cell_of: np.ndarray, size: int) -> l
     threads = len(ops.layout.threads)
     totals = [np.zeros(size, np.int64) for _ in range(5)]
     for part in chunks(records, max(CHUNK, size)):
-        place = cell_of[ops.find(part["core"], part["oc"])] * threads
-        place += ops.threads[part["thread"]]
+        place = cell_of.take(ops.find_known(part["core"], part["oc"])) * threads
+        place += ops.threads.take(part["thread"])
         totals[0] += np.bincount(place, minlength=size)
         start, end = part["start_uc"], part["end_uc"]
         spans = (end - start, part["pc"], start - part["sync_uc"], part["barrier_uc"] - end)

@@ -66,12 +66,19 @@ def _any(bad: np.ndarray) -> Bad:
     return bad if bad.any() else None
 
 
+def _any_of(several: Iterator[np.ndarray]) -> Bad:
+    bad = next(several)
+    for other in several:
+        bad |= other
+    return _any(bad)
+
+
 def _core(records: Records, ops: OpIndex) -> Bad:
     return _any(records["core"] >= ops.layout.cores)
 
 
 def _thread(records: Records, ops: OpIndex) -> Bad:
-    return _any(ops.threads[records["thread"]] < 0)
+    return _any(ops.threads.take(records["thread"]) < 0)
 
 
 def _op(records: Records, ops: OpIndex) -> Bad:
@@ -96,15 +103,14 @@ def _rising(*names: str) -> Test:
 
     def test(records: Records, ops: OpIndex) -> Bad:
         columns = [records[name] for name in names]
-        bad = [later < earlier for earlier, later in pairwise(columns)]
-        return _any(np.logical_or.reduce(bad))
+        return _any_of(later < earlier for earlier, later in pairwise(columns))
 
     return test
 
 
 def _small(*names: str) -> Test:
     def test(records: Records, ops: OpIndex) -> Bad:
-        return _any(np.logical_or.reduce([records[name] >= MOST for name in names]))
+        return _any_of(records[name] >= MOST for name in names)
 
     return test
 
@@ -209,7 +215,8 @@ def _all_differ(records: Records, ops: OpIndex) -> bool:
         return False
     seen = np.zeros(size, bool)
     for part in chunks(records):
-        place = ops.find(part["core"], part["oc"]) * threads + ops.threads[part["thread"]]
+        place = ops.find_known(part["core"], part["oc"]) * threads
+        place += ops.threads.take(part["thread"])
         seen[place if samples == 1 else place * samples + part["sample"]] = True
     return int(np.count_nonzero(seen)) == len(records)
 
@@ -239,7 +246,8 @@ def missing_cores(sections: Mapping[SectionId, Records], ops: OpIndex) -> list[s
     wanted = {**dict.fromkeys(_EVERY_CORE, every), SectionId.OP_REC: busy}
     missing: dict[frozenset[int], list[str]] = {}
     for key in sorted(wanted.keys() & sections.keys()):
-        lost = wanted[key] - set(np.unique(sections[key]["core"]).tolist())
+        # Cores are small numbers: counting them needs no sort.
+        lost = wanted[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
         missing.setdefault(lost, []).append(key.name)
     return [
         f"{', '.join(names)}: no records of {len(lost)} of {ops.layout.cores} cores: "

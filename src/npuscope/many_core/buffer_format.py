@@ -6,12 +6,15 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
+from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.many_core.records import SECTIONS, Needs, SectionId
 
@@ -252,13 +255,23 @@ class OpIndex:
             return np.full(len(core), -1)
         if not self.width:
             return self._search(core, oc)
-        place = core.astype(np.int64) * self.width + oc
+        if core.max(initial=0) < self.layout.cores and oc.max(initial=0) < self.width:
+            return self.find_known(core, oc)
         outside = (core >= self.layout.cores) | (oc >= self.width)
-        none_outside = not outside.any()
-        if not none_outside:
-            place[outside] = 0
-        found: np.ndarray = self._table[place]
-        return found if none_outside else np.where(outside, -1, found)
+        place = core.astype(np.int64) * self.width + oc
+        place[outside] = 0
+        return np.where(outside, -1, self._table[place])
+
+    def find_known(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
+        """The same of ops that were found before: nothing is looked for outside of the table."""
+        if not self.width or not len(self.ops):
+            return self.find(core, oc)
+        # Numbers are small: 32 bits hold the place of every entry of a table.
+        place = core.astype(np.int32)
+        place *= self.width
+        place += oc.astype(np.int32)
+        found: np.ndarray = self._table.take(place)
+        return found
 
     def _search(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
         keys = core.astype(np.int64) << 32 | oc
@@ -305,3 +318,24 @@ def _lookup(
     table = np.full(count * width, -1, np.int64)
     table[cores * width + numbers] = np.arange(len(numbers))
     return table, np.zeros(0, np.int64)
+
+
+# --- Runs on disk: what other verbs take as a source ---
+
+OPSTATS_SCHEMA = "npuscope/opstats/1"
+_NEAR = 4096  # bytes in which a result of opstats names its schema
+
+
+def is_core_run(source: object) -> bool:
+    """A result of opstats, a raw stats buffer, or a folder with some."""
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if path.is_dir():
+        return any(path.glob("aic-profiling-*-aiccyclecounts*.bin"))
+    if not path.is_file():
+        return False
+    head = read_head(path, _NEAR)
+    return head.startswith(MAGIC) or (
+        head.lstrip().startswith(b"{") and OPSTATS_SCHEMA.encode() in head
+    )

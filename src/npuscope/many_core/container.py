@@ -1,17 +1,18 @@
 """programqpc.bin: a CoreProgram in the public container, and back.
 
 Segments: networkdesc.bin and the constants as the vendor's runtime has them, then our own:
-`osb.layout`, `osb.deps`, `osb.prog`. A container without `osb.layout` comes from the vendor."""
+`osb.layout`, `osb.deps`, `osb.prog`, `osb.vtcm`. A container without `osb.layout` comes from the
+vendor."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.errors import FileError, InternalError
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer_format import ALIGNMENT, HEADER, ROW, collected
 from npuscope.many_core.container_prog import (
     constants_desc,
@@ -19,7 +20,7 @@ from npuscope.many_core.container_prog import (
     program_json,
     program_of,
 )
-from npuscope.many_core.layout import CoreOpInfo, Dependency, Engine, Layout
+from npuscope.many_core.layout import HELD, CoreOpInfo, Dependency, Engine, Layout
 from npuscope.many_core.layout_json import Edge, layout_from_json, layout_json, with_edges
 from npuscope.many_core.networkdesc import (
     COPY_DMA_BUFFER,
@@ -187,7 +188,7 @@ def _op_threads(layout: Layout, wanted: Callable[[CoreOpInfo], bool] = lambda op
     )
 
 
-LAYOUT, DEPENDENCIES, PROGRAM = "osb.layout", "osb.deps", "osb.prog"
+LAYOUT, DEPENDENCIES, PROGRAM, VTCM = "osb.layout", "osb.deps", "osb.prog", "osb.vtcm"
 FILE_NAME = "programqpc.bin"
 _NO_ID = "0" * 32
 _EDGE = np.dtype(
@@ -235,6 +236,8 @@ def _verified(qpc: Qpc, layout: Layout) -> Layout:
     """The id is a digest of the content: another one means that a byte has changed."""
     names = (NETWORK_DESC, CONSTANTS_DESC, CONSTANTS, LAYOUT, DEPENDENCIES, PROGRAM)
     segments = {name: qpc.get(name) or b"" for name in names}
+    if VTCM in qpc.names:  # older containers do without
+        segments[VTCM] = qpc.need(VTCM)
     plain = segments[LAYOUT].replace(layout.program_uuid.encode(), _NO_ID.encode(), 1)
     found = _digest({**segments, LAYOUT: plain})
     if found != layout.program_uuid:
@@ -254,6 +257,7 @@ def _segments(program: CoreProgram) -> dict[str, bytes]:
     """All segments, with an empty id: it is computed from them."""
     _check(program)
     constants = pack_constants(program.constants)
+    held = b"".join(part.held.tobytes() for part in program.layout.specializations)
     return {
         NETWORK_DESC: encode_networkdesc(networkdesc_of(program)),
         CONSTANTS_DESC: constants_desc(len(constants)),
@@ -261,6 +265,7 @@ def _segments(program: CoreProgram) -> dict[str, bytes]:
         LAYOUT: layout_json(replace(program.layout, program_uuid=_NO_ID), dependencies=False),
         DEPENDENCIES: _edges(program.layout).tobytes(),
         PROGRAM: program_json(program),
+        **({VTCM: held} if held else {}),
     }
 
 
@@ -308,7 +313,21 @@ def _read_edges(data: bytes) -> list[Edge]:
 
 def _layout(qpc: Qpc) -> Layout:
     layout = layout_from_json(qpc.need(LAYOUT))
-    return with_edges(layout, _read_edges(qpc.get(DEPENDENCIES) or b""))
+    layout = with_edges(layout, _read_edges(qpc.get(DEPENDENCIES) or b""))
+    return _with_held(layout, qpc.get(VTCM) or b"")
+
+
+def _with_held(layout: Layout, data: bytes) -> Layout:
+    if len(data) % HELD.itemsize:
+        raise FileError(f"has {len(data):,} bytes, not a multiple of {HELD.itemsize}", where=VTCM)
+    rows = np.frombuffer(data, HELD)
+    if (rows["core"] >= layout.cores).any():
+        raise FileError("names a core that the layout does not have", where=VTCM)
+    parts = tuple(
+        replace(part, held=rows[rows["specialization"] == number])
+        for number, part in enumerate(layout.specializations)
+    )
+    return replace(layout, specializations=parts)
 
 
 def _own(qpc: Qpc) -> Qpc:

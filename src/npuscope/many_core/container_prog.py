@@ -9,13 +9,13 @@ import math
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.many_core.layout_json import parse, valid_text
 from npuscope.many_core.program import (

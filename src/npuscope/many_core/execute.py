@@ -6,12 +6,12 @@ shows that the waits are enough: an op that starts too early reads what is not t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from npuscope.errors import ModelError, TargetError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.boxes import Box, common, shape_of
 from npuscope.many_core.compiler.kinds import is_splat
 from npuscope.many_core.program import Code, CoreOp, CoreProgram, Held, Work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,22 +14,25 @@ from npuscope.errors import UsageError
 from npuscope.families import Report
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.metrics import perf_metrics
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.levers import Lever, levers
+from npuscope.many_core.levers import Scaling, levers, scaling
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
-from npuscope.many_core.opstats.model import Opstats
+from npuscope.many_core.opstats.model import Lever, Opstats, helpful
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.rules import core_findings
 from npuscope.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.many_core.sim.run import simulate
+from npuscope.rulebook.finding import Finding, finding_json
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
 # All of the simulator's different inferences are among so many, most likely.
 _ITERATIONS = 17
-_SHOWN_LEVERS = 5
+_SHOWN_LEVERS = 8
 _MADE_FOR_OTHERS = (
     "generation", "epoch_controller", "art_profile", "mpool", "input_data_type",
     "output_data_type", "mcu_mhz", "npu_mhz", "as_int8", "compiled_from", "ec_single_epoch",
@@ -54,6 +57,12 @@ class CoreTimed:
     result: RunResult
     tables: Opstats
     levers: tuple[Lever, ...] = ()
+    scaling: Scaling | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules find in the run, with the gains of the levers that were tried."""
+        return core_findings(replace(self.tables, levers=self.levers))
 
     @property
     def times_ms(self) -> list[float]:
@@ -100,8 +109,13 @@ class ManyCoreFamily:
     def time(self, program: CoreBuilt) -> CoreTimed:
         asked = RunOptions(iterations=_ITERATIONS, start_iteration=1)
         result = simulate(program.program, program.machine, asked)
+        tables = opstats_of(result.stats[0])
         found = levers(program.graph, program.program, program.machine)
-        return CoreTimed(program, result, opstats_of(result.stats[0]), found)
+        # Another batch needs another file; what it would bring is read off the run.
+        batch = [lever for lever in tables.levers if lever.most is not None]
+        halves = scaling(program.graph, program.program, program.machine)
+        fewer = [] if halves is None else [halves.lever]
+        return CoreTimed(program, result, tables, helpful([*found, *batch, *fewer]), halves)
 
     def report(self, timed: CoreTimed) -> Report:
         return Report("\n".join(_lines(timed)), _json(timed))
@@ -149,25 +163,16 @@ def _lines(timed: CoreTimed) -> Iterator[str]:
     most = max(core.vtcm_bytes for core in metrics.cores) / 1024
     room = built.machine.memory.vtcm_bytes / 1024
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
-    yield f"roofline {_roofline(timed)}"
+    if timed.tables.roofline is not None:
+        yield f"roofline {timed.tables.roofline.sentence}"
+    if timed.tables.path:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
+        yield f"path     {told}"
     yield f"verdict  {timed.tables.verdict.sentence}"
+    if timed.scaling is not None:
+        yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
     yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
-
-
-def _roofline(timed: CoreTimed) -> str:
-    """Products per byte of DDR traffic, against the point where both would take equally long."""
-    built = timed.built
-    machine, cores = built.machine, built.program.layout.cores
-    per_byte = built.program.macs / max(timed.tables.ddr_bytes or 1, 1)
-    most = cores * machine.hmx.float16_macs_per_cycle * machine.core_hz
-    ridge = most / (machine.ddr.effective_gb_per_s * 1e9)
-    reached = built.program.macs / timed.total_ms * 1e3
-    side = "right of" if per_byte > ridge else "left of"
-    return (
-        f"{per_byte:,.0f} MACs per byte, {side} the ridge at {ridge:,.0f}; "
-        f"{100 * reached / most:.1f} % of the products that HMX could make"
-    )
 
 
 def _batch(graph: Graph) -> int:
@@ -209,8 +214,11 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [asdict(lever) for lever in timed.levers],
+        "scaling": None if timed.scaling is None else asdict(timed.scaling),
+        "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
-        "findings": [],
+        "nodes": [asdict(row) for row in timed.tables.nodes],
+        "findings": [finding_json(finding) for finding in timed.findings],
         "notes": [*built.program.layout.notes, *built.program.warnings],
     }
 

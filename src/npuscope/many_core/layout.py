@@ -5,8 +5,12 @@ Stored as JSON in the program container (segment `osb.layout`), so that a buffer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 
 class Engine(Enum):
@@ -86,6 +90,21 @@ class Pmu:
     events: tuple[int, ...] = ()
 
 
+# An op (op_core, oc) that uses a buffer in the VTCM of `core`, one row each.
+HELD = np.dtype(
+    [
+        ("specialization", "<u2"),
+        ("core", "<u2"),
+        ("op_core", "<u2"),
+        ("constant", "<u2"),  # 1: loaded from DDR with every inference
+        ("buffer", "<u4"),
+        ("oc", "<u4"),
+        ("offset", "<u8"),
+        ("bytes", "<u8"),
+    ]
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Specialization:
     """One network of a program: ops[core][group] in the order of execution."""
@@ -93,6 +112,20 @@ class Specialization:
     name: str
     ops: tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]
     dependencies: tuple[Dependency, ...] = ()
+    held: np.ndarray = field(  # rows of HELD: what lies where in VTCM
+        default_factory=lambda: np.zeros(0, HELD), compare=False, repr=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the machine can do at most: roofs that a run is compared with."""
+
+    machine: str
+    cores: int  # of a device
+    vtcm_bytes: int  # of a core
+    macs_per_cycle: int  # of a core's HMX, for the types of this network
+    ddr_bytes_per_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +145,4 @@ class Layout:
     pmu: Pmu
     specializations: tuple[Specialization, ...]
     notes: tuple[str, ...] = field(default=())
+    capacity: Capacity | None = None  # None where the container does not say

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 import orjson
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.layout import (
+    Capacity,
     CoreOpInfo,
     Dependency,
     Engine,
@@ -95,6 +96,7 @@ def layout_of(data: bytes, format_name: str, major: int) -> Layout:
         pmu=_pmu(root.get("pmu")),
         specializations=_specializations(root.get("specializations"), cores, len(groups)),
         notes=root.get("notes").texts(),
+        capacity=_capacity(root.find("machine")),
     )
     return with_edges(layout, _edges(root.get("deps")))
 
@@ -151,6 +153,19 @@ def _port(node: Node) -> Port:
     peer = node.get("peer").optional(_U16)
     number = node.get("id").integer(_U16)
     return Port(number, incoming, node.get("type").text(), node.get("name").text(), peer)
+
+
+def _capacity(node: Node | None) -> Capacity | None:
+    """Containers of older versions do not have it."""
+    if node is None or node.value is None:
+        return None
+    return Capacity(
+        node.get("name").text(),
+        *(node.get(name).integer(least=1) for name in _CAPACITIES),
+    )
+
+
+_CAPACITIES = ("cores", "vtcm_bytes", "macs_per_cycle", "ddr_bytes_per_s")
 
 
 def _pmu(node: Node) -> Pmu:
@@ -303,8 +318,16 @@ def layout_json(layout: Layout, *, dependencies: bool = True) -> bytes:
         "sections": [_section(section) for section in SECTIONS.values()],
         "deps": _dependencies(layout) if dependencies else [],
         "notes": [valid_text(note) for note in layout.notes],
+        "machine": _written_capacity(layout.capacity),
     }
     return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _written_capacity(capacity: Capacity | None) -> dict[str, Any] | None:
+    if capacity is None:
+        return None
+    numbers = {name: getattr(capacity, name) for name in _CAPACITIES}
+    return {"name": valid_text(capacity.machine), **numbers}
 
 
 def layout_from_json(data: bytes) -> Layout:

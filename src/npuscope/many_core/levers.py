@@ -3,43 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from statistics import fmean
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import CoreMachine
+from npuscope.many_core.opstats.model import Lever, helpful
+from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
+from npuscope.many_core.rules import unevenness
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
+from npuscope.shown import counted
 
 _ITERATIONS = 5
-_LEAST_GAIN = 0.02
 _FAST = 1e3  # a road that is never waited for
 
 
 @dataclass(frozen=True, slots=True)
-class Lever:
-    """`gain` is how many times more inferences a second the device makes with it."""
+class Cores:
+    """One copy on so many cores: where the time of its critical path goes."""
 
-    name: str
-    gain: float
-    ms: float  # of one run
-    bound: bool = False  # the gain is what it could be at most
+    cores: int
+    ms: float
+    path_us: dict[str, float]
+    unevenness: float  # work of the busiest core, times the mean
+
+    @property
+    def engines_us(self) -> float:
+        return self.path_us.get("HVX", 0.0) + self.path_us.get("HMX", 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What the second half of the cores brings, and why not more."""
+
+    half: Cores
+    all: Cores
+
+    @property
+    def lever(self) -> Lever:
+        """Fewer cores, which helps only where more of them cost more than they bring."""
+        name = counted(self.half.cores, "core")
+        return Lever(name, self.all.ms / self.half.ms, self.half.ms)
 
     @property
     def sentence(self) -> str:
-        most = "up to " if self.bound else ""
-        return f"{self.name}: {most}{self.gain:.2f} x the inferences per s, {self.ms:.4g} ms a run"
+        a, b = self.half, self.all
+        parts = {
+            "engines": (a.engines_us, b.engines_us),
+            **{
+                name: (a.path_us.get(name, 0.0), b.path_us.get(name, 0.0))
+                for name in ("DDR", "transfers", "synchronisation")
+            },
+        }
+        moved = ", ".join(f"{name} {x:.0f} -> {y:.0f}" for name, (x, y) in parts.items() if x or y)
+        return (
+            f"{a.cores} -> {b.cores} cores: {a.ms:.4g} -> {b.ms:.4g} ms; on the critical path, us: "
+            f"{moved}; busiest core {a.unevenness:.2f} -> {b.unevenness:.2f} times the mean work"
+        )
+
+
+def scaling(graph: Graph, program: CoreProgram, machine: CoreMachine) -> Scaling | None:
+    """The program against one for half of its cores."""
+    cores = program.layout.cores
+    if cores < 2 or len(program.devices) > 1:
+        return None
+    options = CompileOptions(cores // 2, stats_level=70, ddr_stats=True)
+    half = _cores(compile_graph(graph, machine, options), machine)
+    return Scaling(half, _cores(program, machine))
+
+
+def _cores(program: CoreProgram, machine: CoreMachine) -> Cores:
+    result = simulate(program, machine, RunOptions(_ITERATIONS, start_iteration=1))
+    times = [one.exec_us - one.input_wait_us for one in result.iterations[1:]]
+    tables = opstats_of(result.stats[0])
+    us = tables.totals.seconds * 1e6
+    path = {name: share * us for name, share in tables.path}
+    return Cores(program.layout.cores, fmean(times) / 1e3, path, unevenness(tables))
 
 
 def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
     """Those that help, the best first; all are compared with one copy of the program."""
     before = _ms(program, machine)
     found = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
-    helpful = [lever for lever in found if lever.gain > 1 + _LEAST_GAIN]
-    return tuple(sorted(helpful, key=lambda lever: (-lever.gain, lever.name)))
+    return helpful(found)
 
 
 def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
@@ -63,7 +113,8 @@ def _copies(
             fewer = made.layout.cores
             copies = most // fewer
         after = _ms(made, machine, copies)
-        name = f"{copies} activations on {fewer} cores each" if copies > 1 else f"{fewer} cores"
+        each = counted(fewer, "core")
+        name = f"{copies} activations on {each} each" if copies > 1 else each
         yield Lever(name, before * copies / after, after)
 
 

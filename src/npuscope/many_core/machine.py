@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.marks import (
     Bytes,
     Count,

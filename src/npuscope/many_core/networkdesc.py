@@ -5,10 +5,10 @@ that no report needs (shapes by name, CRC entries, layouts of tiles) are skipped
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import BrokenMessage, Field, Kind, decode, encode
 
 # The open runtime accepts this version only.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
 
 from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import CoreOpInfo, Layout
 
 

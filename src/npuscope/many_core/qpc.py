@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # Layout, magic and version are those of the open runtime, so that its reader takes our files.

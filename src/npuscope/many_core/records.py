@@ -5,10 +5,11 @@ Times are ticks of the common timer (`uc`, 19.2 MHz) or cycles of a core's own c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass
 
 UTIMER_HZ = 19_200_000  # the common timer of all cores, as in the open runtime
 LEVELS = (40, 50, 70, 100)  # the documented ones; each adds records to those of the one before

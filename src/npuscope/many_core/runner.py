@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from statistics import fmean, pstdev
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.machine import CoreMachine, load_core_machine
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.runner_files import (
@@ -78,6 +79,7 @@ def run_program(
     options: RunOptions | None = None,
     wanted: Sequence[str] = (),
     machine: CoreMachine | None = None,
+    specialization: str = "",
 ) -> RunReport:
     """Run the program of a folder; with profiling types their files are written to `out_dir`.
 
@@ -87,13 +89,13 @@ def run_program(
     folder = Path(out_dir)
     if kinds:
         check_folder(folder)
-    program = load_program(test_data)
+    program = load_program(test_data, specialization)
     check_views(program.layout, wanted)
     options = options or RunOptions()
     result = simulate(program, machine or load_core_machine(), options)
     report = _report(program, result, options.activations)
     for kind in kinds:
-        report = _with_files(report, program, kind, folder, options.activations)
+        report = _with_files(report, program, kind, folder, options)
     return report
 
 
@@ -113,23 +115,24 @@ def _types(asked: ProfilingType | str | Sequence[str] | None) -> tuple[Profiling
     return tuple(ProfilingType(word) for word in dict.fromkeys(words))
 
 
-def load_program(test_data: str | Path) -> CoreProgram:
+def load_program(test_data: str | Path, specialization: str = "") -> CoreProgram:
     """From the folder that the compiler wrote, or from programqpc.bin itself."""
-    from npuscope.many_core.container import FILE_NAME, read_program
+    from npuscope.many_core.container import FILE_NAME
+    from npuscope.many_core.specializations import chosen, read_programs
 
     path = Path(test_data)
     path = path / FILE_NAME if path.is_dir() else path
     hint = "`npuscope manycore compile -model=FILE -aic-binary-dir=DIR` makes it"
     data = read_bytes(path, CORE_PROGRAM, hint=hint)
     try:
-        return read_program(data)
+        return chosen(read_programs(data), specialization)
     except FileError as error:
         where = f"{path}: {error.where}" if error.where else str(path)
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
 def _with_files(
-    report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path, copies: int
+    report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path, options: RunOptions
 ) -> RunReport:
     before = report.files
     if kind is ProfilingType.RAW:
@@ -137,7 +140,7 @@ def _with_files(
         notes = (*report.notes, *absent_notes(program.layout))
         return replace(report, files=(*before, *write_files(folder, files)), notes=notes)
     head = run_lines(report)
-    files = host_files(report.result, program.layout, kind.value, head, copies)
+    files = host_files(report.result, program.layout, kind.value, head, options)
     return replace(report, files=(*before, *write_files(folder, files)))
 
 

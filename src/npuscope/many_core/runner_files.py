@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import collected, options_for
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.records import SectionId
-from npuscope.many_core.sim.conditions import Iteration, RunResult, to_us
+from npuscope.many_core.sim.conditions import Iteration, RunOptions, RunResult, to_us
 from npuscope.text import safe_terminal
 
 # --- Views, with the compiler option they need ---
@@ -76,7 +76,6 @@ def absent_notes(layout: Layout) -> tuple[str, ...]:
 
 
 HOST_SCHEMA = "npuscope/host-trace/1"
-_PROGRAM = "aic-profiling-program-0"
 _HOST_PID = 18  # as in published traces
 # Threads of the host's process; 0 would be taken for the process itself.
 _LANES = {1: "Enqueue", 2: "InputDMA", 3: "Device", 4: "OutputDMA", 5: "Completion"}
@@ -162,18 +161,19 @@ def host_summary(result: RunResult, layout: Layout, head: list[str]) -> str:
 
 
 def host_files(
-    result: RunResult, layout: Layout, kind: str, head: list[str], copies: int = 1
+    result: RunResult, layout: Layout, kind: str, head: list[str], options: RunOptions
 ) -> dict[str, bytes]:
     """The runtime's own summary (`stats`), trace (`trace`) or times (`latency`), by activation."""
+    program, copies = f"aic-profiling-program-{options.program}", options.activations
     if kind == "latency":
-        return {f"{_PROGRAM}-latency.txt": latency_table(result, copies).encode()}
+        return {f"{program}-latency.txt": latency_table(result, copies).encode()}
     if kind == "stats":
         name, text = "stats.txt", host_summary(result, layout, head)
     else:
         trace = host_trace(result, layout)
         name, text = "trace.json", json.dumps(trace, indent=None, separators=(",", ":"))
     # Copies start and end together: the host sees the same of all.
-    return {f"{_PROGRAM}-activation-{a}-{name}": text.encode() for a in range(copies)}
+    return {f"{program}-activation-{a}-{name}": text.encode() for a in range(copies)}
 
 
 _LATENCIES = (

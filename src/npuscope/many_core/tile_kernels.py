@@ -7,11 +7,11 @@ are those of the reference executor: integer sums are exact, so that only their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.boxes import Bounds, Box, full, shape_of, with_axis
 from npuscope.many_core.compiler.kinds import is_splat
 from npuscope.many_core.compiler.needs import needs

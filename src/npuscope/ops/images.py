@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, rank4, real_type
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.elementwise import makes_truth
 from npuscope.ops.moves import reads_places
 from npuscope.ops.row import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, check_axis, input_shape, real_type
 
 

@@ -15,12 +15,12 @@ memory, weights (filters, steps), bias (units); `rank` filters make a unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, real_type
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

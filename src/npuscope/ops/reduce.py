@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from npuscope.graph.model import Activation, Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import (
     WHOLE,
     Kernel,

@@ -6,12 +6,13 @@ Kernels and converters are named, "module:function": they are loaded when a netw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op
+from npuscope.lean_dataclass import dataclass
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]

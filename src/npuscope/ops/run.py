@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_run
 from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array, Steps
 from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
@@ -33,6 +33,16 @@ def run(
 ) -> dict[str, Array]:
     """One inference: the graph's outputs, and the intermediate tensors named in `keep`."""
     return plan_of(graph).run(inputs, keep or ())
+
+
+def run_once(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The graph's outputs, without a plan that is kept, or memory that is bounded: for few values
+    of a graph that was made for them."""
+    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    values |= inputs
+    for op in graph.ops:
+        _execute(_stage(graph, op, []), values)
+    return {name: values[name] for name in graph.outputs}
 
 
 def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -7,10 +7,10 @@ several outputs becomes one for each, of which only the first stands for its wor
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Row, Shape, Shapes
 
 UNKNOWN = "Unknown"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
-from math import isinf, isnan
-
-import numpy as np
+from math import inf, isinf, isnan
 
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_MACS, MAX_RANK
@@ -183,10 +181,10 @@ def _quant_problem(tensor: Tensor) -> str:
         return f"a {tensor.dtype.value} tensor carries a quantization"
     if not quant.scales or len(quant.scales) != len(quant.zero_points):
         return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
-    scales = np.array(quant.scales)
-    if not (np.isfinite(scales) & (scales >= 0)).all():
+    lowest, highest = min(quant.scales), max(quant.scales)
+    if not (lowest >= 0 and highest < inf) or any(map(isnan, quant.scales)):
         return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
-    if tensor.data is None and not scales.all():
+    if tensor.data is None and not lowest:
         return "a scale is 0: all its values would be the same"
     if quant.axis is None:
         return "" if len(quant.scales) == 1 else f"{len(quant.scales)} scales without an axis"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.options.kinds import Kind, Option, VendorEffect
 from npuscope.options.verbs import VERBS
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Kind,
     Mark,
@@ -77,6 +76,8 @@ CORE_VENDOR = (
         flags=("-batchsize", "--batchsize")),
     list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
         flags=("-onnx-define-symbol", "--onnx-define-symbol")),
+    file("network_specialization_config", "sets of sizes (JSON): one container, a program for each",
+        flags=("-network-specialization-config", "--network-specialization-config")),
     whole("mos", "cores over which the channels of a product are split at most (any number)",
         flags=("-mos", "--mos")),
     _idle("aic_hw", "not needed: there is one target, a simulated device"),
@@ -85,7 +86,6 @@ CORE_VENDOR = (
     _idle("compile_only", "not needed: `manycore run` runs it"),
     _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
     _idle("ols", "accepted, no effect", Kind.TEXT, "N"),
-    _idle("network_specialization_config", "accepted, no effect", Kind.TEXT, "FILE"),
     _idle("aic_profiling_type", "not needed: -stats-level says what is collected", Kind.LIST, "T"),
 )
 PROFILING_TYPES = ("stats", "trace", "latency", "raw_device_stats")
@@ -96,6 +96,9 @@ CORE_RUN = (
     real("time", "run for so many seconds of the device's time instead", "SECONDS"),
     whole("activations", "copies of the network, each on its own cores, that share DDR (1)",
         default=1, flags=("--activations", "-a", "--aic-num-of-activations")),
+    text("specialization", "which of several programs of the container: its number or name (0)",
+        "N", default=""),
+    whole("program", "number of the program in the names of files (0)", default=0),
     whole("set_size", "inferences that wait in the queue of a copy (as the machine says)",
         flags=("--set-size", "-S")),
 )

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
     Group,
@@ -30,8 +30,8 @@ DATA_TYPES = ("float32", "int8", "uint8")
 LEVELS = (0, 1, 2, 3)
 CPUS = ("cortex-m55", "cortex-m33")
 TOOLCHAINS = ("zig", "gcc")
-APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolox", "ssd", "blazeface",
-    "movenet", "pose-yolov8", "segmentation")
+APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolod", "yolox", "ssd",
+    "blazeface", "palm", "movenet", "pose-yolov8", "segmentation", "instance-segmentation")
 BOARDS = ("emulated", "stm32n6570-dk")
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
 MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}

@@ -6,8 +6,7 @@ spellings on the command line; `vendor` spellings are those of the vendor's tool
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.lean_dataclass import replace
 from npuscope.options import core_rows, rows
 from npuscope.options.kinds import (
     Argument,

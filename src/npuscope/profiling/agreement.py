@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer, Program
 
@@ -155,10 +156,8 @@ def _forced(buffers: Iterable[Buffer], expected: Values) -> Iterator[tuple[str, 
         value = expected.get(buffer.name.removesuffix(".sub") if shifted else buffer.tensor)
         if value is None or buffer.is_param or value.size * value.itemsize != buffer.size_bytes:
             continue
-        # A network of unsigned bytes is compiled as one of signed bytes, under the same names.
-        unsigned = value.dtype == np.uint8
-        if shifted and not unsigned:
+        if shifted and value.dtype == np.int8:
             value = (value.astype(np.int16) + 128).astype(np.uint8)
-        elif unsigned and buffer.signed and not shifted:
+        elif buffer.signed and value.dtype == np.uint8:  # uint8 networks are compiled as int8 ones
             value = (value.astype(np.int16) - 128).astype(np.int8)
         yield buffer.name, value.reshape(buffer.shape)

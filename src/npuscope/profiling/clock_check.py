@@ -7,9 +7,9 @@ max_cycles are made of both, so a pool file for other clocks makes every compari
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from npuscope.boards.device import Clocks as BoardClocks
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine, MemoryPool, secure_alias
 from npuscope.program.model import Epoch, Pool, Program

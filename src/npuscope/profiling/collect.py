@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from statistics import median
 
 from npuscope.boards.device import Device, DeviceInfo, NetworkDesc, TensorDesc
@@ -12,6 +11,7 @@ from npuscope.boards.runtime import BlockFlag
 from npuscope.boards.simulated import SIMULATED
 from npuscope.errors import DeviceError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import with_overrides

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import orjson
 
 from npuscope.compiler.place import place
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.table import total_macs
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo

@@ -6,12 +6,13 @@ order, size and value, and buffers are paired with the reference tensor they are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Quant, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
 from npuscope.program.model import Buffer, Epoch, Program

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import generations, known_machines, load_machine
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts
@@ -21,7 +21,7 @@ from npuscope.sim.counters import Bound, PoolTraffic
 BASE = 0.10
 COMBINING_SHARE = 0.40  # epochs without a convolution: the vendor may have grouped them otherwise
 CPU_SHARE = 0.30  # software and library calls are known by few measurements
-EXTERNAL_SHARE = 0.50  # external RAM is bound by accesses: placement decides
+EXTERNAL_SHARE = 0.40  # external RAM is bound by accesses: placement decides
 REPORTED_SHARE = 0.20  # epochs known from a report, not from registers: builds timed both ways
 UNMEASURED_SHARE = 0.80  # kernels without a measured cost
 LARGEST = 0.90  # also where a part is not credible

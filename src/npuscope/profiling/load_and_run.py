@@ -6,7 +6,6 @@ import logging
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from npuscope.boards.emulated.boot import Mode, Placed, load
 from npuscope.boards.emulated.memory import FLASH_BYTES
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions, cpu_name
 from npuscope.loadable.image import read_image

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run as run_reference
 from npuscope.profiling.agreement import Tally

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Claims, EpochKind
 from npuscope.shown import Rows, Shown
 from npuscope.sim.counters import EpochCounters

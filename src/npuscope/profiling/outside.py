@@ -16,12 +16,19 @@ import numpy as np
 
 from npuscope import child
 from npuscope.graph.model import Graph, Numerics
+from npuscope.lean_dataclass import dataclass
 from npuscope.whole_file import work_folder
 
 Arrays = Mapping[str, np.ndarray]
 _PACKAGES = {Numerics.LITERT: ("litert", "ai_edge_litert"), Numerics.QDQ: ("onnxruntime",) * 2}
 _SECONDS_A_SAMPLE = 120
 _log = logging.getLogger(__name__)
+
+
+def installed_runtime(graph: Graph) -> str | None:
+    """The one that can run this network's file."""
+    name, package = _PACKAGES[graph.numerics]
+    return name if find_spec(package) else None
 
 
 def outside_outputs(
@@ -31,31 +38,73 @@ def outside_outputs(
 
     `any_kernels` lets LiteRT use its optimised ones where it has no reference kernel.
     """
-    name, package = _PACKAGES[graph.numerics]
-    if model is None or find_spec(package) is None:
+    name = installed_runtime(graph)
+    if model is None or name is None:
         return None
+    found = outside_runs([OutsideRun(model, graph, samples)], any_kernels)[0]
+    return None if found is None else (name, found)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideRun:
+    """A file with its network, on some samples."""
+
+    model: Path
+    graph: Graph
+    samples: Sequence[Arrays]
+
+
+def outside_runs(
+    runs: Sequence[OutsideRun], any_kernels: bool = False
+) -> list[list[list[np.ndarray]] | None]:
+    """Files for one runtime, which has to be installed: the outputs of each, None where it fails.
+
+    They share a process, because to start one takes longer than most networks.
+    """
+    found: list[list[list[np.ndarray]] | None] = []
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        given, made = folder / "inputs.npz", folder / "outputs.npz"
-        rows = [[sample[n] for n in graph.inputs] for sample in samples]
-        np.savez(given, **_numbered(rows), **_scales(graph))  # type: ignore[arg-type]
-        kernels = "any" if any_kernels else "reference"
-        if not _run_child((name, kernels, str(model), str(given), str(made)), len(samples)):
-            return None
-        results = _listed(made, len(samples), len(graph.outputs))
-    pairs = [zip(row, graph.outputs, strict=True) for row in results]
-    return name, [[_quantized(value, graph, output) for value, output in row] for row in pairs]
+        files = [_given(folder, number, run) for number, run in enumerate(runs)]
+        while len(found) < len(runs):
+            first = len(found)
+            told = _run_child(runs[first:], files[first:], any_kernels)
+            for run, (_, made) in zip(runs[first:], files[first:], strict=True):
+                if not made.exists():
+                    break
+                found.append(_results(run, made))
+            if len(found) < len(runs):  # this one ended it; those behind it get another process
+                _log.warning(told, installed_runtime(runs[first].graph))
+                found.append(None)
+    return found
 
 
-def _run_child(arguments: tuple[str, ...], samples: int) -> bool:
-    name, timeout_s = arguments[0], _SECONDS_A_SAMPLE * (samples + 1)
+def _given(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
+    """The inputs in a file, and where the outputs will be."""
+    given, made = folder / f"inputs{number}.npz", folder / f"outputs{number}.npz"
+    rows = [[sample[n] for n in run.graph.inputs] for sample in run.samples]
+    np.savez(given, **_numbered(rows), **_scales(run.graph))  # type: ignore[arg-type]
+    return given, made
+
+
+def _results(run: OutsideRun, made: Path) -> list[list[np.ndarray]]:
+    rows = _listed(made, len(run.samples), len(run.graph.outputs))
+    pairs = [zip(row, run.graph.outputs, strict=True) for row in rows]
+    return [[_quantized(value, run.graph, output) for value, output in row] for row in pairs]
+
+
+def _run_child(
+    runs: Sequence[OutsideRun], files: Sequence[tuple[Path, Path]], any_kernels: bool
+) -> str:
+    """What to say of a file without outputs."""
+    kernels = "any" if any_kernels else "reference"
+    words = [str(installed_runtime(runs[0].graph)), kernels]
+    for run, (given, made) in zip(runs, files, strict=True):
+        words += [str(run.model), str(given), str(made)]
+    timeout_s = _SECONDS_A_SAMPLE * sum(len(run.samples) + 1 for run in runs)
     try:
-        done = child.run_module("npuscope.profiling.runtimes", *arguments, timeout_s=timeout_s)
+        child.run_module("npuscope.profiling.runtimes", *words, timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
-        _log.warning("%s did not finish: its comparison is left out", name)
-        return False
-    if done.returncode:
-        _log.warning("%s failed on this model: its comparison is left out", name)
-    return done.returncode == 0
+        return "%s did not finish: its comparison is left out"
+    return "%s failed on this model: its comparison is left out"
 
 
 def _numbered(rows: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:

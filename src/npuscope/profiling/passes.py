@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import fmean
 
@@ -12,6 +11,7 @@ import numpy as np
 from npuscope.boards.device import NOTHING, Device, NodeCounters, Option, Request
 from npuscope.boards.runtime import epoch_blocks
 from npuscope.errors import DeviceError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind, Program
 from npuscope.sim.counters import CacheCounts
 from npuscope.sim.debug_unit import COUNTERS

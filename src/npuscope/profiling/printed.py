@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.profiler_events import (
     BusLine,

@@ -6,8 +6,9 @@ the options of that inference: the board has 16 counters, so a full picture take
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.generate_report.lines import Draft, LineRule, number, whole
 
 # --- Lines of a profiler log: one rule for each kind of line ---

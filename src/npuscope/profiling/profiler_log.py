@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.profiler_events import (
     PROFILER_RULES,
     BlockTitle,

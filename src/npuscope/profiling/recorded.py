@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import prod
 from pathlib import Path
@@ -28,6 +27,7 @@ from npuscope.boards.device import (
 from npuscope.boards.wire.framing import CORE_BITS
 from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
 from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log

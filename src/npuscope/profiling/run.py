@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
@@ -202,6 +202,10 @@ class Times:
     interval_ms: tuple[float, float | None]
     time: TimeShares
     notes: tuple[str, ...]
+
+    @property
+    def inferences_per_s(self) -> float:
+        return 1000.0 / self.total_ms if self.total_ms else 0.0
 
 
 class _Counted(NamedTuple):

@@ -171,7 +171,7 @@ def _moved(graph: onnx.GraphProto, name: str, stem: str, target: int) -> str:
 
 
 # --- The process that runs an outside runtime ---
-# python -m npuscope.profiling.runtimes RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz
+# python -m npuscope.profiling.runtimes RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz ...
 # Arrays are named sample_input and sample_output; scale_input holds scale and zero point of
 # integers that stand for the reals of a float input.
 
@@ -180,7 +180,13 @@ Runtime = Callable[[Arrays], Arrays]
 
 
 def main() -> None:
-    name, kernels, model, given, made = sys.argv[1:6]
+    name, kernels, *files = sys.argv[1:]
+    for place in range(0, len(files), 3):
+        model, given, made = files[place : place + 3]
+        _write_outputs(name, kernels, model, given, Path(made))
+
+
+def _write_outputs(name: str, kernels: str, model: str, given: str, made: Path) -> None:
     results: dict[str, np.ndarray] = {}
     with np.load(given, allow_pickle=False) as file:
         scales = {key: file[key] for key in file.files if key.startswith("scale_")}
@@ -191,7 +197,10 @@ def main() -> None:
         for sample in range(samples):
             outputs = runtime([file[f"{sample}_{number}"] for number in range(inputs)])
             results |= {f"{sample}_{number}": value for number, value in enumerate(outputs)}
-    np.savez(made, **results)  # type: ignore[arg-type]
+    # Whoever reads may find a whole file only: the next network may end this process.
+    with made.with_suffix(".part").open("wb") as part:
+        np.savez(part, **results)  # type: ignore[arg-type]
+    made.with_suffix(".part").replace(made)
 
 
 def _litert(model: str, kernels: str) -> Runtime:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
 from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, random_sample

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.generate_report.lines import (
     Draft,
     Entry,

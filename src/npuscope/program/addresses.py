@@ -4,10 +4,10 @@ calls make."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Buffer, Call, Pool, Program
 from npuscope.program.units import Ref, Streng
 from npuscope.text import c_identifier, safe_terminal

@@ -1,76 +1,53 @@
 """Defines of app_config.h that the vendor's applications read: which decoder, its sizes, and
-thresholds. What the model file cannot tell (labels, anchors, thresholds) is a usual value that
-the application may change."""
+thresholds. What a model file does not tell (labels, anchors, thresholds, camera and display) is
+the usual value, under a comment that says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isqrt
 
 from npuscope.errors import UsageError
-from npuscope.graph.model import DType, Graph
+from npuscope.graph.model import Graph, Quant
+from npuscope.program.app_outputs import (
+    BOX,
+    FACE_VALUES,
+    KEYPOINT,
+    PALM_VALUES,
+    STRIDES,
+    Outputs,
+    find_application,
+    outputs_of,
+)
+from npuscope.text import c_string
 
 Lines = list[str]
-Shape = tuple[int, ...]
 
-_BOX, _KEYPOINT = 4, 3  # values of a box; of a keypoint: x, y, confidence
-_MOST_KEYPOINTS = 17
-_FACE_VALUES = 16  # BlazeFace: a box and six points
 _CONFIDENCE, _OVERLAP, _BOXES = 0.6, 0.5, 10
 
+# Width and height of anchors as parts of the image (YOLOX) and in cells (YOLOv2): those of the
+# vendor's trained models.
+_ANCHORS_X = {1: ((0.5, 0.5),), 3: ((0.5, 0.5), (0.07, 0.25), (0.23, 0.7))}
+_ANCHORS_V2 = (0.9883, 3.3606, 2.1194, 5.3759, 3.0520, 9.1336, 5.5517, 9.3066, 9.7260, 11.1422)
 
-@dataclass(frozen=True, slots=True)
-class _Outputs:
-    """Shapes of the outputs, and the letter of their element type."""
-
-    image: tuple[int, int]
-    shapes: tuple[Shape, ...]
-    letter: str
-    scale: float
-    zero_point: int
-
-    @property
-    def first(self) -> Shape:
-        return self.shapes[0]
-
-
-def find_application(graph: Graph) -> str:
-    """By the outputs alone; "" where no application fits."""
-    found = _outputs(graph)
-    shapes = found.shapes
-    maps = [shape for shape in shapes if len(shape) == 4 and max(shape[1:3]) > 1]
-    rows = [shape for shape in shapes if len(shape) == 3]
-    if len(maps) == 3 and len({shape[3] for shape in maps}) == 1:
-        return "yolox"
-    if len(maps) == 1 == len(shapes):
-        return _of_map(maps[0], found.image)
-    if len(rows) > 1 and any(shape[-1] == _FACE_VALUES for shape in rows):
-        return "blazeface"
-    if len(rows) > 1 and any(shape[-1] == _BOX for shape in rows):
-        return "ssd"
-    if len(rows) == 1 == len(shapes):
-        return _of_rows(rows[0])
-    is_vector = len(shapes) == 1 and sum(size > 1 for size in shapes[0]) == 1
-    return "classification" if is_vector else ""
-
-
-def _of_map(shape: Shape, image: tuple[int, int]) -> str:
-    if shape[1:3] == image:
-        return "segmentation"
-    if shape[3] <= _MOST_KEYPOINTS and shape[1] * 4 == image[0]:
-        return "movenet"
-    return "yolov2" if shape[3] % 5 == 0 else ""
-
-
-def _of_rows(shape: Shape) -> str:
-    count, values = max(shape[1:]), min(shape[1:])
-    if count < 20 or values <= _BOX:
-        return ""
-    if values == _BOX + 1 + _KEYPOINT * _MOST_KEYPOINTS:
-        return "pose-yolov8"
-    # YOLOv5 has a row for each box, with an objectness; YOLOv8 a row for each value.
-    return "yolov8" if shape[1] < shape[2] else "yolov5"
+# Decoders that the applications have: bytes in (U), then floats, signed or unsigned bytes out.
+_DECODERS = {
+    "OD_YOLO_V2": "FI",
+    "OD_YOLO_V5": "U",
+    "OD_YOLO_V8": "FI",
+    "OD_ST_YOLOX": "FI",
+    "OD_ST_SSD": "F",
+    "OD_SSD": "FI",
+    "OD_ST_YOLOD": "I",
+    "OD_BLAZEFACE": "FIU",
+    "FD_BLAZEFACE": "I",
+    "MPE_YOLO_V8": "FI",
+    "MPE_PD": "F",
+    "SPE_MOVENET": "FI",
+    "ISEG_YOLO_V8": "I",
+    "SSEG_DEEPLAB_V3": "FI",
+}
+_TYPES = {"F": "float32", "I": "int8", "U": "uint8"}
 
 
 def application_lines(graph: Graph, application: str = "") -> Lines:
@@ -81,175 +58,299 @@ def application_lines(graph: Graph, application: str = "") -> Lines:
     if name not in APPLICATIONS:
         hint = f"known: {', '.join(APPLICATIONS)}"
         raise UsageError(f"unknown application '{name}'", where="--application", hint=hint)
-    found = _outputs(graph)
+    found = outputs_of(graph)
+    _refuse_others(name, found)
     how = "as asked for" if application else "found from the outputs: check it"
-    head = [f"/* For the application '{name}', {how}. Thresholds may be changed. */"]
-    return [*head, "#define NN_BPP (3)", *APPLICATIONS[name](found), ""]
+    head = [f"/* For the application '{name}', {how}. */"]
+    return [*head, *_camera(found), *APPLICATIONS[name](found), ""]
 
 
-def _outputs(graph: Graph) -> _Outputs:
-    tensors = [graph.tensor(name) for name in graph.outputs]
-    images = [graph.tensor(name).shape for name in graph.inputs]
-    image = next((s[1:3] for s in images if len(s) == 4), (0, 0))
-    letter = {DType.FLOAT32: "F", DType.UINT8: "U"}.get(tensors[0].dtype, "I") if tensors else "F"
-    quant = tensors[0].quant if tensors else None
-    scale, zero = (quant.scales[0], quant.zero_points[0]) if quant else (0.0, 0)
-    return _Outputs((image[0], image[1]), tuple(t.shape for t in tensors), letter, scale, zero)
+def _refuse_others(name: str, found: Outputs) -> None:
+    maps, rows = _NEEDS[name]
+    if len(found.maps) < maps or len(found.rows) < rows:
+        shapes = ", ".join(str(shape) for shape in found.shapes)
+        told = f"the outputs {shapes} do not fit the application '{name}'"
+        hint = "without --application, the one that fits is found from the outputs"
+        raise UsageError(told, where="--application", hint=hint)
 
 
-def _type(name: str, found: _Outputs) -> str:
-    return f"#define POSTPROCESS_TYPE POSTPROCESS_{name}_U{found.letter}"
+def _camera(found: Outputs) -> Lines:
+    """What every application reads. Only the model's name is known from its file."""
+    notes = []
+    if not found.is_bytes:
+        notes.append("/* The camera gives uint8: compile with --input-data-type uint8. */")
+    if found.is_planar:
+        notes.append("/* The camera gives pixels: export the model with a channel-last input. */")
+    return [
+        *notes,
+        "/* Camera and display: usual values, not from the model. Colours are those it was",
+        " * trained with: most are RGB. */",
+        "#define USE_DCACHE",
+        "#define CAMERA_FLIP CMW_MIRRORFLIP_NONE",
+        "#define ASPECT_RATIO_CROP (1)",
+        "#define ASPECT_RATIO_FIT (2)",
+        "#define ASPECT_RATIO_FULLSCREEN (3)",
+        "#define ASPECT_RATIO_MODE ASPECT_RATIO_CROP",
+        "#define COLOR_BGR (0)",
+        "#define COLOR_RGB (1)",
+        "#define COLOR_MODE COLOR_RGB",
+        "#define NN_BPP (NN_CHANNELS)",
+        f"#define WELCOME_MSG_1 {c_string(found.model)}",
+        "#ifdef STM32N6570_NUCLEO_REV /* its display is narrow: two lines */",
+        '#define WELCOME_MSG_2 ((char *[2]){"compiled by", "npuscope"})',
+        "#else",
+        '#define WELCOME_MSG_2 "compiled by npuscope"',
+        "#endif",
+    ]
+
+
+def _type(name: str, found: Outputs) -> Lines:
+    """The decoder of these elements, or what to do where the applications have none."""
+    if found.letter in _DECODERS[name]:
+        return [f"#define POSTPROCESS_TYPE POSTPROCESS_{name}_U{found.letter}"]
+    others = " or ".join(_TYPES[letter] for letter in _DECODERS[name])
+    return [
+        f"/* The applications decode this kind from {others}: compile with --output-data-type, or",
+        " * write a decoder of your own. */",
+        "#define POSTPROCESS_TYPE POSTPROCESS_CUSTOM",
+    ]
 
 
 def _limits(stem: str) -> Lines:
     return [
+        "/* Not in the model: usual thresholds, to be tuned. */",
         f"#define {stem}_CONF_THRESHOLD ({_CONFIDENCE}f)",
         f"#define {stem}_IOU_THRESHOLD ({_OVERLAP}f)",
         f"#define {stem}_MAX_BOXES_LIMIT ({_BOXES})",
     ]
 
 
-def _classes(count: int) -> Lines:
-    names = ", ".join(f'"class {number}"' for number in range(count))
+def _classes(count: int, background: bool = False) -> Lines:
+    first = "background" if background else "class 0"
+    names = ", ".join(f'"{name}"' for name in (first, *(f"class {i}" for i in range(1, count))))
     table = f"#define CLASSES_TABLE const char* classes_table[NB_CLASSES] = {{{names}}}"
-    return [f"#define NB_CLASSES ({count})", table]
+    return [f"#define NB_CLASSES ({count})", "/* Labels are not in the model. */", table]
 
 
-def _quantized(stem: str, found: _Outputs) -> Lines:
-    if found.letter == "F":
-        return []
-    values = (("SCALE", f"{found.scale!r}f"), ("ZERO_POINT", str(found.zero_point)))
-    return [f"#define {stem}_{name} ({value})" for name, value in values]
+def _quantized(stem: str, quant: Quant | None) -> Lines:
+    scale, zero = (quant.scales[0], quant.zero_points[0]) if quant else (1.0, 0)
+    return [f"#define {stem}_SCALE ({scale!r}f)", f"#define {stem}_ZERO_POINT ({zero})"]
 
 
-def _classification(found: _Outputs) -> Lines:
+def _numbers(stem: str, **values: int) -> Lines:
+    return [f"#define {stem}_{name} ({value})" for name, value in values.items()]
+
+
+def _table(name: str, count: str, values: tuple[float, ...]) -> str:
+    cells = ", ".join(f"{value:.6f}f" for value in values)
+    return f"static const float {name}[2 * {count}] = {{{cells}}};"
+
+
+def _classification(found: Outputs) -> Lines:
     return _classes(max(found.first))
 
 
-def _rows_of(stem: str, kind: str, extra: int) -> Callable[[_Outputs], Lines]:
+def _boxes(found: Outputs) -> tuple[int, int]:
+    """Boxes and values of each, in whichever order they lie."""
+    sizes = next(iter(found.rows), found.first)[1:]
+    return max(sizes), min(sizes)
+
+
+def _rows_of(stem: str, kind: str, extra: int) -> Callable[[Outputs], Lines]:
     """Boxes with `extra` values beside their classes."""
 
-    def lines(found: _Outputs) -> Lines:
-        boxes, values = max(found.first[1:]), min(found.first[1:])
+    def lines(found: Outputs) -> Lines:
+        boxes, values = _boxes(found)
         return [
-            _type(kind, found),
+            *_type(kind, found),
             *_classes(values - extra),
-            f"#define {stem}_NB_CLASSES ({values - extra})",
-            f"#define {stem}_TOTAL_BOXES ({boxes})",
-            *_quantized(stem, found),
+            *_numbers(stem, NB_CLASSES=values - extra, TOTAL_BOXES=boxes),
+            *_quantized(stem, found.quants[0]),
             *_limits(stem),
         ]
 
     return lines
 
 
-def _pose_yolo(found: _Outputs) -> Lines:
-    boxes, values = max(found.first[1:]), min(found.first[1:])
-    stem = "AI_MPE_YOLOV8_PP"
+def _yolod(found: Outputs) -> Lines:
+    stem, (height, width) = "AI_OD_YOLO_D_PP", found.image
+    classes = _boxes(found)[1] - BOX - 1
+    strides = {f"STRIDE_{number}": stride for number, stride in enumerate(STRIDES)}
     return [
-        _type("MPE_YOLO_V8", found),
-        f"#define {stem}_TOTAL_BOXES ({boxes})",
-        f"#define {stem}_NB_CLASSES (1)",
-        f"#define AI_POSE_PP_POSE_KEYPOINTS_NB ({(values - _BOX - 1) // _KEYPOINT})",
-        "#define AI_POSE_PP_CONF_THRESHOLD (0.5f)",
+        *_type("OD_ST_YOLOD", found),
+        *_classes(classes),
+        *_numbers(stem, NB_CLASSES=classes, IMG_WIDTH=width, IMG_HEIGHT=height, **strides),
         *_limits(stem),
     ]
 
 
-def _movenet(found: _Outputs) -> Lines:
-    _, height, width, points = found.first
+def _pose_yolo(found: Outputs) -> Lines:
+    stem, (boxes, values) = "AI_MPE_YOLOV8_PP", _boxes(found)
     return [
-        _type("SPE_MOVENET", found),
+        *_type("MPE_YOLO_V8", found),
+        *_numbers(stem, NB_CLASSES=1, TOTAL_BOXES=boxes),
+        f"#define AI_POSE_PP_POSE_KEYPOINTS_NB ({(values - BOX - 1) // KEYPOINT})",
+        *_limits(stem),
+        f"#define AI_POSE_PP_CONF_THRESHOLD ({stem}_CONF_THRESHOLD)",
+    ]
+
+
+def _movenet(found: Outputs) -> Lines:
+    _, height, width, points = found.first
+    stem = "AI_SPE_MOVENET_POSTPROC"
+    return [
+        *_type("SPE_MOVENET", found),
         f"#define HEATMAP_WIDTH ({width})",
         f"#define HEATMAP_HEIGHT ({height})",
-        "#define AI_SPE_MOVENET_POSTPROC_HEATMAP_WIDTH (HEATMAP_WIDTH)",
-        "#define AI_SPE_MOVENET_POSTPROC_HEATMAP_HEIGHT (HEATMAP_HEIGHT)",
+        f"#define {stem}_HEATMAP_WIDTH (HEATMAP_WIDTH)",
+        f"#define {stem}_HEATMAP_HEIGHT (HEATMAP_HEIGHT)",
+        f"#define {stem}_NB_KEYPOINTS (AI_POSE_PP_POSE_KEYPOINTS_NB)",
         f"#define AI_POSE_PP_POSE_KEYPOINTS_NB ({points})",
+        "/* Not in the model: the usual threshold, to be tuned. */",
         "#define AI_POSE_PP_CONF_THRESHOLD (0.4f)",
     ]
 
 
-def _yolox(found: _Outputs) -> Lines:
-    """Three grids, the largest first; anchors are not in the model."""
+def _yolox(found: Outputs) -> Lines:
+    """Three grids, the largest first. 18 channels may be 13 classes with one anchor or one class
+    with three: the vendor's networks of so many channels are the latter."""
     stem = "AI_OD_ST_YOLOX_PP"
-    grids = sorted((s[1:3] for s in found.shapes if len(s) == 4), reverse=True)
-    classes = found.first[3] - _BOX - 1
-    lines = [_type("OD_ST_YOLOX", found), *_classes(classes)]
-    lines += [f"#define {stem}_NB_CLASSES ({classes})", f"#define {stem}_NB_ANCHORS (1)"]
-    for letter, (height, width) in zip("LMS", grids, strict=False):
+    channels = found.first[3]
+    anchors = 3 if channels % 3 == 0 and channels // 3 > BOX + 1 else 1
+    classes = channels // anchors - BOX - 1
+    lines = [
+        *_type("OD_ST_YOLOX", found),
+        *_classes(classes),
+        *_numbers(stem, NB_CLASSES=classes, NB_ANCHORS=anchors),
+        "/* Anchors are not in the model: usual ones, in cells. Set those it was trained with. */",
+    ]
+    for letter, shape in zip("LMS", sorted(found.maps, reverse=True), strict=False):
+        _, height, width, _ = shape
+        cells = [value for w, h in _ANCHORS_X[anchors] for value in (w * width, h * height)]
+        part = f"{stem}_{letter}"
+        lines += _numbers(part, GRID_WIDTH=width, GRID_HEIGHT=height)
         lines += [
-            f"#define {stem}_{letter}_GRID_WIDTH ({width})",
-            f"#define {stem}_{letter}_GRID_HEIGHT ({height})",
-            f"static const float {stem}_{letter}_ANCHORS[2] = {{0.5f, 0.5f}};",
+            f"#define {part}_NB_INPUT_BOXES ({part}_GRID_WIDTH * {part}_GRID_HEIGHT)",
+            _table(f"{part}_ANCHORS", f"{stem}_NB_ANCHORS", tuple(cells)),
         ]
     return [*lines, *_limits(stem)]
 
 
-def _yolov2(found: _Outputs) -> Lines:
+def _yolov2(found: Outputs) -> Lines:
     stem, (_, height, width, channels) = "AI_OD_YOLOV2_PP", found.first
-    anchors = 5
-    classes = max(1, channels // anchors - _BOX - 1)
+    anchors = len(_ANCHORS_V2) // 2
+    classes = max(1, channels // anchors - BOX - 1)
     return [
-        _type("OD_YOLO_V2", found),
+        *_type("OD_YOLO_V2", found),
         *_classes(classes),
-        f"#define {stem}_NB_CLASSES ({classes})",
-        f"#define {stem}_NB_ANCHORS ({anchors})",
-        f"#define {stem}_GRID_WIDTH ({width})",
-        f"#define {stem}_GRID_HEIGHT ({height})",
+        *_numbers(stem, NB_CLASSES=classes, NB_ANCHORS=anchors),
+        *_numbers(stem, GRID_WIDTH=width, GRID_HEIGHT=height),
         f"#define {stem}_NB_INPUT_BOXES ({stem}_GRID_WIDTH * {stem}_GRID_HEIGHT)",
-        "/* Anchors are not in the model: set those it was trained with. */",
-        f"static const float {stem}_ANCHORS[2 * {stem}_NB_ANCHORS] = {{0}};",
+        "/* Anchors are not in the model: usual ones, in cells. Set those it was trained with. */",
+        _table(f"{stem}_ANCHORS", f"{stem}_NB_ANCHORS", _ANCHORS_V2),
         *_limits(stem),
     ]
 
 
-def _ssd(found: _Outputs) -> Lines:
-    stem = "AI_OD_SSD_ST_PP"
-    rows = [shape for shape in found.shapes if len(shape) == 3]
-    classes = max((s[2] for s in rows if s[2] != _BOX), default=2)
+def _ssd(found: Outputs) -> Lines:
+    """With its anchors as a third output, or with a table that the application has."""
+    rows = found.rows
+    classes = max((shape[2] for shape in rows if shape[2] != BOX), default=2)
+    detections = max((shape[1] for shape in rows), default=0)
+    has_anchors = sum(shape[2] == BOX for shape in rows) > 1
+    stem = "AI_OD_SSD_ST_PP" if has_anchors else "AI_OD_SSD_PP"
+    variances = [
+        "/* Anchors are not in the model: ssd_anchors.h of the application has them. The variances",
+        " * are the usual ones. */",
+        f"#define {stem}_XY_VARIANCE (0.1f)",
+        f"#define {stem}_WH_VARIANCE (0.2f)",
+    ]
     return [
-        _type("OD_ST_SSD", found),
-        *_classes(classes),
-        f"#define {stem}_NB_CLASSES ({classes})",
-        f"#define {stem}_TOTAL_DETECTIONS ({max(s[1] for s in rows)})",
+        *_type("OD_ST_SSD" if has_anchors else "OD_SSD", found),
+        *_classes(classes, background=True),
+        *_numbers(stem, NB_CLASSES=classes, TOTAL_DETECTIONS=detections),
+        *([] if has_anchors else variances),
         *_limits(stem),
     ]
 
 
-def _blazeface(found: _Outputs) -> Lines:
-    stem = "AI_FD_BLAZEFACE_PP"
-    boxes = sorted((s[1] for s in found.shapes if s[-1] == _FACE_VALUES), reverse=True)
+def _blazeface(found: Outputs) -> Lines:
+    """Faces with their points where the outputs are int8, boxes alone from other types."""
+    kind = "FD_BLAZEFACE" if found.letter in _DECODERS["FD_BLAZEFACE"] else "OD_BLAZEFACE"
+    stem = f"AI_{kind}_PP"
+    boxes = sorted((s[1] for s in found.rows if s[-1] == FACE_VALUES), reverse=True)
+    counts = {f"OUT_{number}_NB_BOXES": count for number, count in enumerate(boxes)}
     return [
-        _type("FD_BLAZEFACE", found),
-        f"#define {stem}_NB_KEYPOINTS ({(_FACE_VALUES - _BOX) // 2})",
-        f"#define {stem}_NB_CLASSES (1)",
-        f"#define {stem}_IMG_SIZE ({isqrt(found.image[0] * found.image[1])})",
-        *(f"#define {stem}_OUT_{i}_NB_BOXES ({count})" for i, count in enumerate(boxes)),
+        *_type(kind, found),
+        *_classes(1),
+        *_numbers(stem, NB_KEYPOINTS=(FACE_VALUES - BOX) // 2, NB_CLASSES=1),
+        *_numbers(stem, IMG_SIZE=isqrt(found.image[0] * found.image[1]), **counts),
         *_limits(stem),
     ]
 
 
-def _segmentation(found: _Outputs) -> Lines:
+def _palm(found: Outputs) -> Lines:
+    stem, (height, width) = "AI_PD_MODEL_PP", found.image
+    boxes = max((shape[1] for shape in found.rows), default=0)
+    return [
+        *_type("MPE_PD", found),
+        *_numbers(stem, WIDTH=width, HEIGHT=height, TOTAL_DETECTIONS=boxes),
+        *_numbers(stem, NB_KEYPOINTS=(PALM_VALUES - BOX) // 2),
+        *_limits(stem),
+    ]
+
+
+def _segmentation(found: Outputs) -> Lines:
     _, height, width, classes = found.first
     stem = "AI_SSEG_DEEPLABV3_PP"
     return [
-        _type("SSEG_DEEPLAB_V3", found),
+        *_type("SSEG_DEEPLAB_V3", found),
         *_classes(classes),
-        f"#define {stem}_WIDTH ({width})",
-        f"#define {stem}_HEIGHT ({height})",
-        f"#define {stem}_NB_CLASSES ({classes})",
+        *_numbers(stem, WIDTH=width, HEIGHT=height, NB_CLASSES=classes),
     ]
 
 
-APPLICATIONS: dict[str, Callable[[_Outputs], Lines]] = {
+def _masks(found: Outputs) -> Lines:
+    """Boxes with coefficients for the masks, and the masks."""
+    stem, (boxes, values) = "AI_YOLOV8_SEG_PP", _boxes(found)
+    _, size, _, masks = next(iter(found.maps), (0, 0, 0, 0))
+    by_rank = sorted(zip(found.shapes, found.quants, strict=True), key=lambda item: len(item[0]))
+    classes = values - BOX - masks
+    return [
+        *_type("ISEG_YOLO_V8", found),
+        *_classes(classes),
+        *_numbers(stem, NB_CLASSES=classes, TOTAL_BOXES=boxes, MASK_NB=masks, MASK_SIZE=size),
+        *_quantized("AI_YOLOV8_SEG", by_rank[0][1]),
+        *_quantized("AI_YOLOV8_SEG_MASK", by_rank[-1][1]),
+        *_limits(stem),
+    ]
+
+
+APPLICATIONS: dict[str, Callable[[Outputs], Lines]] = {
     "classification": _classification,
     "yolov2": _yolov2,
-    "yolov5": _rows_of("AI_OD_YOLOV5_PP", "OD_YOLO_V5", _BOX + 1),
-    "yolov8": _rows_of("AI_OD_YOLOV8_PP", "OD_YOLO_V8", _BOX),
+    "yolov5": _rows_of("AI_OD_YOLOV5_PP", "OD_YOLO_V5", BOX + 1),
+    "yolov8": _rows_of("AI_OD_YOLOV8_PP", "OD_YOLO_V8", BOX),
+    "yolod": _yolod,
     "yolox": _yolox,
     "ssd": _ssd,
     "blazeface": _blazeface,
+    "palm": _palm,
     "movenet": _movenet,
     "pose-yolov8": _pose_yolo,
     "segmentation": _segmentation,
+    "instance-segmentation": _masks,
+}
+
+# Outputs with a height and a width, and outputs of rows, that each reads.
+_NEEDS = dict.fromkeys(APPLICATIONS, (0, 1)) | {
+    "classification": (0, 0),
+    "yolov2": (1, 0),
+    "yolox": (3, 0),
+    "ssd": (0, 2),
+    "blazeface": (0, 2),
+    "palm": (0, 2),
+    "movenet": (1, 0),
+    "segmentation": (1, 0),
+    "instance-segmentation": (1, 1),
 }

@@ -9,8 +9,8 @@ frames are counted. The simulator's own timing is another matter: see sim/epochs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Claims, Epoch, Pool, Program

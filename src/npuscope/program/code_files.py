@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.app_applications import application_lines
+from npuscope.program.app_outputs import border_shape, is_channel_first
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Pool, Program
@@ -23,6 +23,7 @@ from npuscope.version import __version__
 
 Files = dict[str, str | bytes]
 NO_C = "no network.c was written"
+DATA_ENDING = "_data_params.c"  # weights as C arrays, which hold no epochs
 
 
 def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str, ...], Files]:
@@ -103,7 +104,7 @@ def data_files(program: Program, name: str) -> dict[str, str]:
             )
             arrays.append(_array(data, pool, name))
     note = f"/* Parameters of {c_comment(name)}, an array for each memory pool: link them there. */"
-    files[f"{name}_data_params.c"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
+    files[f"{name}{DATA_ENDING}"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
     return files
 
 
@@ -178,7 +179,7 @@ def guess_heads(graph: Graph) -> list[Head]:
 
 
 def _guess(graph: Graph, name: str, several: bool) -> Head:
-    shape = graph.tensor(name).shape
+    shape = border_shape(graph, name)
     sizes = tuple(size for size in shape[1:] if size > 1)
     if len(sizes) <= 1:
         return _vector(graph, name, sizes[0] if sizes else 1)
@@ -199,7 +200,7 @@ def _vector(graph: Graph, name: str, length: int) -> Head:
 def _map(graph: Graph, shape: tuple[int, ...], several: bool) -> Head:
     _, height, width, channels = shape
     numbers = (("HEIGHT", height), ("WIDTH", width), ("CHANNELS", channels))
-    inputs = [graph.tensor(name).shape for name in graph.inputs]
+    inputs = [border_shape(graph, name) for name in graph.inputs]
     if several and channels >= _BOX_VALUES:
         return Head("boxes_on_a_grid", numbers)
     if any(image[1:3] == shape[1:3] for image in inputs if len(image) == 4):
@@ -252,10 +253,14 @@ def app_config_text(
         "",
         *_image(shapes[program.inputs[0]] if program.inputs else ()),
     ]
-    for number, buffer_name in enumerate(program.inputs):
-        lines += _tensor(f"NN_IN_{number}", buffers[buffer_name], shapes[buffer_name])
-    for number, buffer_name in enumerate(program.outputs):
-        lines += _tensor(f"NN_OUT_{number}", buffers[buffer_name], shapes[buffer_name])
+    for stem, names, tensors in (
+        ("NN_IN", program.inputs, graph.inputs),
+        ("NN_OUT", program.outputs, graph.outputs),
+    ):
+        for number, (buffer_name, tensor) in enumerate(zip(names, tensors, strict=True)):
+            buffer = buffers[buffer_name]
+            layout = "channel_first" if is_channel_first(graph, tensor) else _layout(buffer)
+            lines += _tensor(f"{stem}_{number}", buffer, shapes[buffer_name], layout)
     lines += application_lines(graph, application)
     lines += _heads(guess_heads(graph))
     return "\n".join([*lines, "#endif", ""])
@@ -265,7 +270,7 @@ def _shapes(
     names: tuple[str, ...], tensors: tuple[str, ...], graph: Graph
 ) -> dict[str, tuple[int, ...]]:
     """Logical shapes of the graph's ends, under the names of their buffers."""
-    return {b: graph.tensor(t).shape for b, t in zip(names, tensors, strict=True)}
+    return {b: border_shape(graph, t) for b, t in zip(names, tensors, strict=True)}
 
 
 def _image(shape: tuple[int, ...]) -> Lines:
@@ -281,7 +286,7 @@ def _image(shape: tuple[int, ...]) -> Lines:
     ]
 
 
-def _tensor(stem: str, buffer: Buffer, shape: tuple[int, ...]) -> Lines:
+def _tensor(stem: str, buffer: Buffer, shape: tuple[int, ...], layout: str) -> Lines:
     dimensions = ", ".join(str(size) for size in shape or (1,))
     lines = [
         f"/* {c_comment(buffer.name)} */",
@@ -290,7 +295,7 @@ def _tensor(stem: str, buffer: Buffer, shape: tuple[int, ...]) -> Lines:
         f"#define {stem}_IS_SIGNED ({int(buffer.signed)})",
         f"#define {stem}_RANK ({len(shape or (1,))})",
         f"#define {stem}_SHAPE {{{dimensions}}}",
-        f"#define {stem}_LAYOUT {c_string(_layout(buffer))}",
+        f"#define {stem}_LAYOUT {c_string(layout)}",
         f"#define {stem}_SIZE_BYTES ({buffer.size_bytes})",
     ]
     quant = buffer.quant

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cached_property
 
+from npuscope.lean_dataclass import replace
 from npuscope.program.model import Group
-from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Port, Streng, Unit
+from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Streng, Unit
 
 Processor = Convacc | Arith | Activ | PoolUnit | Decun
 
@@ -16,8 +17,15 @@ class Wiring:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.by_port: dict[tuple[str, int], Unit] = {(u.unit, u.id): u for u in group.units}
-        self.into: dict[Port, Link] = {link.destination: link for link in group.links}
+        units = {(u.unit, u.id): u for u in group.units}
+        self._into: dict[tuple[str, int, int], tuple[Link, Unit]] = {}
+        self._out_of: dict[tuple[str, int], list[tuple[Unit, int]]] = {}
+        for link in group.links:
+            end, feeds = link.destination, (link.source.unit, link.source.id)
+            source, reader = units.get(feeds), units.get((end.unit, end.id))
+            if source is not None and reader is not None:  # a foreign file may leave out a unit
+                self._into[end.unit, end.id, end.port] = (link, source)
+                self._out_of.setdefault(feeds, []).append((reader, end.port))
         self._words: dict[tuple[str, int], int] = {}
 
     @cached_property
@@ -28,24 +36,14 @@ class Wiring:
     def processors(self) -> list[Processor]:
         return [unit for unit in self.group.units if not isinstance(unit, Streng)]
 
-    @cached_property
-    def out_of(self) -> dict[tuple[str, int], list[Link]]:
-        """(unit type, id) -> links that leave it."""
-        leaving: dict[tuple[str, int], list[Link]] = {}
-        for link in self.group.links:
-            leaving.setdefault((link.source.unit, link.source.id), []).append(link)
-        return leaving
-
     def source(self, unit: Unit, port: int = 0) -> Unit | None:
         """The unit that feeds a port."""
-        link = self.into.get(Port(unit.unit, unit.id, port))
-        return self.by_port[(link.source.unit, link.source.id)] if link else None
+        found = self._into.get((unit.unit, unit.id, port))
+        return found[1] if found else None
 
-    def readers(self, unit: Unit) -> list[tuple[Unit, int]]:
+    def readers(self, unit: Unit) -> Sequence[tuple[Unit, int]]:
         """Units that a unit feeds, with the port."""
-        links = self.out_of.get((unit.unit, unit.id), [])
-        ends = (link.destination for link in links)
-        return [(self.by_port[(end.unit, end.id)], end.port) for end in ends]
+        return self._out_of.get((unit.unit, unit.id), ())
 
     def feature_reader(self, engine: Streng) -> Convacc | None:
         """The convolution whose features an engine reads."""
@@ -75,10 +73,10 @@ class Wiring:
 
     def input_words(self, unit: Unit, port: int = 0) -> int:
         """Words that reach a port, after the switch has dropped frames."""
-        source = self.source(unit, port)
-        link = self.into.get(Port(unit.unit, unit.id, port))
-        if source is None or link is None:
+        found = self._into.get((unit.unit, unit.id, port))
+        if found is None:
             return 0
+        link, source = found
         words = self.output_words(source)
         if not link.frames0:
             return words

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
 import numpy as np
 
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.units import Link, Streng, Unit
 from npuscope.shown import Rows, Shown
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.bounded_file import REPORT, read_text
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.c_info.from_epochs import memory_energy, memory_power_mw
 from npuscope.program.model import Access, Epoch, Program

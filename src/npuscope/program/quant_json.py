@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.foreign_json import read_record
 from npuscope.plain_data import step
 from npuscope.program.c_info.records import Count, Environment, Extra, OriginalTensor

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import orjson
 
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
 from npuscope.errors import FileError, InternalError
+from npuscope.lean_dataclass import replace
 from npuscope.program.model import Buffer, Program
 from npuscope.program.verify import verify
 from npuscope.records import decode, encode

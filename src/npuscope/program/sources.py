@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from npuscope.bounded_file import (
@@ -18,6 +17,7 @@ from npuscope.bounded_file import (
     read_text,
 )
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info

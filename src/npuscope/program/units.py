@@ -8,9 +8,9 @@ driver's zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import Range
 from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 
@@ -108,6 +108,16 @@ class Streng:
     @property
     def element_bytes(self) -> int:
         return self.nbits_memory // 8
+
+    @property
+    def run_bytes(self) -> int:
+        """Adjacent bytes of a raster engine: the channels of one pixel that a frame takes."""
+        return max(1, self.batch_depth * self.element_bytes)
+
+    @property
+    def adjacent(self) -> bool:
+        """One run begins where the one before ends."""
+        return bool(self.raw) or self.batch_offset <= self.run_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

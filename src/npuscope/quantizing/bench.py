@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.quantizing.choices import Part

@@ -8,11 +8,11 @@ hundred times larger than others: they all share one scale.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from npuscope.lean_dataclass import replace
 from npuscope.quantizing.float_onnx import FloatNetwork
 
 # Functions with f(s * x) = s * f(x) for s > 0, channel by channel.

@@ -4,7 +4,6 @@ scales, batch normalisation and constants folded, a name for every node."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, ModelError
 from npuscope.files.sizes import Dims, Pins, static_shape
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.onnx_repairs import (
     flatten_biases,

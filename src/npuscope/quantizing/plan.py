@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+
+from npuscope.lean_dataclass import dataclass, replace
 
 _STEPS = 255
 _LOWEST, _HIGHEST = -128, 127

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 
 from npuscope.building import Options
 from npuscope.errors import UsageError
 from npuscope.files.load import is_tflite, model_bytes
 from npuscope.graph.model import Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.quantizing.bench import Bench, Step, Trial

@@ -6,7 +6,6 @@ Every fourth sample is held out: ranges are found on the others, results are com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.others import needs
 from npuscope.text import safe_terminal
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, log10
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.plan import Layer, Plan, Range
 
 Values = Mapping[str, np.ndarray]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import MAGIC
 from npuscope.many_core.container import FILE_NAME
+from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.records import UTIMER_HZ
-from npuscope.report.opstats_json import SCHEMA, opstats_json
+from npuscope.report.opstats_json import opstats_json
 from npuscope.report.opstats_work import OpstatsRequest, work
+from npuscope.rulebook.finding import Severity
+from npuscope.shown import Rows, Shown, counted
 from npuscope.text import safe_terminal
 
+if TYPE_CHECKING:
+    from npuscope.many_core.family import CoreTimed
+
 _SHOWN = 20
-_NEAR = 4096  # bytes in which a result of opstats names its schema
 _MS = 1e3 / UTIMER_HZ
 # Figures of which more is better; of the others less is.
 _HIGHER = ("inferences_per_s",)
@@ -33,23 +39,10 @@ class CoreRun:
     bound: str
 
 
-def is_core_run(source: object) -> bool:
-    """A result of opstats, a raw stats buffer, or a folder with some."""
-    if not isinstance(source, str | Path):
-        return False
-    path = Path(source)
-    if path.is_dir():
-        return any(path.glob("aic-profiling-*-aiccyclecounts*.bin"))
-    if not path.is_file():
-        return False
-    head = read_head(path, _NEAR)
-    return head.startswith(MAGIC) or (head.lstrip().startswith(b"{") and SCHEMA.encode() in head)
-
-
 def read_core_run(source: str | Path) -> CoreRun:
     path = Path(source)
     if path.is_dir() or read_head(path, len(MAGIC)) == MAGIC:
-        return _run(path, _decoded(path))
+        return _run(path, opstats_json(decoded_tables(path)))
     try:
         return _run(path, parse_json(read_bytes(path, RESULT)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -58,7 +51,7 @@ def read_core_run(source: str | Path) -> CoreRun:
         ) from None
 
 
-def _decoded(path: Path) -> dict[str, Any]:
+def decoded_tables(path: Path) -> list[Opstats]:
     """Raw buffers are read with the program that wrote them, which lies near them."""
     folder = path if path.is_dir() else path.parent
     near = (folder, folder.parent, folder.parent / "binaries")
@@ -72,7 +65,7 @@ def _decoded(path: Path) -> dict[str, Any]:
     found = work(OpstatsRequest.to_read(qpc, path))
     if found.damaged:
         raise FileError("; ".join(found.damaged), where=safe_terminal(str(path)))
-    return opstats_json(found.tables)
+    return found.tables
 
 
 def _run(path: Path, result: Mapping[str, Any]) -> CoreRun:
@@ -87,12 +80,28 @@ def _run(path: Path, result: Mapping[str, Any]) -> CoreRun:
         figures["ddr_bytes"] = sum(traffic) / number
     for name, share in (buffers[0]["verdict"]["shares"] if buffers else {}).items():
         figures[f"{name.lower()}_share"] = share
+    if buffers and "findings" in buffers[0]:
+        told = [row["severity"] for row in buffers[0]["findings"]]
+        figures |= {f"findings.{severity}": told.count(severity) for severity in Severity}
     ops = {str(row["details"]): row["ucycles"] * _MS / number for row in result["ops"]}
     bound = buffers[0]["verdict"]["bound"] if buffers else ""
     return CoreRun(path.name, {key: float(value) for key, value in figures.items()}, ops, bound)
 
 
 # --- Two runs ---
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CoreComparison(Shown):
+    a: CoreRun
+    b: CoreRun
+
+    def told(self) -> str:
+        return compare_lines(self.a, self.b)[0]
+
+    def table(self) -> Rows:
+        """One row per op."""
+        return op_changes(self.a, self.b)
 
 
 def compare_lines(a: CoreRun, b: CoreRun) -> list[str]:
@@ -152,6 +161,62 @@ class CoreCheck:
         return f"{word}   {self.name} {self.value:.6g} {sign} {self.limit:.6g}"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class CoreGate(Shown):
+    run: CoreRun
+    checks: tuple[CoreCheck, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        return self.run.figures
+
+    def told(self) -> str:
+        failed = sum(not check.passed for check in self.checks)
+        return f"{counted(len(self.checks), 'check')}, {failed} failed"
+
+    def table(self) -> Rows:
+        """One row per check."""
+        return [{**asdict(check), "passed": check.passed} for check in self.checks]
+
+
+def model_run(timed: CoreTimed) -> CoreRun:
+    """A network that was compiled and simulated, as a run with the same figures."""
+    tables = timed.tables
+    severities = [finding.severity for finding in timed.findings]
+    figures: dict[str, float] = {
+        "total_ms": timed.total_ms,
+        "inferences_per_s": timed.inferences_per_s,
+        "ddr_bytes": float(tables.ddr_bytes or 0),
+        **{f"{name.lower()}_share": share for name, share in tables.verdict.shares},
+        **{f"findings.{severity}": severities.count(severity) for severity in Severity},
+    }
+    return CoreRun(timed.built.file, figures, {}, tables.verdict.bound.name)
+
+
+def gate_core_run(
+    run: CoreRun,
+    most: Mapping[str, float | str] | None,
+    least: Mapping[str, float | str] | None,
+    baseline: str | Path | None,
+    tolerance: float,
+) -> CoreGate:
+    """A run against limits by the names of its figures, and against another run."""
+    before = None if baseline is None else read_core_run(baseline)
+    upper, lower = _numbers(most, "--max"), _numbers(least, "--min")
+    return CoreGate(run, core_checks(run, upper, lower, before, tolerance))
+
+
+def _numbers(table: Mapping[str, float | str] | None, where: str) -> dict[str, float]:
+    try:
+        return {name: float(value) for name, value in (table or {}).items()}
+    except ValueError as error:
+        raise UsageError(f"expected a number: {safe_terminal(str(error))}", where=where) from None
+
+
 def core_checks(
     run: CoreRun,
     most: Mapping[str, float],
@@ -178,19 +243,20 @@ def core_checks(
     return tuple(found)
 
 
-def gate_lines(run: CoreRun, checks: tuple[CoreCheck, ...]) -> list[str]:
+def gate_lines(found: CoreGate) -> list[str]:
+    checks = found.checks
     failed = sum(not check.passed for check in checks)
     answer = (
         f"{failed} of {len(checks)} checks failed" if failed else f"{len(checks)} checks passed"
     )
-    return [f"{answer}: {safe_terminal(run.name)}", *(check.line for check in checks)]
+    return [f"{answer}: {safe_terminal(found.run.name)}", *(check.line for check in checks)]
 
 
-def gate_result(run: CoreRun, checks: tuple[CoreCheck, ...]) -> dict[str, Any]:
+def gate_result(found: CoreGate) -> dict[str, Any]:
     return {
         "schema": "npuscope/manycore-gate/1",
-        "name": run.name,
-        "passed": all(check.passed for check in checks),
-        "checks": [{**asdict(check), "passed": check.passed} for check in checks],
-        "figures": run.figures,
+        "name": found.run.name,
+        "passed": found.passed,
+        "checks": found.table(),
+        "figures": found.figures,
     }

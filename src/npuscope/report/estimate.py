@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import Key, KeyChange, key_notes, machine_keys

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import macs
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.text import safe_terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
 from npuscope.report.export import (
     LayerCost,

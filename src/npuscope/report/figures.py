@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
     DevicePart,

@@ -36,13 +36,13 @@ def explain_json(explanation: Explanation) -> dict[str, Any]:
         "schema": EXPLAIN_SCHEMA,
         "verdict": explanation.verdict,
         **{key: profile[key] for key in _OF_PROFILE},
-        "changes": [_change(change) for change in explanation.changes],
+        "changes": [change_json(change) for change in explanation.changes],
         "findings": [finding_json(finding) for finding in explanation.findings],
         "notes": profile["notes"],
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_json(change: Change) -> dict[str, Any]:
     return {
         "rule": change.rule,
         "fix": fix_json(change.fix),
@@ -83,6 +83,7 @@ def _rule(info: Rule) -> dict[str, Any]:
         "since": info.since,
         "until": info.until,
         "docs": info.docs,
+        "family": info.family,
     }
 
 
@@ -211,7 +212,7 @@ def _fix_text(fixes: list[Fix]) -> str:
     best = _best(fixes)
     gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
     in_all = " in all" if len(fixes) > 1 else ""
-    gain = f" (saves {ms(sum(gains))} ms{in_all})" if gains else ""
+    gain = f" (saves {ms(sum(gains))} ms{in_all})" if sum(gains) >= _LEAST_GAIN else ""
     return f"{safe_terminal(best.title)}{gain}"
 
 
@@ -226,6 +227,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 _KIND_NAMES = 40
 _LEAST_OF_BORDER = 0.05  # of the time
+_LEAST_GAIN = 0.0005  # ms; less is shown as 0.000
 
 
 def explain_text(explanation: Explanation, *, every: bool = False, source: str = "") -> str:
@@ -237,7 +239,7 @@ def explain_text(explanation: Explanation, *, every: bool = False, source: str =
     lines = [
         explanation.verdict,
         time_line(profile),
-        *_change_lines(explanation),
+        *change_lines(explanation.changes),
         model_line(profile),
         machine_line(profile),
         *note_lines(profile),
@@ -278,12 +280,12 @@ def time_line(profile: Profile) -> str:
     return f"time     {text}"
 
 
-def _change_lines(explanation: Explanation) -> list[str]:
-    if not explanation.changes:
+def change_lines(changes: tuple[Change, ...]) -> list[str]:
+    if not changes:
         return ["changes  none is predicted to pay"]
     lines = ["changes  that pay most, as predicted; gains overlap and do not add up"]
-    wide = max(len(_gain(change)) for change in explanation.changes)
-    for number, change in enumerate(explanation.changes, 1):
+    wide = max(len(_gain(change)) for change in changes)
+    for number, change in enumerate(changes, 1):
         lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
     return lines
 

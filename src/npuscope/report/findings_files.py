@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.report.findings import finding_line
 from npuscope.rulebook.finding import Finding, Severity, finding_json
 from npuscope.rulebook.registry import Kind, Rule, rules
@@ -39,7 +39,7 @@ class Checked:
 
     def _asks(self, info: Rule) -> bool:
         """lint compiles nothing, so that only its own rules have a say."""
-        fits = info.applies_to(self.generation)
+        fits = info.applies_to(self.generation) and not info.family
         return fits and (self.verb != "lint" or info.kind is Kind.LINT)
 
 

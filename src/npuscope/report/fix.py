@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
+    from npuscope.advice.fix.workbench import Opened
 
 
 # --- JSON; keys are added, never renamed ---
@@ -35,7 +36,11 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
         "numeric": [_effect(effect) for effect in fixed.effects],
         "seeds": fixed.seeds,
         "runtime": runtime
-        and {"name": runtime.name, "numeric": [_effect(effect) for effect in runtime.effects]},
+        and {
+            "name": runtime.name,
+            "runs": runtime.runs,
+            "numeric": [_effect(effect) for effect in runtime.effects],
+        },
     }
 
 
@@ -65,6 +70,7 @@ def _step(step: Step) -> dict[str, Any]:
         "before": _profile(step.before),
         "after": _profile(step.after) if step.after else None,
         "saved_ms": step.saved_ms if step.after else None,
+        "left_ms": candidate.left_ms,
         "numeric": [_effect(effect) for effect in step.effects],
     }
 
@@ -86,8 +92,8 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
 _NOTE = 160  # characters of a note
 
 
-def fix_text(fixed: Fixed, *, every: bool = False) -> str:
-    """`every` also lists where a fix could not be made."""
+def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) -> str:
+    """`every` also lists where a fix could not be made; `output` is the file that was written."""
     lines = [
         answer(fixed),
         *_applied(fixed.applied, every),
@@ -97,8 +103,16 @@ def fix_text(fixed: Fixed, *, every: bool = False) -> str:
         model_line(fixed.after),
         machine_line(fixed.after),
         f"times    predicted, known error: {fixed.after.model_error}",
+        *_file_line(fixed, output),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _file_line(fixed: Fixed, output: str | None) -> list[str]:
+    if output:
+        unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
+        return [f"file     {safe_terminal(output)}{unchanged}"]
+    return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
 
 
 def answer(fixed: Fixed) -> str:
@@ -106,7 +120,9 @@ def answer(fixed: Fixed) -> str:
     if not fixed.applied:
         tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
-    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}"
+    left_ms = sum(step.candidate.left_ms for step in fixed.applied)
+    left = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
+    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}{left}"
 
 
 def change(before: Profile, after: Profile) -> str:
@@ -205,8 +221,16 @@ def _effect_lines(fixed: Fixed) -> list[str]:
 
 
 def _runtime_line(fixed: Fixed) -> list[str]:
-    found = fixed.runtime
+    return [f"checked  {safe_terminal(runtime_words(fixed.runtime))}"]
+
+
+def runtime_words(found: Opened | None) -> str:
+    """What an outside runtime says of the fixed file."""
     if found is None:
-        return ["checked  in no outside runtime (pip install npuscope[reference])"]
-    words = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
-    return [f"checked  opens and runs in {safe_terminal(found.name)}{words}"]
+        return "in no outside runtime (pip install npuscope[reference])"
+    if found.runs:
+        told = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
+        return f"opens and runs in {found.name}{told}"
+    if found.ran:
+        return f"{found.name} runs the original and refuses the fixed file: do not use it"
+    return f"{found.name} runs neither the original nor the fixed file"

@@ -213,7 +213,8 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
 
 SCHEMA = "npuscope/run/1"
 _MODEL_ERROR = (
-    "NPU cycles are simulated (docs/accuracy.md); MCU cycles count instructions, see docs/board.md"
+    "NPU cycles are simulated (docs/accuracy.md); MCU cycles count instructions of npuscope's own "
+    "kernels without vectors, not of the vendor's library (docs/board.md)"
 )
 
 

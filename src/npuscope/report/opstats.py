@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from npuscope.many_core.opstats.index import event_name
-from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.opstats.model import CoreTables, NodeRow, OpRow, Opstats, ThreadRow
 from npuscope.report.figures import ms, percent, shorten
 from npuscope.text import safe_terminal
 
@@ -73,25 +73,72 @@ def summary_text(opstats: Opstats) -> str:
         lines += [*_pmu_block(opstats, core), *_ddr_block(core)]
     lines += [*_peer_block(opstats), *_totals(opstats)]
     lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
-    lines += [*_module_block(opstats), "", f"verdict: {opstats.verdict.sentence}"]
+    lines += [*_node_block(opstats), *_vtcm_block(opstats), *_advice_block(opstats)]
     return "\n".join(lines) + "\n"
 
 
+# --- The end of a summary: nodes of the source network, VTCM, what bounds it, what to change ---
+
 _SHOWN_MODULES = 40
+_SHOWN_NODES = 60  # of a module
+_NODE_HEADING = f"{'HVX pcycles':>14}{'HMX pcycles':>14}{'share':>9}{'DDR KB':>11}{'ops':>8}"
 
 
-def _module_block(opstats: Opstats) -> Iterator[str]:
-    """Where the cycles of all cores go in terms of the source network."""
-    if not opstats.modules:
+def _node_block(opstats: Opstats) -> Iterator[str]:
+    """Where the cycles of all cores go in terms of the source network, module by module."""
+    modules: dict[str, list[NodeRow]] = {}
+    for row in opstats.nodes:
+        modules.setdefault(row.module, []).append(row)
+    total = sum(row.hvx_pcycles + row.hmx_pcycles for row in opstats.nodes)
+    if modules:
+        yield from ("", f"{_NODE_HEADING}  module, node")
+    for name, rows in list(modules.items())[:_SHOWN_MODULES]:
+        if name:
+            yield _node_line(rows, total, safe_terminal(name))
+        for row in rows[:_SHOWN_NODES]:
+            yield _node_line([row], total, f"{'  ' if name else ''}{safe_terminal(row.node)}")
+        if len(rows) > _SHOWN_NODES:
+            yield f"  {len(rows) - _SHOWN_NODES} more nodes of this module"
+    if len(modules) > _SHOWN_MODULES:
+        yield f"{len(modules) - _SHOWN_MODULES} more modules"
+
+
+def _node_line(rows: Sequence[NodeRow], total: int, name: str) -> str:
+    hvx, hmx = sum(row.hvx_pcycles for row in rows), sum(row.hmx_pcycles for row in rows)
+    moved, ops = sum(row.ddr_bytes for row in rows) / 1024, sum(row.ops for row in rows)
+    return f"{hvx:>14}{hmx:>14}{_share(hvx + hmx, total):>9}{moved:>11.1f}{ops:>8}  {name}"
+
+
+def _vtcm_block(opstats: Opstats) -> Iterator[str]:
+    """A line per core: in each part of the inference, the tenths of VTCM that were in use."""
+    if not opstats.vtcm or opstats.capacity is None:
         return
-    total = sum(row.hvx_pcycles + row.hmx_pcycles for row in opstats.modules)
-    yield from ("", f"{'HVX pcycles':>14}{'HMX pcycles':>14}{'share':>9}{'ops':>8}  module")
-    for row in opstats.modules[:_SHOWN_MODULES]:
-        share = _share(row.hvx_pcycles + row.hmx_pcycles, total)
-        name = safe_terminal(row.module)
-        yield f"{row.hvx_pcycles:>14}{row.hmx_pcycles:>14}{share:>9}{row.ops:>8}  {name}"
-    if len(opstats.modules) > _SHOWN_MODULES:
-        yield f"{len(opstats.modules) - _SHOWN_MODULES} more modules"
+    room, parts = opstats.capacity.vtcm_bytes, len(opstats.vtcm[0].parts)
+    step = opstats.totals.seconds * 1e6 / parts
+    yield from ("", f"VTCM in use over time, in tenths of {room >> 10} KB, {step:.4g} us a column")
+    for row in opstats.vtcm:
+        tenths = "".join("." if not part else str(min(10 * part // room, 9)) for part in row.parts)
+        yield f"c{row.core:<3}|{tenths}| most {row.most_bytes >> 10} KB"
+
+
+def _advice_block(opstats: Opstats) -> Iterator[str]:
+    yield ""
+    if opstats.roofline is not None:
+        yield f"roofline: {opstats.roofline.sentence}"
+    if opstats.path:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in opstats.path)
+        yield f"critical path: {told}"
+    yield f"verdict: {opstats.verdict.sentence}"
+    yield from (f"lever: {lever.sentence}" for lever in opstats.levers)
+    if not opstats.levers:
+        yield f"lever: {no_lever(opstats)}"
+
+
+def no_lever(opstats: Opstats) -> str:
+    """Why none is named."""
+    if opstats.path:
+        return "none helps by 2 % or more"
+    return "none is predicted: that takes ops with their times and dependencies"
 
 
 def _op_table(core: CoreTables) -> Iterator[str]:

@@ -9,16 +9,26 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from npuscope.many_core.adapters.model import Sheet
-from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.buffer_format import OPSTATS_SCHEMA
+from npuscope.many_core.opstats.model import (
+    CoreTables,
+    OpRow,
+    Opstats,
+    Roofline,
+    ThreadRow,
+    VtcmRow,
+)
+from npuscope.many_core.rules import core_findings
 from npuscope.report.trace.chrome import write_chrome
 from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.rulebook.finding import finding_json
 from npuscope.text import file_name
 from npuscope.trace_model import TraceModel
 from npuscope.whole_file import as_file_error, fresh
 
 # --- JSON ---
 
-SCHEMA = "npuscope/opstats/1"
+SCHEMA = OPSTATS_SCHEMA
 
 
 def opstats_json(
@@ -57,13 +67,34 @@ def _buffer(made: Opstats) -> dict[str, Any]:
         "inference": made.inference,
         "level": made.level,
         "totals": _totals(made),
-        "verdict": {"bound": made.verdict.bound.name, "shares": dict(made.verdict.shares)},
+        "machine": made.capacity.machine if made.capacity else None,
+        "verdict": {
+            "bound": made.verdict.bound.name,
+            "shares": dict(made.verdict.shares),
+            "sentence": made.verdict.sentence,
+        },
+        "findings": [finding_json(finding) for finding in core_findings(made)],
+        "path": dict(made.path),
+        "levers": [asdict(lever) for lever in made.levers],
+        "roofline": _roofline(made.roofline),
         "modules": [asdict(row) for row in made.modules],
+        "nodes": [asdict(row) for row in made.nodes],
+        "vtcm": [_vtcm(row) for row in made.vtcm],
         "cores": [_core(made, core) for core in made.cores],
         "ops": [_op(core, row) for core in made.cores for row in core.ops],
         "peers": [asdict(row) for row in made.peers],
         "notes": list(made.notes),
     }
+
+
+def _roofline(found: Roofline | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {**asdict(found), "macs_per_byte": found.per_byte, "reached": found.reached}
+
+
+def _vtcm(row: VtcmRow) -> dict[str, Any]:
+    return {"core": row.core, "most_bytes": row.most_bytes, "parts": list(row.parts)}
 
 
 def _totals(made: Opstats) -> dict[str, Any]:

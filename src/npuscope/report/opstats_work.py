@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.model import Companions, Sheet, open_source
 from npuscope.many_core.adapters.registry import all_adapters, named_adapter, read_sheet
 from npuscope.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace
 from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.container import read_layout
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.opstats.host_trace import HostTrace, of_inferences, read_host_trace
 from npuscope.many_core.opstats.inputs import (
@@ -30,6 +30,7 @@ from npuscope.many_core.opstats.inputs import (
 from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
+from npuscope.many_core.specializations import read_layouts
 from npuscope.report.opstats import summary_text
 from npuscope.report.opstats_json import SUMMARY, output_path, write_text, write_trace
 from npuscope.shown import Shown, counted
@@ -169,27 +170,31 @@ def _files(source: Path) -> list[Path]:
 
 
 def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outcome) -> None:
-    layout = _layout(request)
-    mine, others = of_program(files, layout)
+    layouts, others, found = _layouts(request), files, []
+    for layout in layouts:
+        mine, others = of_program(others, layout)
+        if mine:
+            found.append((layout, mine))
     for file in others:
         outcome.note(f"{file.path.name}: left out, its network is not part of the program")
-    if not mine:
-        networks = ", ".join(part.name for part in layout.specializations)
+    if not found:
+        networks = ", ".join(part.name for one in layouts for part in one.specializations)
         raise FileError(
             f"no buffer of this program: the first is of network '{files[0].network}'",
             where=safe_terminal(str(request.source)),
             hint=f"networks of the program: {safe_terminal(networks)}",
         )
-    _check_selection(request, layout, mine)
-    reader = BufferReader(layout, request.ignore_uuid)
+    for layout, mine in found:
+        _check_selection(request, layout, mine)
     host = read_host_trace(request.host_trace) if request.host_trace else None
-    groups = list(by_run(mine))
-    for group in groups:
+    groups = [(layout, group) for layout, mine in found for group in by_run(mine)]
+    readers = {layout.program_uuid: BufferReader(layout, request.ignore_uuid) for layout in layouts}
+    for layout, group in groups:
         with _one_of(outcome, len(groups)):
-            _run(request, reader, host, group, outcome)
+            _run(request, readers[layout.program_uuid], host, group, outcome)
 
 
-def _layout(request: OpstatsRequest) -> Layout:
+def _layouts(request: OpstatsRequest) -> tuple[Layout, ...]:
     if request.qpc is None:
         raise UsageError(
             "stats buffers are read with the program that wrote them",
@@ -197,7 +202,7 @@ def _layout(request: OpstatsRequest) -> Layout:
         )
     data = read_bytes(request.qpc, CORE_PROGRAM)
     try:
-        return read_layout(data)
+        return read_layouts(data)
     except FileError as error:
         place = safe_terminal(str(request.qpc))
         where = f"{place}, {error.where}" if error.where else place

@@ -34,12 +34,22 @@ def validation_text(validation: Validation) -> str:
             f"{row['within_1_lsb_share']:>8.2%} {row['max_lsb']:>8g} {row['cosine']:>9.6f}"
         )
     lines += [_broken(layer) for layer in validation.broken[:_SHOWN]]
-    if table["worst_op"]:
-        lines.append(f"first op to look at: {safe_terminal(str(table['worst_op']))}")
+    lines += _worst(validation)
     lines.append(f"saturated share: {table['saturated_share']:.3%}")
     lines.append(_reference(table["reference"]))
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
+
+
+def _worst(validation: Validation) -> list[str]:
+    """Where the rule holds, the op that is furthest off is no fault."""
+    layer = min(validation.layers, key=lambda layer: layer.exact_share, default=None)
+    if layer is None or not validation.worst_op or layer.exact_share == 1:
+        return []
+    op = safe_terminal(validation.worst_op)
+    if not validation.passed:
+        return [f"first op to look at: {op}"]
+    return [f"furthest off: {op}, {layer.exact_share:.2%} exact, at most {layer.max_lsb:g} LSB"]
 
 
 def _broken(layer: LayerAgreement) -> str:

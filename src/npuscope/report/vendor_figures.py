@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from npuscope.boards.device import Clocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.printed import CompilerText

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
 from npuscope.rulebook import fixes

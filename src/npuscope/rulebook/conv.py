@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import isqrt, prod
 from typing import cast
 
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rulebook import fixes
@@ -154,14 +154,16 @@ def dilated_pixels_are_moved(graph: Graph, op: Op, machine: Machine) -> Refusal 
 def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     """A dilated depthwise kernel that fits a unit without its gaps, padded by whole dilations, on
     a map that is at least a dilation large."""
-    attrs, weights = cast(ConvAttrs, op.attrs), graph.tensor(op.inputs[1]).shape
+    attrs = cast(ConvAttrs, op.attrs)
+    if attrs.dilations == (1, 1) or attrs.strides != (1, 1):
+        return False
+    weights = graph.tensor(op.inputs[1]).shape
     (down, across), (height, width) = attrs.dilations, graph.first_input(op).shape[1:3]
     top, left, bottom, right = attrs.pads
     whole = not any((top % down, bottom % down, left % across, right % across))
     depthwise = attrs.groups > 1 and weights[3] == 1 and down <= height and across <= width
-    plain = attrs.strides == (1, 1) and attrs.dilations != (1, 1)
     one_piece = _pieces(replace(attrs, dilations=(1, 1)), weights, machine) == 1
-    return depthwise and plain and whole and one_piece
+    return depthwise and whole and one_piece
 
 
 @refuse(
@@ -333,7 +335,9 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
         if pieces <= _JOINED or attrs.dilations != (1, 1):
             continue
         size = pieces * _PARTIAL_BYTES * graph.output_tensor(op).elements
-        found = hit(op, size, room, pieces=pieces, kernel=f"{weights[1]}x{weights[2]}")
+        kernel = f"{weights[1]}x{weights[2]}"
+        text = f"{kernel} in {pieces} pieces, {size:,} bytes of sums in {room:,} of RAM"
+        found = hit(op, text, pieces=pieces, kernel=kernel, bytes=size, room_bytes=room)
         yield replace(found, severity=Severity.WARNING) if size > room else found
 
 

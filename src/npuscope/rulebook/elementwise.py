@@ -48,7 +48,7 @@ declare(
         Confidence.DOCUMENTED,
         "The compiler has only a software kernel for this op, so the CPU runs it while the NPU "
         "waits.",
-        (fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
+        (fixes.CUT_TAIL, fixes.REPLACE_BLOCK, fixes.CAST_OUTSIDE),
     ),
 )
 

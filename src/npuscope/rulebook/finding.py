@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.fixes import Fix as Fix
 from npuscope.rulebook.fixes import Value as Value
 from npuscope.rulebook.training import training
@@ -228,10 +229,13 @@ def read_findings(path: Path) -> Findings:
         raise FileError(f"holds no findings: {error}", where=str(path)) from None
     if not isinstance(rows, list):
         raise FileError("expected a list", where=f"{path}: $.findings")
-    return Findings(_finding(row, f"{path}: $.findings[{i}]") for i, row in enumerate(rows))
+    return Findings(
+        finding_from_json(row, f"{path}: $.findings[{i}]") for i, row in enumerate(rows)
+    )
 
 
-def _finding(row: Any, where: str) -> Finding:
+def finding_from_json(row: Any, where: str) -> Finding:
+    """The reverse of `finding_json`; an error names the place."""
     try:
         if not all(isinstance(row[key], str) for key in _TEXTS):
             raise ValueError("expected strings")

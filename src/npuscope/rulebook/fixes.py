@@ -6,9 +6,11 @@ This module imports no other rule module: rules name the fixes they offer, and m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import StrEnum
 from string import Formatter
+
+from npuscope.lean_dataclass import dataclass, replace
 
 # What evidence and parameters hold: values that JSON knows.
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -274,6 +276,9 @@ MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )
+CAST_OUTSIDE = FixTemplate(
+    "cast-outside", "give the input in the type behind this Cast: the application converts it"
+)
 ZERO_POINT = FixTemplate(
     "zero-point", "quantize the input of this layer with zero point {zero_point}"
 )
@@ -341,6 +346,36 @@ FOLD_ELEMENTWISE = FixTemplate(
 )
 COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
+
+# --- Many cores: options of `manycore compile` and `manycore run`, and changes of the network ---
+CORE_BATCH = FixTemplate(
+    "core-batch", "use a larger batch (-batchsize): its inferences share one load of the constants"
+)
+CORE_INTEGERS = FixTemplate(
+    "core-integers", "quantize to 8-bit integers: half the bytes, twice the products per cycle"
+)
+CORE_KEEP = FixTemplate(
+    "core-keep", "use more cores or fewer weights, until the constants stay in VTCM"
+)
+CORE_MORE = FixTemplate("core-more", "use more cores (-aic-num-cores)")
+CORE_COPIES = FixTemplate("core-copies", "run {copies} copies at once (-a {copies})")
+CORE_DIVISOR = FixTemplate(
+    "core-divisor",
+    "use a number of cores (-aic-num-cores) that divides rows and blocks of channels",
+)
+CORE_QUEUE = FixTemplate(
+    "core-queue", "let more inferences wait at the device (-S), or run more copies (-a)"
+)
+CORE_SMALLER = FixTemplate("core-smaller", "use a smaller batch or a smaller input")
+CORE_CHEAPER = FixTemplate(
+    "core-cheaper", "use less of {kind}, which takes {share} of the vector threads' cycles"
+)
+CORE_FEWER_MOVES = FixTemplate(
+    "core-fewer-moves", "remove or join transposes and reshapes around products"
+)
+CORE_SMALL_CONSTANTS = FixTemplate(
+    "core-small-constants", "use smaller values, such as -10,000 in a mask, or scale them"
+)
 
 # Options of `npuscope fix` that ask for fixes which change what the application sees.
 FLAGS = {

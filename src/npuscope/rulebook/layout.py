@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.graph.model import Graph, Numerics, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of

@@ -329,7 +329,10 @@ def ranges_look_like_noise(graph: Graph, machine: Machine) -> Iterator[Hit]:
     if noisy:
         text = ", ".join(f"{255 * (scale(t) or 0):.3g} wide" for t in noisy)
         yield Hit(tuple(t.name for t in noisy), text, "the range of real data")
-    shared = [t for t in tensors if _is_odd(t) and sum(t.quant == o.quant for o in tensors) > 1]
+    # What a Concat joins, such as a frame and the network's state, must have one scale.
+    joined = {name for op in of_kind(graph, "Concat") for name in op.inputs}
+    free = [t for t in tensors if _is_odd(t) and t.name not in joined]
+    shared = [t for t in free if sum(t.quant == other.quant for other in free) > 1]
     if shared:
         yield Hit(tuple(t.name for t in shared), "same scale and zero point", "ranges of their own")
 

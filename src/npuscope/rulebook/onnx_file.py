@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity

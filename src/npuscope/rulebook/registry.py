@@ -8,7 +8,7 @@ network and on the file; the advice package declares its own rules here and asks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
 
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Refused
@@ -90,6 +91,7 @@ class Rule(Shown):
     way: str = "NPU"  # what it refuses: the NPU alone, or also NPU and CPU together
     turn: int = 0  # among the refusals of one op the lowest is reported first, and decides
     on_file: bool = False
+    family: str = ""  # of machines; empty for the first
     check: Check | None = field(default=None, compare=False, repr=False)
     look: Look | None = field(default=None, compare=False, repr=False)
 
@@ -261,6 +263,7 @@ class Told(TypedDict, total=False):
     since: str
     until: str
     twins: tuple[str, ...]
+    family: str
 
 
 def lint(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:

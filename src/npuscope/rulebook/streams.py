@@ -8,10 +8,10 @@ whose sums go through memory takes one more pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, TileLimit
 from npuscope.ops.layers import is_depthwise
 from npuscope.rulebook.finding import Value

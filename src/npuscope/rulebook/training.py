@@ -6,9 +6,9 @@ By the id of the fix. Numbers of a finding stand in braces, as in the title of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import Formatter
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.fixes import Value
 
 
@@ -139,6 +139,8 @@ SPELLINGS = {
     # blocks
     "replace-block": Spelling("Conv2D, BatchNormalization, ReLU instead of attention or this op",
         "nn.Conv2d, nn.BatchNorm2d, nn.ReLU instead of attention or this op"),
+    "cast-outside": Spelling("Input(dtype) of the type that the first layer reads, no tf.cast",
+        "export with an example of the type that the first layer reads, no .float()"),
     "fewer-ops": Spelling("fewer and wider layers; no Lambda between them",
         "fewer and wider layers; no arithmetic between them in forward()"),
     "matmul-form": Spelling("tf.matmul on (1, n, c) and constants instead of tf.einsum",
@@ -209,5 +211,8 @@ ELSEWHERE = frozenset(
         *("epoch-controller", "newer-compiler", "option-auto-sched", "option-expand-softmax"),
         *("option-shuffle-dma", "safe-shift", "weights-on-chip", "channel-last-border"),
         *("host-layout", "batch-frames", "thread-states"),
+        *("core-batch", "core-copies", "core-divisor", "core-keep", "core-more", "core-queue"),
+        *("core-cheaper", "core-fewer-moves", "core-integers", "core-small-constants"),
+        "core-smaller",
     )
 )

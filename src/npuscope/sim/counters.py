@@ -3,12 +3,12 @@ length."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.addresses import frame_step, frame_walk
 from npuscope.program.units import Streng

@@ -8,10 +8,11 @@ high. Links of units other than stream engines are not modelled; they read as id
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, field, fields
 from enum import Enum, IntEnum
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.sim.counters import Bursts, CacheCounts, EpochCounters
 
 COUNTERS = 16

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, StreamLimits, Timing
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
@@ -74,15 +74,13 @@ class Speeds:
     timing: Timing
     stream: StreamLimits
     vector_frame_elements: float
-    external_shared_cycles: float
     piece_frame_cycles: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    generation, timing = machine.generation, machine.timing
-    shared = timing.external_shared_cycles * generation.external_factor
+    generation = machine.generation
     entries, pieces = generation.vector_frame_elements, generation.piece_frame_cycles
-    return Speeds(banks, timing, machine.stream, entries, shared, pieces)
+    return Speeds(banks, machine.timing, machine.stream, entries, pieces)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -183,27 +181,30 @@ def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Spee
 def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
     """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
     loads: dict[tuple[str, int], float] = {}
-    outside: list[tuple[float, int]] = []
+    waiting = 0.0
     for engine in engines:
         if engine.constant:
             continue
         bank = speeds.banks[engine.bank]
         if bank.access_cycles:
-            outside.append((engine.elements * bank.access_cycles[engine.dir], engine.bytes))
+            # External RAM is bound by accesses: those of all engines follow each other.
+            accesses = engine.bytes * _bursts_a_byte(engine.run_bytes, speeds.stream)
+            waiting += accesses * bank.access_cycles + engine.bytes * bank.cycles_per_byte
         key = (engine.bank, engine.dir)
         loads[key] = loads.get(key, 0.0) + engine.bytes * bank.cycles_per_byte / frames
     slowest = max(loads.values(), default=0.0)
-    waiting = _external_cycles(outside, speeds) / frames
-    return [Span(waiting, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
+    return [Span(waiting / frames, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
 
 
-def _external_cycles(waits: list[tuple[float, int]], speeds: Speeds) -> float:
-    """External RAM is bound by accesses: engines wait side by side, but share its bus."""
-    if not waits:
-        return 0.0
-    cycles, _ = slowest = max(waits)
-    shared = sum(size for _, size in waits) - slowest[1]
-    return cycles + shared * speeds.external_shared_cycles
+def _bursts_a_byte(run_bytes: int, stream: StreamLimits) -> float:
+    """A run of adjacent bytes goes in the largest bursts that the bus has."""
+    if not run_bytes:
+        return 1 / (stream.busif_bytes * max(stream.burst_beats))
+    beats, bursts = -(-run_bytes // stream.busif_bytes), 0
+    for length in sorted(stream.burst_beats, reverse=True):
+        more, beats = divmod(beats, length)
+        bursts += more
+    return bursts / run_bytes
 
 
 def _vectors(work: VectorWork, timing: Timing) -> float:

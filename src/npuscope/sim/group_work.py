@@ -6,8 +6,7 @@ the machine's timing changes; sim/epochs.py says how long it takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
@@ -37,6 +36,7 @@ class EngineWork:
     bank: str
     elements: int
     bytes: int
+    run_bytes: int  # that are adjacent in memory, 0 when all are
     apart: bool  # each word is a separate access
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
@@ -238,6 +238,7 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         banks.of(engine).name,
         elements,
         elements * engine.nbits_memory // 8,
+        0 if engine.adjacent else engine.run_bytes,
         words_apart(engine),
         kernels,
         kernels or vector,

@@ -175,13 +175,16 @@ def _words(value: Any, known: dict[int, tuple[object, ...]]) -> tuple[object, ..
     """All of a record but its real numbers."""
     if isinstance(value, float):
         return ()
-    if is_dataclass(value):
-        if id(value) not in known:
-            parts = (getattr(value, field.name) for field in fields(value))
-            known[id(value)] = tuple(_words(part, known) for part in parts)
+    if id(value) in known:
         return known[id(value)]
-    if isinstance(value, Mapping):
-        return tuple((key, _words(entry, known)) for key, entry in value.items())
-    if isinstance(value, tuple):
-        return tuple(_words(entry, known) for entry in value)
-    return (value,)
+    if is_dataclass(value):
+        parts = (getattr(value, field.name) for field in fields(value))
+        found: tuple[object, ...] = tuple(_words(part, known) for part in parts)
+    elif isinstance(value, Mapping):
+        found = tuple((key, _words(entry, known)) for key, entry in value.items())
+    elif isinstance(value, tuple):
+        found = tuple(_words(entry, known) for entry in value)
+    else:
+        return (value,)
+    known[id(value)] = found
+    return found

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.units import Ref, Streng
@@ -85,9 +86,13 @@ class Memory:
         self, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
     ) -> Callable[[int], np.ndarray]:
         """Such views of one form at many addresses: an engine makes one for every frame."""
-        ends = [(count - 1) * step for count, step in zip(shape, steps, strict=True)]
-        low = sum(min(0, end) for end in ends)
-        high = sum(max(0, end) for end in ends) + dtype.itemsize
+        low, high = 0, dtype.itemsize
+        for count, step in zip(shape, steps, strict=True):
+            end = (count - 1) * step
+            if end < 0:
+                low += end
+            else:
+                high += end
 
         def window(address: int) -> np.ndarray:
             region = self._region(address + low, address + high)
@@ -206,7 +211,7 @@ class Bank:
     cycles_per_byte: float
     external: bool
     writable: bool
-    access_cycles: tuple[float, float] | None = None  # one element read, one written
+    access_cycles: float = 0.0  # one burst, read or written; external RAM only
     short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
 
@@ -263,15 +268,16 @@ def _bank(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
     factor = machine.generation.external_factor * machine.paths[memory.path].wait
-    access = (timing.external_read_cycles * factor, timing.external_write_cycles * factor)
+    access = timing.external_access_cycles * factor if external_ram else 0.0
+    rate = machine.cycles_per_byte(memory.path)
     return Bank(
         memory.name,
-        machine.cycles_per_byte(memory.path),
+        rate,
         memory.cacheable,
         memory.writable,
-        access if external_ram else None,
+        access,
         machine.paths[memory.path].access,
-        timing.external_call_cycles * factor if external_ram else 0.0,
+        access / timing.external_call_bytes + rate if external_ram else 0.0,
     )
 
 

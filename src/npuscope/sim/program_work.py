@@ -6,13 +6,13 @@ when sim/epochs.py counts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Control, Machine, Stated
 from npuscope.program.addresses import Copy, copies_of
 from npuscope.program.calls import attributes

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import NpuscopeError, TargetError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
 from npuscope.sim.arithmetic.convacc import Tally
-from npuscope.sim.arithmetic.group import run_group
+from npuscope.sim.arithmetic.whole import run_group
 from npuscope.sim.memory import Memory, element_type
 from npuscope.sim.program_work import run_call
 
@@ -53,7 +53,8 @@ def execute(
     kept: dict[str, np.ndarray] = {}
     shares: dict[int, float] = {}
     for epoch in program.executed:
-        _force(memory, epoch, force or {})
+        if force:
+            _force(memory, epoch, force)
         tally = run_epoch(epoch, memory)
         if tally.outputs:
             shares[epoch.number] = tally.share

@@ -22,6 +22,7 @@ from npuscope.edits import edits, formats, open_document
 from npuscope.errors import TargetError, UsageError
 from npuscope.files.load import load_model, read_model
 from npuscope.program.model import Call, EpochKind
+from npuscope.report.fix import answer
 from npuscope.rulebook.finding import Finding, Fix, Severity
 
 EXACT = (OutputEffect("y", "y", 0.0, 1.0, inf),)
@@ -123,6 +124,10 @@ def test_the_border_changes_only_when_asked(tmp_path: Path) -> None:
     cut = step(npuscope.fix(path, cut=True), "cut-tail")
     assert cut.outcome.reason == "asked for"
     assert cut.candidate.notes[-1] == "in the application: SOFTMAX:#3"
+    # What the network no longer does is not gained: the answer says so.
+    assert cut.candidate.left_ms == pytest.approx(usual.before.time.software_ms)
+    told = f"; what the application does then took {cut.candidate.left_ms:.3f} ms here"
+    assert answer(npuscope.fix(path, cut=True)).endswith(told)
 
 
 def test_a_cut_network_gives_what_the_original_had_inside(tmp_path: Path) -> None:
@@ -236,6 +241,11 @@ def test_results_that_differ_too_much_are_refused(look: Look) -> None:
     )
     assert 10 < unrest < 80
     assert judge(candidate(forced=True), look, changed(look, 0.5), noisy, no_risks).kept
+
+
+def test_a_step_of_an_output_is_rounding_however_small_the_output(look: Look) -> None:
+    rounded = (OutputEffect("y", "y", 1.0, 0.5, 8.5),)
+    assert judge(candidate(), look, changed(look, -0.5), rounded, no_risks).kept
 
 
 def test_more_external_ram_is_refused(look: Look) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advice.sweep.samples import runs_of, small_sweep, spec_file
+from advice.sweep.samples import long_sweep, plain, runs_of, small_sweep, spec_file
 from npuscope import api
 from npuscope.advice.sweep import one_run
 from npuscope.advice.sweep.one_run import run_json
@@ -187,3 +187,32 @@ def test_machines_that_differ_in_timing_share_a_program(
     together = [done(run) for run in runs]
     assert [row | {"seconds": 0} for row in together] == [row | {"seconds": 0} for row in alone]
     assert len(machines) == 2 * 2 * models < len(runs)  # two mappings in two generations
+
+
+def test_runs_that_are_only_timed_are_done_together(tmp_path: Path) -> None:
+    """To the rows that each gives alone; a run that has to be compiled ends the list."""
+    runs = runs_of(long_sweep(tmp_path, steps=4))
+    one_run._compiled.clear()
+    alone = [done(run) for run in runs]
+    one_run._compiled.clear()
+    first, *rest = (run.task(with_path=True) for run in runs)
+    assert [row["key"] for row in several(first, *rest)] == [runs[0].key]
+    found = several(*rest)
+    same_program = [run for run in runs[1:] if mapping(run) == mapping(runs[0])]
+    assert len(found) == 3 == len(same_program)
+    assert [plain(row) for row in found] == [plain(row) for row in alone[1:4]]
+
+
+def mapping(run: Run) -> tuple[str, str]:
+    return run.model.sha256, run.configuration.names["generation"]
+
+
+def several(*tasks: str) -> list[dict]:
+    return json.loads(run_json(f"[{','.join(tasks)}]"))
+
+
+def test_a_run_that_fails_is_told_alone(tmp_path: Path) -> None:
+    (tmp_path / "bad.tflite").write_bytes(b"no model")
+    runs = runs_of(spec_file(tmp_path, 'models = ["bad.tflite"]\ngenerations = ["2.2", "4.0"]'))
+    (row,) = several(*(run.task(with_path=True) for run in runs))
+    assert (row["key"], row["status"]) == (runs[0].key, "failed")

@@ -9,6 +9,7 @@ from npuscope.boards.emulated.cpu import Cpu, FaultError, Stop
 from npuscope.boards.emulated.memory import BoardMemory
 from npuscope.boards.emulated.system import CYCLES_PER_INSTRUCTION
 from npuscope.errors import TargetError
+from npuscope.machine.load import load_machine
 
 
 def test_sleep_ticks_calls_and_events() -> None:
@@ -77,6 +78,20 @@ def test_flash_keeps_what_a_program_tries_to_write() -> None:
     with pytest.raises(FaultError):
         bench.run(b"w")
     assert bench.memory.read(0x70000040, 4) == b"\x12\x34\x56\x78"
+
+
+def test_data_in_flash_costs_its_way_until_the_cache_holds_it() -> None:
+    machine = load_machine()
+    bench = Bench(program("flash"), machine)
+    bench.memory.write(0x70000000, (99).to_bytes(4, "little"))
+    bench.run()
+    first, second, ram = (bench.report(i) for i in (1, 2, 3))
+    beats = 32 / machine.paths["xspi2"].bytes_per_cycle + machine.core_caches.lead_cycles
+    line = round(beats * machine.clocks.mcu_mhz / machine.clocks.xspi_mhz)
+    # An instruction is 1.25 cycles, and the counter shows whole ones.
+    assert abs(second - ram) <= 1
+    assert abs(first - second - 32 * line) <= 1
+    assert (bench.report(0), bench.report(4), bench.report(5)) == (77, 100, 8)
 
 
 def test_a_program_may_ask_for_a_reset() -> None:

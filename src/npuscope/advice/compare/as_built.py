@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuscope.advice.compare.fidelity import fidelity
@@ -16,6 +15,7 @@ from npuscope.building import Options, Source, compiled_copy, md5, model_beside,
 from npuscope.compiler.place import place
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.mpool import as_reached, with_these_pools

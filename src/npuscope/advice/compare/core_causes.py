@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from npuscope.advice.compare.half import Amounts, Half, Tile, touched, words
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
 from npuscope.program.model import Buffer
 
@@ -287,10 +287,6 @@ def _slowest(names: set[str], machine: Machine) -> tuple[float, float]:
     return max(rates, default=0.0), max(accesses, default=0.0)
 
 
-def _access(machine: Machine) -> float:
-    return max(machine.timing.external_read_cycles, machine.timing.external_write_cycles)
-
-
 def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
     text = f"{x.kernel_words:,} -> {y.kernel_words:,} weights streamed"
     habits = [part.side.machine.generation.depthwise for part in (a, b) if part.side.machine]
@@ -307,11 +303,12 @@ def _is_small_group(tile: Tile) -> bool:
 
 
 def _outside_cycles(a: Half, b: Half) -> float:
-    """What more accesses to external memory take; also where epochs that were one meet there."""
+    """What more bytes of external memory take if each is an access of its own; also where epochs
+    that were one meet there."""
     machine = b.side.machine
     if machine is None:
         return 0.0
-    return (_outside(b, machine) - _outside(a, machine)) * _access(machine)
+    return (_outside(b, machine) - _outside(a, machine)) * machine.timing.external_access_cycles
 
 
 def _outside(part: Half, machine: Machine) -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Epoch, EpochKind, Group, Pool, Program
 from npuscope.program.units import Arith, Convacc, Streng
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.advice.compare.model import Side
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool, Path
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.links import Wiring

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from npuscope.advice.compare.half import Times
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Row, Side
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine
 from npuscope.profiling.model import EpochProfile, Profile, RunClocks

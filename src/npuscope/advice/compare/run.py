@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from npuscope.advice.compare.core_causes import core_causes, fusion_text
 from npuscope.advice.compare.half import Half, Times, epoch_timer, half, summed
@@ -38,6 +37,7 @@ from npuscope.advice.compare.model import (
     Row,
     Side,
 )
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
 
 # --- The parts of a row's difference, each with its cause ---

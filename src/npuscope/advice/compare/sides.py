@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from npuscope.building import Build, Options, Source, build, model_beside, read_
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import FileError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, Profile
 from npuscope.profiling.run import estimate

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf
 
 from npuscope.advice.explain import Explanation, catalogue
@@ -13,6 +12,7 @@ from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rulebook.registry import file_lints
@@ -94,6 +94,7 @@ class Candidate:
     severity: Severity = Severity.INFO
     forced: bool = False
     notes: tuple[str, ...] = ()  # what the application has to do then
+    left_ms: float = 0.0  # what that takes on the board's CPU, as it was timed in the network
 
     @property
     def key(self) -> object:
@@ -140,7 +141,7 @@ def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
     title = "end the network after the last NPU op; run the rest in the application"
     fix = Fix(CUT, title, {"tensors": [tensor.name for tensor in end.tensors]})
     places = (Place(end.removed, fix),) if end.tensors else ()
-    yield Candidate("", fix, places, forced=True, notes=_told(end))
+    yield Candidate("", fix, places, forced=True, notes=_told(end), left_ms=end.cpu_ms)
 
 
 def _told(end: Frontier) -> tuple[str, ...]:

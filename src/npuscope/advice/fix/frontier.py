@@ -4,10 +4,11 @@ behind them runs in the application."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.advice.explain import Built
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.queries import live_ops

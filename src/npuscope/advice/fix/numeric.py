@@ -4,13 +4,13 @@ changes for the application."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, log10
 
 import numpy as np
 
 from npuscope.advice.fix.results import Results
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.agreement import noise
 
 Arrays = Mapping[str, np.ndarray]

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
 from npuscope.advice.fix.numeric import OutputEffect, border_notes, effects
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
-from npuscope.building import Options
+from npuscope.blas_threads import one_thread
+from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
@@ -108,6 +109,7 @@ Risks = Callable[[Look], tuple[Finding, ...]]
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
+_ROUNDING_LSB = 1.01  # steps are compared as real values
 _LEAST_SQNR_DB = 20.0  # below this, the network computes something else
 
 
@@ -125,7 +127,9 @@ def judge(
     # well.
     if _spills(before.profile, after.profile):
         return Outcome(False, "it needs more external RAM")
-    worst = min((effect.sqnr_db for effect in effects), default=inf)
+    # One step is what rounding may turn; a small output says little more in decibels.
+    further = (effect.sqnr_db for effect in effects if effect.max_lsb > _ROUNDING_LSB)
+    worst = min(further, default=inf)
     if worst < _LEAST_SQNR_DB:
         return Outcome(False, _too_far(worst, before.network.unrest_db))
     return _by_time(candidate, before, after, risks)
@@ -210,9 +214,9 @@ class _Bench:
                 break
             candidate = waiting[0]
             tried.add(candidate.key)
-            step, look = attempt(
-                self.bench, self.look, candidate, self.seeds, self._tell(candidate, len(waiting))
-            )
+            tell = self._tell(candidate, len(waiting))
+            with without_collector():
+                step, look = attempt(self.bench, self.look, candidate, self.seeds, tell)
             # Together: an interruption finds either both or neither.
             self.steps, self.look = [*self.steps, step], look
             if step.outcome.kept:
@@ -241,6 +245,11 @@ def fix(path: str | Path, choice: Choice, options: Options, seeds: int = 2) -> F
 
     An interruption ends the search, not the work: the best that was found is the result.
     """
+    with one_thread():
+        return _fixed(path, choice, options, seeds)
+
+
+def _fixed(path: str | Path, choice: Choice, options: Options, seeds: int) -> Fixed:
     work = _Bench(Workbench(Path(path), options), choice, seeds)
     interrupted = False
     try:
@@ -336,7 +345,12 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
 def apply_places(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
-    for place in _unique(candidate.places):
+    places = _unique(candidate.places)
+    there = {name for place in places for name in place.ops if document.op(name) is not None}
+    for place in places:
+        own = there.intersection(place.ops)
+        if own and all(document.op(name) is None for name in own):
+            continue  # the edit of another place took it along
         request = EditRequest(place.ops, place.fix.parameters, look.network)
         try:
             apply_edit(document, candidate.fix.id, request)

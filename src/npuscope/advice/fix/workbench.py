@@ -4,7 +4,7 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,15 @@ from npuscope.advice.fix.numeric import (
     unrest_db,
 )
 from npuscope.advice.fix.results import Results
-from npuscope.advice.subject import UNCOSTED
+from npuscope.advice.subject import UNCOSTED, Bench
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
-from npuscope.profiling.outside import outside_outputs
+from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_runs
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
@@ -87,6 +88,7 @@ class Look:
     build: Build
     profile: Profile
     network: Network
+    risks: list[Finding] = field(default_factory=list, compare=False, repr=False)  # once asked for
 
     @property
     def total_ms(self) -> float:
@@ -113,6 +115,7 @@ class Workbench:
     path: Path
     options: Options
     known: Results = field(default_factory=Results)  # an inference costs more than a compilation
+    timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
 
     @property
     def has_float_border(self) -> bool:
@@ -137,12 +140,19 @@ class Workbench:
         return Look(document, data, made, profile, Network(graph, made.machine, self.known))
 
     def explained(self, look: Look) -> Explanation:
-        return explain(look.build, look.profile, self._file_findings(look))
+        machine = look.build.machine
+        if self.timed and self.timed[0].machine != machine:
+            self.timed.clear()
+        if not self.timed:
+            self.timed.append(Bench(machine))
+        return explain(look.build, look.profile, self._file_findings(look), self.timed[0])
 
     def risks(self, look: Look) -> tuple[Finding, ...]:
         """What the file alone shows."""
-        graph = lint_graph(look.network.graph, look.build.machine)
-        return (*graph, *self._file_findings(look))
+        if not look.risks:
+            look.risks.extend(lint_graph(look.network.graph, look.build.machine))
+            look.risks.extend(self._file_findings(look))
+        return tuple(look.risks)
 
     def _file_findings(self, look: Look) -> tuple[Finding, ...]:
         return lint_model_file(self.path, look.build.machine, look.data)
@@ -155,38 +165,51 @@ def _without_border(options: Options) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An outside runtime ran the fixed file; what it makes of the outputs that the original has
-    too, against the original in the same runtime."""
+    """What an outside runtime makes of the fixed file: of the outputs that the original has too,
+    against the original in the same runtime."""
 
     name: str
     effects: tuple[OutputEffect, ...]
+    runs: bool = True  # the fixed file
+    ran: bool = True  # the original
 
 
 def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
-    """Both files in the runtime, on the same data; None where there is none or it fails."""
-    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
-    new = _run(path, after, reals)
-    if new is None:
+    """Both files in the runtime, on the same data; None where there is none."""
+    name = installed_runtime(after.network.graph)
+    if name is None:
         return None
-    old = _run(path, before, reals)
-    found = _effects(before.network.graph, after.network.graph, old[1], new[1]) if old else ()
-    return Opened(new[0], found)
+    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
+    new, old = _run(path, (after, before), reals)
+    found: tuple[OutputEffect, ...] = ()
+    if old is not None and new is not None:
+        found = _effects(before.network.graph, after.network.graph, old, new)
+    return Opened(name, found, new is not None, old is not None)
 
 
 def _run(
-    path: Path, look: Look, reals: list[list[np.ndarray]]
-) -> tuple[str, dict[str, np.ndarray]] | None:
-    """(the runtime's name, real values of each output, all samples in a row)."""
-    graph = look.network.graph
-    samples = [given(graph, values) for values in reals]
+    path: Path, looks: tuple[Look, ...], reals: list[list[np.ndarray]]
+) -> list[dict[str, np.ndarray] | None]:
+    """Real values of each output, all samples in a row; None where the runtime fails. A file that
+    no fix changed is run once."""
+    files = list(dict.fromkeys(look.data for look in looks))
+    by_data = {look.data: look.network.graph for look in looks}
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        file = folder / f"model{path.suffix}"
-        file.write_bytes(look.data)
-        found = outside_outputs(file, graph, samples, any_kernels=True)
+        runs = []
+        for number, data in enumerate(files):
+            model, graph = folder / f"model{number}{path.suffix}", by_data[data]
+            model.write_bytes(data)
+            samples = [given(graph, values) for values in reals]
+            runs.append(OutsideRun(model, graph, samples))
+        found = dict(zip(files, outside_runs(runs, any_kernels=True), strict=True))
+    return [_columns(look.network.graph, found[look.data]) for look in looks]
+
+
+def _columns(graph: Graph, found: list[list[np.ndarray]] | None) -> dict[str, np.ndarray] | None:
     if found is None:
         return None
-    columns = zip(graph.outputs, zip(*found[1], strict=True), strict=True)
-    return found[0], {name: _joined(graph, name, rows) for name, rows in columns}
+    columns = zip(graph.outputs, zip(*found, strict=True), strict=True)
+    return {name: _joined(graph, name, rows) for name, rows in columns}
 
 
 def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -27,6 +26,7 @@ from npuscope.advice.sweep.runs import Run, versions
 from npuscope.bounded_file import read_head
 from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, FileError, NpuscopeError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from distributed import Client

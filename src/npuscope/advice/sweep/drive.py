@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from npuscope.advice.sweep.journal import Journal, opened
@@ -15,6 +15,7 @@ from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
 from npuscope.advice.sweep.runs import Run, expand
 from npuscope.advice.sweep.spec import Spec, read_spec
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown, counted
 
 # --- Options: where the runs are done, and which of them ---

@@ -1,7 +1,7 @@
 """Worker processes on this computer: one run each at a time, a dead one replaced.
 
 A run is journalled before its worker gets the next: if a process is killed, at most one run
-per worker is done again."""
+per worker is done again. Runs that a worker only has to time come to it several at a time."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Waiting:
     def __init__(self, runs: Iterable[Run]) -> None:
         self._queues: dict[str, deque[Run]] = {}
         self._deaths: dict[str, int] = {}
+        self._alone: set[str] = set()  # runs that were in a worker's hands when it died
         for run in runs:
             self._queues.setdefault(run.model.sha256, deque()).append(run)
 
@@ -48,6 +49,21 @@ class Waiting:
             del self._queues[model]
         return run
 
+    def take_more(self, run: Run, most: int, workers: int) -> list[Run]:
+        """Runs that follow one and ask the same of the compiler, some left for other workers."""
+        queue = self._queues.get(run.model.sha256, deque())
+        share = min(most - 1, len(queue) // (2 * workers))
+        found: list[Run] = []
+        while len(found) < share and self._goes_with(run, queue[0]):
+            found.append(queue.popleft())
+        return found
+
+    def _goes_with(self, run: Run, other: Run) -> bool:
+        if self._alone & {run.key, other.key}:
+            return False
+        same_model = run.model.shapes == other.model.shapes
+        return same_model and run.configuration.asked == other.configuration.asked
+
     def _free_model(self, busy_with: set[str]) -> str:
         """A model that no other worker has; else the one with most runs left."""
         free = next((model for model in self._queues if model not in busy_with), None)
@@ -60,6 +76,12 @@ class Waiting:
             self.restore(run)
         return deaths < MOST_DEATHS
 
+    def put_back_all(self, runs: Sequence[Run]) -> None:
+        """After a worker died with several: which one it was shows when each is alone."""
+        self._alone |= {run.key for run in runs}
+        for run in reversed(runs):
+            self.restore(run)
+
     def restore(self, run: Run) -> None:
         """Before all others of its model: it had been started already."""
         self._queues.setdefault(run.model.sha256, deque()).appendleft(run)
@@ -69,6 +91,11 @@ class Waiting:
 
 Row = dict[str, Any]
 Keep = Callable[[Row], None]
+
+
+def answers_of(text: str | bytes, worker: str) -> list[Row]:
+    """Rows of one run or of several."""
+    return list(json.loads(text)) if text.lstrip()[:1] in (b"[", "[") else [answer_of(text, worker)]
 
 
 def answer_of(text: str | bytes, worker: str) -> Row:
@@ -111,6 +138,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 _ONE_THREAD = dict.fromkeys(_THREADS, "1")
 _CHUNK = 1 << 16  # bytes read from a worker at once, the size of a pipe
 _TICK_S = 0.2  # how late a time limit may be noticed
+_MOST_TOGETHER = 64  # runs that are only timed, a few milliseconds of work
 
 
 def run_here(runs: Sequence[Run], jobs: int, timeout_s: float | None, keep: Keep) -> None:
@@ -130,23 +158,26 @@ def cores() -> int:
 
 
 class _Worker:
-    """A process, and the run that it is busy with."""
+    """A process, and the runs that it is busy with."""
 
     def __init__(self) -> None:
         self.process = child.start_module(
             _MODULE, variables=_ONE_THREAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self.run: Run | None = None
+        self.runs: list[Run] = []
         self.last_model = ""
+        self.most = 1  # runs at a time: more as long as all of them are done at once
         self.is_overdue = False
         self._began = 0.0
         self._heard = b""
 
-    def begin(self, run: Run) -> None:
-        self.run, self.last_model, self._began = run, run.model.sha256, time.monotonic()
+    def begin(self, runs: list[Run]) -> None:
+        self.runs, self.last_model, self._began = runs, runs[0].model.sha256, time.monotonic()
+        tasks = [run.task(with_path=True) for run in runs]
+        text = tasks[0] if len(tasks) == 1 else f"[{','.join(tasks)}]"
         # One that is dead already is noticed by its closed output.
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(f"{run.task(with_path=True)}\n".encode())  # type: ignore[union-attr]
+            self.process.stdin.write(f"{text}\n".encode())  # type: ignore[union-attr]
             self.process.stdin.flush()  # type: ignore[union-attr]
 
     def hear(self) -> bytes | None:
@@ -212,12 +243,17 @@ class _Pool:
         return worker.close()
 
     def _give_next(self, worker: _Worker) -> None:
-        worker.run = None
+        worker.runs = []
         if not self._waiting:
             self._dismiss(worker)
             return
-        others = {other.run.model.sha256 for other in self._workers if other.run}
-        worker.begin(self._waiting.take(worker.last_model, others))
+        others = {run.model.sha256 for other in self._workers for run in other.runs}
+        run = self._waiting.take(worker.last_model, others)
+        # A time limit is one of each run; a worker that has not compiled yet gets one run.
+        alone = self._timeout_s or run.model.sha256 != worker.last_model
+        worker.most = 1 if alone else worker.most
+        more = self._waiting.take_more(run, worker.most, len(self._workers))
+        worker.begin([run, *more])
 
     def _hear(self, worker: _Worker) -> None:
         answer = worker.hear()
@@ -226,17 +262,27 @@ class _Pool:
         if not answer:
             self._replace(worker)
             return
-        self._keep(answer_of(answer, f"worker {worker.process.pid}"))
+        rows = answers_of(answer, f"worker {worker.process.pid}")
+        for row in rows:
+            self._keep(row)
+        left = worker.runs[len(rows) :]
+        for run in reversed(left):
+            self._waiting.restore(run)
+        worker.most = 1 if left else min(2 * worker.most, _MOST_TOGETHER)
         self._give_next(worker)
 
     def _replace(self, worker: _Worker) -> None:
         """Its run is done again, up to a limit; the other workers are not affected."""
-        how, run = self._dismiss(worker), worker.run
-        if run is not None and worker.is_overdue:
-            self._keep(overdue_row(run, self._timeout_s or 0.0))
-        elif run is not None and not self._waiting.put_back(run):
-            self._keep(deadly_row(run, how))
-        self._hire()
+        how, runs, others = self._dismiss(worker), worker.runs, len(self._workers)
+        self._hire()  # first, so that a run that comes back need not wait for it to start
+        if len(runs) > 1:
+            self._waiting.put_back_all(runs)
+        elif runs and worker.is_overdue:
+            self._keep(overdue_row(runs[0], self._timeout_s or 0.0))
+        elif runs and not self._waiting.put_back(runs[0]):
+            self._keep(deadly_row(runs[0], how))
+        if len(self._workers) == others:
+            self._hire()
 
 
 def _how_it_ended(code: int) -> str:

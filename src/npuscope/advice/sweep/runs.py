@@ -7,7 +7,6 @@ import itertools
 import json
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import model_bytes
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import machine_text
 from npuscope.version import __version__
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 from npuscope.options.rows import DATA_TYPES, LEVELS
 from npuscope.plain_data import I63, Range, shown

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.advice.sweep.pool import Row
 from npuscope.advice.sweep.runs import configuration_name
+from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown, counted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from enum import IntEnum, IntFlag
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from npuscope.boards.emulated.memory import (
     NETWORK_RAM_BYTES,
 )
 from npuscope.errors import DeviceError, FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import Cpu, cpu_name
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image, Seal

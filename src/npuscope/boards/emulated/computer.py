@@ -59,7 +59,7 @@ class Computer:
         self._budget = budget
         self._cpu = Cpu(memory)
         fetches = FetchCost(machine)
-        self._cpu.watch_code(FLASH_ADDRESS, FLASH_BYTES, fetches)
+        self._cpu.watch(FLASH_ADDRESS, FLASH_BYTES, fetches)
         self.clock = Clock(self._cpu, machine, fetches)
         self.npu = Npu(memory, machine, lambda: self.clock.npu_cycles)
         self._system = SystemRegisters(self.clock, vectors)
@@ -160,7 +160,7 @@ class Computer:
         return self._polls()
 
     def _slice(self, end: int) -> int:
-        if self._system.exceptions.first() is not None and self._entries.masked:
+        if self._entries.held:
             self._masked += 1
             return 1 if self._masked < _MASKED_STEPS else _MASKED_SLICE
         self._masked = 0

@@ -4,11 +4,11 @@ and the host."""
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import DeviceError, TargetError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, non_secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Pool
@@ -114,31 +114,42 @@ class BoardMemory:
         raise DeviceError(f"{size_bytes} bytes at {address:#x} lie in no memory of the board")
 
 
+def flash_beats(machine: Machine, size_bytes: int) -> float:
+    """Clocks of the flash that so many bytes take on its wires."""
+    flash = next(pool for pool in machine.pools if pool.address >> 28 == FLASH_ADDRESS >> 28)
+    return size_bytes / machine.paths[flash.path].bytes_per_cycle
+
+
 class FetchCost:
-    """Code that the processor takes from flash: a line that its cache does not hold costs the
-    way from there. Which line makes room is not documented; here it is the oldest."""
+    """What the processor takes from flash: a line of code or data that its caches do not hold costs
+    the way from there. Which line makes room is not documented; here it is the oldest."""
 
     def __init__(self, machine: Machine) -> None:
         self.cycles = 0  # of the processor, since power-up
-        self._held: dict[int, None] = {}
+        self._code: dict[int, None] = {}
+        self._data: dict[int, None] = {}
         self._caches = machine.core_caches
         if self._caches is not None:
-            flash = next(p for p in machine.pools if p.address >> 28 == FLASH_ADDRESS >> 28)
-            beats = self._caches.line_bytes / machine.paths[flash.path].bytes_per_cycle
-            beats += self._caches.lead_cycles
+            beats = flash_beats(machine, self._caches.line_bytes) + self._caches.lead_cycles
             self._lines = self._caches.size_bytes // self._caches.line_bytes
             self._line_cycles = round(beats * machine.clocks.mcu_mhz / machine.clocks.xspi_mhz)
 
-    def take(self, address: int, size_bytes: int) -> None:
+    def code(self, address: int, size_bytes: int) -> None:
+        self._take(self._code, address, size_bytes)
+
+    def data(self, address: int, size_bytes: int) -> None:
+        self._take(self._data, address, size_bytes)
+
+    def _take(self, held: dict[int, None], address: int, size_bytes: int) -> None:
         if self._caches is None:
             return
         width = self._caches.line_bytes
         for line in range(address // width, (address + size_bytes - 1) // width + 1):
-            if line not in self._held:
-                self._held[line] = None
+            if line not in held:
+                held[line] = None
                 self.cycles += self._line_cycles
-                if len(self._held) > self._lines:
-                    del self._held[next(iter(self._held))]
+                if len(held) > self._lines:
+                    del held[next(iter(held))]
 
 
 def _image(size_bytes: int) -> Bytes:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npuscope.boards.emulated.memory import BoardMemory, UnitMemory
+from npuscope.boards.emulated.memory import (
+    FLASH_ADDRESS,
+    FLASH_BYTES,
+    BoardMemory,
+    UnitMemory,
+    flash_beats,
+)
 from npuscope.boards.emulated.npu_debug import (
     CONTROLLER_BIT,
     INTREG,
@@ -20,6 +26,7 @@ from npuscope.boards.emulated.npu_debug import (
 from npuscope.boards.emulated.npu_groups import SETTLE_CYCLES, Groups, Timeline, Work
 from npuscope.boards.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
@@ -64,6 +71,7 @@ class Npu:
     def __init__(self, board: BoardMemory, machine: Machine, now: Callable[[], int]) -> None:
         """`now` gives the NPU's cycle by the board's clock."""
         self._board = board
+        self._machine = machine
         self._now = now
         self._groups = Groups(UnitMemory(board, machine), machine)
         self._blobs: dict[bytes, tuple[Instruction, ...]] = {}
@@ -213,10 +221,19 @@ class Npu:
         self._begin([*activities, ending], frozenset((_CONTROLLER,)), self._now())
 
     def _fetched(self, address: int) -> Activity:
-        """The reads that brought the blob; it is a whole number of 64-bit words."""
+        """The reads that brought the blob; it is a whole number of 64-bit words.
+
+        From RAM they take no time of their own. From flash they do: registers are written one epoch
+        after the other, so little of a blob can be there before it is needed.
+        """
         _, count = _words(self._board.read(address, 4 * HEADER_WORDS))
         size = 4 * (HEADER_WORDS + count)
-        return fetch_activity(FETCH_BUSIF, fetch_bursts(size + size % 8))
+        reads = fetch_activity(FETCH_BUSIF, fetch_bursts(size + size % 8))
+        if not FLASH_ADDRESS <= address < FLASH_ADDRESS + FLASH_BYTES:
+            return reads
+        clocks = self._machine.clocks
+        cycles = flash_beats(self._machine, size) * clocks.npu_mhz / clocks.xspi_mhz
+        return replace(reads, cycles=round(cycles))
 
     def _fetch(self, address: int) -> tuple[Instruction, ...]:
         where = f"epoch controller, {address:#x}"

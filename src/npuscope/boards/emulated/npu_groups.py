@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.boards.emulated.memory import COEFFICIENT_BYTES, UnitMemory
 from npuscope.errors import DeviceError, NpuscopeError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.lift import lift_unit
 from npuscope.program.ec_blob.register_file import RegisterFile, lift_links

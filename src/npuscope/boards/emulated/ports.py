@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npuscope.boards.emulated.memory import CACHE_ADDRESS, PAGE_BYTES, UART_RECEIVED, UART_ROOM
 from npuscope.boards.emulated.system import SystemRegisters
+from npuscope.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npuscope.boards.emulated.computer import Computer
@@ -30,11 +30,12 @@ class Uart:
         self.to_send = bytearray()
         self._words: dict[int, int] = {}
         self._polls = 0
+        self._tells = False  # of bytes that came, by an interrupt
 
     @property
     def interrupts(self) -> bool:
         """The line to the processor."""
-        return bool(self._received and self._words.get(_CR1, 0) & _RECEIVE_INTERRUPT)
+        return self._tells and bool(self._received)
 
     @property
     def is_waited_for(self) -> bool:
@@ -59,11 +60,12 @@ class Uart:
         """The host was asked: the firmware may look again."""
         self._polls = 0
 
+    def status(self) -> int:
+        self._polls += 1
+        found = _SENT if len(self.to_send) >= _ROOM_BYTES else _SENT | UART_ROOM
+        return found | UART_RECEIVED if self._received else found
+
     def read(self, offset: int) -> int:
-        if offset == _ISR:
-            self._polls += 1
-            room = not self.is_full
-            return bool(self._received) * UART_RECEIVED | room * UART_ROOM | _SENT
         if offset == _RDR:
             self._polls = 0
             return self._received.pop(0) if self._received else 0
@@ -75,6 +77,7 @@ class Uart:
             self.to_send.append(value & 0xFF)
         else:
             self._words[offset] = value
+            self._tells = bool(self._words.get(_CR1, 0) & _RECEIVE_INTERRUPT)
 
 
 INTERRUPTS_END = 2 * PAGE_BYTES  # clock gates, interrupt controller
@@ -104,8 +107,14 @@ class UartPort:
     computer: Computer
 
     def read(self, offset: int) -> int:
-        before = self.computer.uart.interrupts
-        value = self.computer.uart.read(offset)
+        uart = self.computer.uart
+        if offset == _ISR:  # half of all accesses, and they change no line
+            found = uart.status()
+            if uart.is_waited_for:
+                self.computer.attend()
+            return found
+        before = uart.interrupts
+        value = uart.read(offset)
         self._look(before)
         return value
 

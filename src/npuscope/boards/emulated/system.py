@@ -306,6 +306,7 @@ class Entries:
         self._memory = memory
         self._system = system
         self._floats: list[tuple[int, ...]] = []
+        self.held = False  # something pends, and the core's masks keep it from being taken
 
     @property
     def masked(self) -> bool:
@@ -314,7 +315,8 @@ class Entries:
     def take(self) -> bool:
         """Enter the handler of what is pending, if it may be taken now."""
         exceptions = self._system.exceptions
-        if exceptions.first() is None or self.masked:
+        self.held = exceptions.first() is not None and self.masked
+        if self.held or exceptions.first() is None:
             return False
         number = exceptions.next(self._cpu.get("BASEPRI"))
         if number is None:

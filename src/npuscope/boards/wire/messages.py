@@ -5,10 +5,11 @@ Names are ours; the numbers are the wire's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeVar
 
 from npuscope.boards.wire.framing import device_at_fault
+from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import Field, Kind, Message, fields
 from npuscope.protobuf import decode as decode_message
 from npuscope.protobuf import encode as encode

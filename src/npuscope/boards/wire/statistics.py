@@ -7,11 +7,11 @@ before the operator they belong to, and the clocks as `s:config:<name>:<value>`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from npuscope.boards.device import NOTHING, Clocks, NodeCounters, Option, granted
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
 from npuscope.boards.wire.messages import Operator
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
 
 CONFIG, NODE = "s:config:", "s:node:"

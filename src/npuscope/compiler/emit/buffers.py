@@ -4,7 +4,7 @@ engines and links of one epoch."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import Lowered, Value
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit
@@ -24,9 +25,10 @@ Array = np.ndarray
 class BufferTable:
     """Makes each buffer once, widens its lifetime at every use."""
 
-    def __init__(self, lowered: Lowered, graph: Graph) -> None:
+    def __init__(self, lowered: Lowered, graph: Graph, batches: dict[str, int]) -> None:
         self.lowered = lowered
         self.graph = graph
+        self.batches = batches  # channels that lie together, of values stored frame by frame
         self.buffers: dict[str, Buffer] = {}
         self.lives: dict[str, tuple[int, int]] = {}  # first and last epoch by name
         self.constants: dict[str, Array] = {}
@@ -43,6 +45,11 @@ class BufferTable:
             self.buffers[value.name] = self._of_value(value, view_of=origin.name)
         self._live(origin.name, epoch)
         return self.buffers[origin.name]
+
+    def laid_out(self, value: Value) -> Value:
+        """The value as it lies in memory."""
+        batch = self.batches.get(value.name)
+        return replace(value, batch=batch) if batch else value
 
     def scratch(self, name: str, shape: tuple[int, int, int], nbits: int, epoch: int) -> Buffer:
         """Working memory of one epoch; it lives on into the next one."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
 from npuscope.compiler.lower.pieces import DEEP_PACK
 from npuscope.compiler.stages import ConvMode, ConvStage, Value
+from npuscope.lean_dataclass import replace
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import NO_CROP, Convacc, Port
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count, groupby
 
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.emit.stages import emit_stage, store, store_copy
 from npuscope.compiler.schedule import StageGroup, root
-from npuscope.compiler.stages import CallStage, CopyStage, Lowered, Stage
+from npuscope.compiler.stages import (
+    CallStage,
+    ConvStage,
+    CopyStage,
+    Lowered,
+    PieceOrder,
+    Stage,
+)
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
 
@@ -18,7 +25,7 @@ def emit_program(
     graph: Graph, lowered: Lowered, groups: list[StageGroup], machine: Machine
 ) -> Program:
     """One epoch per group, numbered from 1; buffers live from their first to their last epoch."""
-    buffers = BufferTable(lowered, graph)
+    buffers = BufferTable(lowered, graph, _frame_by_frame(groups))
     for value in lowered.inputs:
         buffers.activation(value, 0)
     epochs = _leading_epochs(graph, groups)
@@ -43,6 +50,26 @@ def emit_program(
         constants=buffers.constants,
         notes=tuple(graph.notes),
     )
+
+
+def _frame_by_frame(groups: list[StageGroup]) -> dict[str, int]:
+    """16-bit sums of the pieces of a kernel that are read in the frames in which they were made lie
+    one frame behind the other [code: the stem of OSNet, 3.0; time of SqueezeNext and SqueezeNet].
+
+    Not those of a kernel that is cut both ways, whose pieces want other tiles each [assumed: DLA
+    and XiNet wait for external RAM longer than frames in one piece would].
+    """
+    made: dict[str, int] = {}
+    read: dict[str, set[int]] = {}
+    for group in groups:
+        for stage in group.stages:
+            frame = group.frames[stage.output.name]
+            if isinstance(stage, ConvStage) and stage.order is PieceOrder.FEW:
+                made[stage.output.name] = frame
+            for value in stage.inputs:
+                if value.name in made and value.name not in group.frames:
+                    read.setdefault(value.name, set()).add(frame)
+    return {name: frame for name, frame in made.items() if read.get(name) == {frame}}
 
 
 def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:

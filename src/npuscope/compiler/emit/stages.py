@@ -40,6 +40,7 @@ def emit_stage(builder: EpochBuilder, stage: Stage, frame: int) -> StreamSource:
 
 def store(builder: EpochBuilder, source: StreamSource, value: Value, frame: int) -> None:
     """Write a value that is needed outside the epoch."""
+    value = builder.buffers.laid_out(value)
     walk = channel_frames(value, frame)
     buffer = builder.buffers.activation(value, builder.number)
     builder.engine_out(source, buffer, walk, value.nbits)
@@ -49,6 +50,7 @@ def _operand(builder: EpochBuilder, value: Value, frame: int) -> tuple[StreamSou
     """A stream of the value, and the bytes per word on the link."""
     if value.name in builder.sources:
         return builder.sources[value.name], value.nbits // 8
+    value = builder.buffers.laid_out(value)
     walk = channel_frames(value, frame)
     if value.signed:
         source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)

@@ -3,16 +3,27 @@ that many need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from math import inf, prod
 
 import numpy as np
 
 from npuscope.compiler.numbers import Affine, Scaling, requantize_value
-from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, Lowered, Stage, Value
+from npuscope.compiler.stages import (
+    ArithStage,
+    ConvMode,
+    ConvStage,
+    CopyStage,
+    Lowered,
+    PieceOrder,
+    Stage,
+    Tiling,
+    Value,
+)
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 
 # --- What all lowerings share: the graph, the machine, and the stages made so far ---
@@ -34,6 +45,8 @@ class Context:
     users: dict[str, list[int]] = field(default_factory=dict)
     carried: dict[str, list[str]] = field(default_factory=dict)
     swishes: dict[str, Op] = field(default_factory=dict)  # sigmoids, by the product with their x
+    swished: set[str] = field(default_factory=set)  # what these sigmoids make
+    tilings: dict[object, Tiling] = field(default_factory=dict)  # by layer and weights
 
     def emit(self, stage: Stage) -> Value:
         for value in (*stage.inputs, stage.output):
@@ -169,6 +182,18 @@ def quant_pair(value: Value) -> tuple[float, int]:
     return value.quant.scale, value.quant.zero_point
 
 
+def streamed_frame(context: Context, features: Value) -> int:
+    """Channels per frame of the convolution that makes the features: what follows may share its
+    epoch. Only a convolution with a window and without passes through memory is joined, none in
+    builds without an optimization level, none that is cut in pieces [four builds of one network].
+    """
+    conv = conv_before(context, features)
+    if conv is None or context.optimization < 1:
+        return 0
+    once = conv.tiling.mode is ConvMode.DENSE and conv.tiling.passes == 1
+    return conv.tiling.kernels if once and conv.order is PieceOrder.WHOLE else 0
+
+
 def conv_before(context: Context, features: Value) -> ConvStage | None:
     """The convolution that makes the features, if the last stages lead from it to them."""
     for stage in reversed(context.result.stages):
@@ -178,32 +203,6 @@ def conv_before(context: Context, features: Value) -> ConvStage | None:
             return stage
         features = stage.inputs[-1]
     return None
-
-
-def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
-    """Scales of a layer with weights; the bias in real values."""
-    weights = graph.tensor(op.inputs[1])
-    channels = weights.shape[0]
-    assert weights.quant is not None  # a refuse rule has checked it
-    weight_scales = np.broadcast_to(np.array(weights.quant.scales, np.float64), (channels,))
-    input_scale, _ = quant_pair(source)
-    output_scale, output_zero = quant_pair(output)
-    bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
-
-
-def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
-    if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(len(unit))
-    tensor = graph.tensor(op.inputs[2])
-    data = constant_data(graph, tensor.name).astype(np.float64).reshape(-1)
-    return data if tensor.dtype is DType.FLOAT32 else data * unit
-
-
-def constant_data(graph: Graph, name: str) -> np.ndarray:
-    data = graph.tensor(name).data
-    assert data is not None  # a refuse rule has checked it
-    return data
 
 
 def require_batch_one(tensor: Tensor, op: Op) -> None:
@@ -260,12 +259,45 @@ def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None
 
 
 def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
+    if limits == (-inf, inf):
+        return None
     scale, zero = quant_pair(output)
     lowest, highest = (-128, 127) if output.signed else (0, 255)
     # limits may be infinite or outside of the byte range
     steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
     low, high = int(steps[0]), int(steps[1])
     return None if (low, high) == (lowest, highest) else (low, high)
+
+
+# --- Scales of a layer ---
+
+
+def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
+    """Scales of a layer; the bias in real values."""
+    weights = graph.tensor(op.inputs[1])
+    channels = weights.shape[0]
+    assert weights.quant is not None  # a refuse rule has checked it
+    weight_scales = np.array(weights.quant.scales, np.float64)
+    if len(weight_scales) != channels:
+        weight_scales = np.broadcast_to(weight_scales, (channels,))
+    input_scale, _ = quant_pair(source)
+    output_scale, output_zero = quant_pair(output)
+    bias = _real_bias(graph, op, input_scale * weight_scales)
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
+
+
+def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
+    if len(op.inputs) < 3 or not op.inputs[2]:
+        return np.zeros(len(unit))
+    tensor = graph.tensor(op.inputs[2])
+    data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
+    return data if tensor.dtype is DType.FLOAT32 else data * unit
+
+
+def constant_of(graph: Graph, name: str) -> np.ndarray:
+    data = graph.tensor(name).data
+    assert data is not None  # a refuse rule has checked it
+    return data
 
 
 # --- One tensor to another scale or sign, on one or two ARITH stages ---

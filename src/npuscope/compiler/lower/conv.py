@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
@@ -11,11 +10,12 @@ import numpy as np
 from npuscope.compiler.lower.context import (
     Context,
     clamp_range,
-    constant_data,
+    constant_of,
     conv_before,
     layer_scaling,
     quant_pair,
     require_batch_one,
+    streamed_frame,
 )
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
 from npuscope.compiler.lower.moves import channel_copy, window
@@ -32,10 +32,11 @@ from npuscope.compiler.lower.pieces import (
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums_that_matter
-from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder, Tiling, Value
+from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
@@ -64,6 +65,12 @@ class Layer:
     moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
 
     @property
+    def form(self) -> tuple[object, ...]:
+        """All of a layer that its tiling depends on, beside the piece of the kernel."""
+        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        return sizes, self.attrs.strides, self.attrs.groups, self.simd, self.max_kernels, self.frame
+
+    @property
     def grouped(self) -> bool:
         return self.attrs.groups > 1
 
@@ -81,7 +88,7 @@ def lower_conv(context: Context, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
-    kernel = Kernel(constant_data(context.graph, op.inputs[1]), attrs.dilations)
+    kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
     _emit_layer(context, op, attrs, kernel)
@@ -89,7 +96,7 @@ def lower_conv(context: Context, op: Op) -> None:
 
 def lower_fully_connected(context: Context, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
-    weights = constant_data(context.graph, op.inputs[1])
+    weights = constant_of(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
     _emit_layer(context, op, attrs, Kernel(weights[:, None, None, :]))
 
@@ -103,7 +110,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
-    frame = _streamed_frame(context, features)
+    frame = streamed_frame(context, features)
     layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
@@ -114,18 +121,6 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     for part in _output_parts(context, layer):
         _emit_part(context, part)
     context.define(op.outputs[0], output)
-
-
-def _streamed_frame(context: Context, features: Value) -> int:
-    """Channels per frame of the convolution that makes the features: what follows may share its
-    epoch. Only a convolution with a window and without passes through memory is joined, none in
-    builds without an optimization level, none that is cut in pieces [four builds of one network].
-    """
-    conv = conv_before(context, features)
-    if conv is None or context.optimization < 1:
-        return 0
-    once = conv.tiling.mode is ConvMode.DENSE and conv.tiling.passes == 1
-    return conv.tiling.kernels if once and conv.order is PieceOrder.WHOLE else 0
 
 
 def _emit_part(context: Context, layer: Layer) -> None:
@@ -180,11 +175,9 @@ def _copied_channels(context: Context, layer: Layer) -> int:
     features = layer.features
     if layer.moved or not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
         return 0
-    depth, before = (
-        _tiling(context, layer, layer.kernel.shape).depth,
-        conv_before(context, features),
-    )
-    streams = before is not None and before.tiling.kernels == depth
+    depth = _tiling(context, layer, layer.kernel.shape).depth
+    conv = conv_before(context, features)
+    streams = conv is not None and conv.tiling.kernels == depth
     if depth > 1 and (context.optimization < _COPIES or streams):
         return 0
     tiny = prod(features.shape[:2]) * depth < context.machine.convacc.tiny_frame_bytes
@@ -347,6 +340,15 @@ def _piece(
 
 
 def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+    """Asked for several times a layer, and layers repeat."""
+    key = (layer.form, weights)
+    found = context.tilings.get(key)
+    if found is None:
+        found = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return found
+
+
+def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(

@@ -8,8 +8,6 @@ dilations 4, 8 and 12 (DeepLab), one with 1x3 kernels and dilations 2 and 4 (STF
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npuscope.compiler.lower.context import Context
@@ -19,6 +17,7 @@ from npuscope.compiler.lower.software import call_stage
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling, Value
 from npuscope.compiler.tiling import depthwise_tiling
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.layers import ConvAttrs
 from npuscope.program.modes import Simd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, log2
 from typing import cast
 
@@ -30,11 +29,11 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ActivStage, ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
-from npuscope.ops.run import run
 from npuscope.rulebook.elementwise import is_streamed_constant
 from npuscope.rulebook.queries import is_npu_tensor
 
@@ -288,7 +287,7 @@ Array = np.ndarray
 
 def lower_function(context: Context, op: Op) -> None:
     """One byte in, one byte out: a table made by the reference kernel itself."""
-    if op not in context.swishes.values():
+    if op.outputs[0] not in context.swished:
         _function(context, op.kind, [op])
 
 
@@ -343,7 +342,9 @@ def all_outputs(graph: Graph, ops: list[Op]) -> Array:
     tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
     alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
     values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
-    return run(alone, {source.name: values})[target.name].reshape(-1)
+    from npuscope.ops.run import run_once
+
+    return run_once(alone, {source.name: values})[target.name].reshape(-1)
 
 
 # --- PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages ---

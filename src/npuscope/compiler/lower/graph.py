@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from npuscope.compiler.lower.context import Context, tensor_value
 from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
@@ -29,6 +28,7 @@ from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, low
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.rulebook import refusals
 from npuscope.rulebook.queries import FUNCTIONS
@@ -70,6 +70,7 @@ _DECIDED_BY_LOWERING = (
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
     context = Context(graph, machine, optimization, swishes=swishes(graph, machine))
+    context.swished.update(op.outputs[0] for op in context.swishes.values())
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
     for op in graph.ops:

@@ -3,7 +3,6 @@ channels move."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import cast
 
@@ -13,6 +12,7 @@ from npuscope.compiler.lower.context import Context, moved, plane_shape, quant_p
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import CallStage, ConvMode, ConvStage, CopyStage, Tiling, Value
 from npuscope.graph.model import Op, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import PadAttrs, SliceAttrs, TransposeAttrs
 from npuscope.program.model import Refused

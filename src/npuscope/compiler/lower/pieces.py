@@ -4,13 +4,13 @@ delivers them."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from npuscope.compiler.stages import Tiling
 from npuscope.compiler.tiling import largest_divisor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 
 # --- Kernels larger than the unit's, cut into pieces that are convolutions of their own ---

@@ -3,7 +3,6 @@ and zero point."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2
 from typing import cast
 
@@ -22,6 +21,7 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
 from npuscope.rulebook.pool import covers_the_map

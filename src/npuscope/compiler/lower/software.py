@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from enum import Enum
 
 import numpy as np
@@ -11,6 +11,7 @@ from npuscope.compiler.lower.context import Context
 from npuscope.compiler.lower.pieces import Piece
 from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.model import Attrs, DType, Numerics, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs

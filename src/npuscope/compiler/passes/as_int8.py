@@ -8,12 +8,13 @@ figures are those of a quantized network to within these. Results mean nothing, 
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.row import Row
 from npuscope.ops.table import OPS

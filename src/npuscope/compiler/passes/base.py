@@ -4,14 +4,13 @@ networks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
-from npuscope.ops.run import run
 from npuscope.ops.unknown import UNKNOWN
 
 # --- The protocol, and the edits that passes share ---
@@ -124,6 +123,8 @@ def _is_constant(graph: Graph, op: Op) -> bool:
 
 
 def _fold(graph: Graph, op: Op, computed: Computed) -> None:
+    from npuscope.ops.run import run  # networks whose constants are all given need no kernels
+
     for name in op.outputs:
         _check(graph.tensor(name), op, computed)
     names = [name for name in op.inputs if name] + list(op.outputs)
@@ -157,10 +158,20 @@ def refuse_float_network(graph: Graph) -> None:
         f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
         "no float unit",
         where=layers[0].name,
-        hint="quantize it to int8 first: weights symmetric per channel, activations asymmetric "
-        "(TFLite full-integer conversion, or onnxruntime quantize_static with QDQ format); "
-        "--as-int8 shows what its figures would be",
+        hint=" ".join((*_dynamic(graph), _QUANTIZE)),
     )
+
+
+_QUANTIZE = (
+    "quantize it to int8 first: `npuscope quantize MODEL -o OUT --data DATA` with the float model, "
+    "TFLite's full-integer conversion, or onnxruntime's quantize_static with QDQ format; "
+    "--as-int8 shows what its figures would be"
+)
+
+
+def _dynamic(graph: Graph) -> list[str]:
+    """Files that are called int8 and are refused as float need the reason."""
+    return [f"{note};" for note in graph.notes if "quantized while it runs" in note]
 
 
 def _is_float(graph: Graph, op: Op) -> bool:

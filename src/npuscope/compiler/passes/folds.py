@@ -3,7 +3,6 @@ Split as slices."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import cast
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from npuscope.compiler.passes.base import Edits
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs

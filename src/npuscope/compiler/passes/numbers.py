@@ -3,13 +3,13 @@ types at the border."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from npuscope.compiler.passes.base import Edits
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
+from npuscope.graph.symmetric import symmetric_weights
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.shown import counted
 
@@ -91,10 +91,7 @@ def _bridge(source: str, target: str) -> Op:
 
 # --- Weights with a zero point become symmetric: the units multiply plain int8 ---
 #
-# Where the shifted weights still fit a byte the result is exact; else they are rounded to a coarser
-# scale, and a note says so.
-
-_LARGEST = 127
+# Where they no longer fit a byte some are rounded to a coarser scale, and a note says so.
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +127,7 @@ def _without_zero(tensor: Tensor) -> Quant:
 
 def _symmetric(tensor: Tensor) -> Tensor:
     assert tensor.quant is not None and tensor.data is not None
-    rows = len(tensor.quant.scales)
-    flat = tensor.data.reshape(rows, -1).astype(np.float64)
-    shifted = flat - np.array(tensor.quant.zero_points)[:, None]
-    largest = np.abs(shifted).max(axis=1, keepdims=True)
-    shrink = np.maximum(largest / _LARGEST, 1.0)
-    data = np.rint(shifted / shrink).astype(np.int8).reshape(tensor.shape)
-    scales = np.asarray(np.array(tensor.quant.scales) * shrink[:, 0], np.float32)
-    quant = replace(_without_zero(tensor), scales=tuple(float(s) for s in scales))
+    data, quant = symmetric_weights(tensor.data, tensor.quant, 0)
     return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
 
 

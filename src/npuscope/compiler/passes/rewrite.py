@@ -3,7 +3,6 @@ transposed ones, clamps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import inf
 from typing import cast
 
@@ -12,6 +11,7 @@ import numpy as np
 from npuscope.compiler.passes.base import Edits, replace_each
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.images import BlockAttrs, DepthOrder

@@ -33,6 +33,7 @@ class OnnxDocument(OnnxBorder, Document):
     """All primitives of a document."""
 
     depthwise = ("Conv", "QLinearConv")
+    mixes_signs = True
     binds_clamps = True
 
     # layers in parts

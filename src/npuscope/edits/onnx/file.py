@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import numpy as np
 from npuscope.edits.records import in_order
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import OnnxQuantizers, attributes_of
 from npuscope.edits.records import Constant, Layer, Pads, QuantSteps
+from npuscope.lean_dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ QLinear ops. Here they become what a tensor of integers has: one scale and one z
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node, OnnxFile
 from npuscope.edits.records import LAYERS, LOWEST, NotFitting, QuantSteps
 from npuscope.files.onnx.expand import QLINEAR
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass
 
 PAIR = (QUANTIZE, DEQUANTIZE)
 # Ops that hand integers on: the tensors on both sides share scale and zero point.

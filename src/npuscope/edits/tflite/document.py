@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from npuscope.edits.tflite.layers import VALID
 from npuscope.edits.tflite.ops import TfliteOps
 from npuscope.edits.tflite.records import Record
 from npuscope.graph.model import Graph, Quant
+from npuscope.lean_dataclass import replace
 
 _FLOAT, _INT8 = "FLOAT32", "INT8"
 _CONVERTED = (_FLOAT, "UINT8")
@@ -37,6 +37,7 @@ class TfliteDocument(TfliteOps, Document):
     """All primitives of a document."""
 
     depthwise = (DEPTHWISE,)
+    mixes_signs = False
     binds_clamps = False
 
     # inputs and outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from npuscope.edits.records import in_order
 from npuscope.edits.tflite.records import Record, read_model_record, write_record
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass
 
 _IDENTIFIER = b"TFL3"
 _ARRAYS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from npuscope.edits.records import (
 from npuscope.edits.tflite.file import EditOp, EditTensor, TfliteFile
 from npuscope.edits.tflite.records import Record
 from npuscope.graph.model import Quant
+from npuscope.graph.symmetric import symmetric_weights
+from npuscope.lean_dataclass import replace
 
 SAME, VALID = 0, 1
 KINDS = {
@@ -76,6 +77,8 @@ KINDS = {
     "GATHER": "Gather",
 }
 _WEIGHTS = ("CONV_2D", "FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+_OUTPUT_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}  # others have one scale for all weights
+_BIAS = {"TRANSPOSE_CONV": 3}  # others: 2
 _INT8_VERSIONS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4}  # others: 2
 _DENSE_OPTIONS = (
     *("Padding", "StrideW", "StrideH", "FusedActivationFunction", "DilationWFactor"),
@@ -184,33 +187,65 @@ class TfliteLayers(TfliteFile):
             tensor.quant = steps.quant
 
     def unsigned(self) -> list[EditTensor]:
-        """Kernels on int8 want weights with zero point 0."""
         found = [t for t in self.tensors if t.type == "UINT8" and t.quant is not None]
         border = [t for t in found if t in self.graph_inputs or t in self.graph_outputs]
         if len(border) == len(found):
             raise NotFitting("no tensor inside the network is uint8")
-        weights = {op.inputs[1] for op in self.ops if op.kind in _WEIGHTS}
-        for tensor in (tensor for tensor in found if tensor in weights):
-            points = tensor.quant.zero_points if tensor.quant else ()
-            if any(zero != -LOWEST for zero in points):
-                name = tensor.name
-                raise NotFitting(f"'{name}' has zero point {points[0]}: int8 weights need 0")
-        if border:
-            raise NotFitting(
-                f"the uint8 tensor '{border[0].name}' is an input or output of the network"
-            )
+        for op in (op for op in self.ops if any(t in found for t in op.inputs)):
+            # Only the kernel on uint8 rescales what it joins.
+            rescales = any(t is None or t.quant != op.outputs[0].quant for t in op.inputs)
+            if op.kind == "CUSTOM" or (op.kind == "CONCATENATION" and rescales):
+                raise NotFitting(f"a {op.kind} has no int8 form here")
         return found
 
     def make_signed(self, group: Sequence[EditTensor]) -> None:
-        for tensor in group:
+        """Inputs and outputs keep their type: a QUANTIZE stands beside them."""
+        layers = [op for op in self.ops if op.kind in _WEIGHTS and op.inputs[1] in group]
+        for op in layers:
+            self._center(op)
+        inside = [self._detached(t) for t in group if t.type == "UINT8"]
+        for tensor in inside:
             assert tensor.quant is not None
             points = tuple(zero + LOWEST for zero in tensor.quant.zero_points)
             tensor.type, tensor.quant = "INT8", replace(tensor.quant, zero_points=points)
             if tensor.data is not None:
                 tensor.data = (tensor.data.astype(np.int16) + LOWEST).astype(np.int8)
         for op in self.ops:
-            if any(t in group for t in (*op.inputs, *op.outputs)):
+            if any(t in inside for t in (*op.inputs, *op.outputs)):
                 op.version = max(op.version, _INT8_VERSIONS.get(op.kind, 2))
+
+    def _center(self, op: EditOp) -> None:
+        """Kernels on int8 want weights about zero. The step of a bias is the product of the
+        input's and the weights'."""
+        weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
+        if weights is None or weights.type != "UINT8":
+            return  # shared with another layer, which came first
+        assert weights.data is not None and weights.quant is not None
+        old = weights.quant
+        data, quant = symmetric_weights(weights.data, old, _OUTPUT_AXES.get(op.kind))
+        weights.type, weights.data, weights.quant = "INT8", data, quant
+        if bias is None or bias.data is None or bias.quant is None or quant.scales == old.scales:
+            return
+        ratio = np.array(old.scales) / np.array(quant.scales)
+        step = bias.quant.scale / old.scale
+        scales = tuple(float(np.float32(step * scale)) for scale in quant.scales)
+        bias.data = np.rint(bias.data * ratio).astype(np.int32)
+        bias.quant = Quant(scales, (0,) * len(scales), None if quant.axis is None else 0)
+
+    def _detached(self, tensor: EditTensor) -> EditTensor:
+        """What stands for a tensor inside the network."""
+        given, made = tensor in self.graph_inputs, tensor in self.graph_outputs
+        if not given and not made:
+            return tensor
+        inner = self.add_tensor(f"{tensor.name}_int8", "UINT8", tensor.shape, tensor.quant)
+        maker = self.producer(tensor)
+        for op in self.readers(tensor):
+            op.inputs = [inner if t is tensor else t for t in op.inputs]
+        if maker is not None:
+            maker.outputs = [inner if t is tensor else t for t in maker.outputs]
+        ends = (tensor, inner) if given else (inner, tensor)
+        self.add_op("QUANTIZE", ends[:1], ends[1:], version=2)
+        return inner
 
     # constants
 

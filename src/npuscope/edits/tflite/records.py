@@ -7,7 +7,8 @@ tell what fields a table has, so one reader and one writer serve all tables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import struct
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from npuscope.errors import FileError
 from npuscope.files.tflite.file import WILD_OFFSET, operator_number
 from npuscope.graph.limits import Budget
+from npuscope.lean_dataclass import dataclass
 
 # Tables that a union field holds, by the field and the number in its type.
 _UNIONS = {
@@ -28,6 +30,7 @@ _UNIONS = {
 }
 _RECORD_BYTES = 16  # what a table takes in a file at least, about
 _ALIGNED_BYTES = 16  # of the data of buffers, by the schema
+_I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +60,7 @@ class _Field:
     is_vector: bool
     add: Any
     start_vector: Any
+    slot: int  # its place in a table's list of fields
 
 
 @cache
@@ -71,9 +75,36 @@ def _fields(table: str) -> tuple[_Field, ...]:
             hasattr(module, f"{table}Start{name}Vector"),
             getattr(module, f"{table}Add{name}"),
             getattr(module, f"{table}Start{name}Vector", None),
+            _slot(getattr(module, f"{table}Add{name}")),
         )
         for name in names
     )
+
+
+def _slot(add: Any) -> int:
+    """The number that a field has in the schema, as the function that adds it tells a builder."""
+    told: list[int] = []
+
+    class Builder:
+        def __getattr__(self, name: str) -> Any:
+            return lambda slot, value, default: told.append(slot)
+
+    add(Builder(), 0)
+    return told[0]
+
+
+# A table without any field: the length of its list of fields, its own, and the way to that list.
+_EMPTY = struct.pack("<HHi", 4, 4, 4)
+_EMPTY_AT = 4
+
+
+@cache
+def _defaults(table: str) -> dict[str, Any]:
+    """What the accessors say of numbers that a file leaves out."""
+    accessor = getattr(import_module(f"tflite.{table}"), table)()
+    accessor.Init(_EMPTY, _EMPTY_AT)
+    numbers = {f.name: getattr(accessor, f.name)() for f in _fields(table) if not f.is_vector}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 # reading
@@ -100,11 +131,16 @@ class _Reader:
     def record(self, accessor: Any, table: str) -> Record:
         """A table with all that hangs on it; fields that are absent are left out."""
         self.budget.take(_RECORD_BYTES)
-        record = Record(table)
+        record = Record(table, dict(_defaults(table)))
+        there = _present(accessor._tab)
         for known in _fields(table):
+            if known.slot >= len(there) or not there[known.slot]:
+                continue
             vector = known.is_vector
             value = self._vector(accessor, known) if vector else self._single(accessor, known.name)
-            if value is not None:
+            if value is None:
+                record.fields.pop(known.name, None)
+            else:
                 record.fields[known.name] = value
         if table == "OperatorCode":
             record.fields["BuiltinCode"] = operator_number(accessor)
@@ -120,8 +156,6 @@ class _Reader:
             record.fields["Data"] = np.frombuffer(accessor._tab.Bytes, np.uint8)[start:][:size]
 
     def _vector(self, accessor: Any, known: _Field) -> Any:
-        if getattr(accessor, f"{known.name}IsNone")():
-            return None
         as_array = getattr(accessor, f"{known.name}AsNumpy", None)
         if as_array is not None:
             values = as_array()
@@ -155,18 +189,44 @@ class _Reader:
         return value
 
 
+def _present(table: Any) -> tuple[int, ...]:
+    """The list of fields of a table: where each lies in it, 0 for those that the file leaves out.
+    A list that is cut off is met by the accessor of the first field behind it."""
+    start = table.Pos - _I32.unpack_from(table.Bytes, table.Pos)[0]
+    if start < 0:
+        raise struct.error("a list of fields lies before the file")
+    count = (_U16.unpack_from(table.Bytes, start)[0] - 4) // 2
+    return struct.unpack_from(f"<{max(0, count)}H", table.Bytes, start + 4)
+
+
 # writing
 
 
 def write_record(builder: Any, record: Record) -> int:
     """The record and all it holds; gives the table's offset."""
-    module = import_module(f"tflite.{record.table}")
-    known = [entry for entry in _fields(record.table) if entry.name in record.fields]
+    start, end = _ends(record.table)
+    usual, fields = _defaults(record.table), record.fields
+    known = [
+        entry
+        for entry in _fields(record.table)
+        if entry.name in fields and not _is_usual(usual.get(entry.name), fields[entry.name])
+    ]
     values = [_offset(builder, record, entry) for entry in known]
-    getattr(module, f"{record.table}Start")(builder)
+    start(builder)
     for entry, value in zip(known, values, strict=True):
         entry.add(builder, value)
-    return int(getattr(module, f"{record.table}End")(builder))
+    return int(end(builder))
+
+
+def _is_usual(usual: Any, value: Any) -> bool:
+    """A number that a builder leaves out anyway."""
+    return usual is not None and value.__class__ is usual.__class__ and bool(value == usual)
+
+
+@cache
+def _ends(table: str) -> tuple[Any, Any]:
+    module = import_module(f"tflite.{table}")
+    return getattr(module, f"{table}Start"), getattr(module, f"{table}End")
 
 
 def _offset(builder: Any, record: Record, known: _Field) -> Any:

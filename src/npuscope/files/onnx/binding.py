@@ -9,7 +9,7 @@ Dequantize and Quantize ops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.onnx.constants import (
@@ -22,6 +22,7 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import FOLDERS, Computing
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.text import safe_terminal
 

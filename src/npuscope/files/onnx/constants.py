@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from npuscope.errors import FileError, ModelError
 from npuscope.files.builder import unpack_int4, unpack_uint4
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_LIST, MAX_RANK, check_count
 from npuscope.graph.model import DType, Quant
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.text import safe_terminal
 
 # --- Constants as arrays, with scales after a DequantizeLinear ---

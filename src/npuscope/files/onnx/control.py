@@ -5,13 +5,13 @@ Exporters write such conditions on sizes (is this axis 1?), which are known once
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.file import Node, OnnxModel, sorted_nodes, to_nodes
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.rewrite import rewrite
+from npuscope.lean_dataclass import replace
 
 if TYPE_CHECKING:
     from npuscope.files.onnx.reader import OnnxReader

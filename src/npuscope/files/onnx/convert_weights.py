@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
 from npuscope.ops.reduce import PoolAttrs
 

@@ -8,12 +8,11 @@ training frameworks (QONNX) become QuantizeLinear and DequantizeLinear, or value
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
+from npuscope.lean_dataclass import replace
 
 _PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 _QUANTIZERS = ("DynamicQuantizeLinear",)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
+from npuscope.lean_dataclass import dataclass, replace
 
 # --- QLinear ops to DequantizeLinear, float op, QuantizeLinear ---
 #

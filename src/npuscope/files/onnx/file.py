@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.onnx.constants import TYPE_NAMES, Const, TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.text import safe_terminal
 
 # --- Records: what the reader needs from an ONNX file ---

@@ -7,12 +7,12 @@ the rest of the reader knows one form; what does not fit stays, as work of unkno
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Attribute, Node, OnnxModel
+from npuscope.lean_dataclass import replace
 
 _MICROSOFT = "com.microsoft."
 _EPSILON = 1e-12  # of onnxruntime's own normalizations

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from npuscope.errors import ModelError
 from npuscope.files.builder import Builder
 from npuscope.graph.model import Attrs, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.moves import TransposeAttrs
 
 # --- Where the axes of an ONNX tensor are in its channel-last storage ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npuscope.errors import ModelError
@@ -10,6 +9,7 @@ from npuscope.files.builder import drop_dead
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES
 from npuscope.files.onnx.layout import plain
 from npuscope.graph.model import Attrs, DType, Graph, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:

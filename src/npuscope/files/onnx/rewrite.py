@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.files.onnx.constants import INTEGER_TYPES, Const
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass, replace
 
 # --- Ops that equal other ops, rewritten so that binding sees one form ---
 

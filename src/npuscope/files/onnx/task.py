@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from npuscope.errors import ModelError, NotComputed
@@ -19,6 +19,7 @@ from npuscope.files.onnx.layout import (
     source_shape,
 )
 from npuscope.graph.model import Activation, Attrs, DType, Quant, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
 from npuscope.text import safe_terminal
 

@@ -8,7 +8,6 @@ view into the file.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from npuscope.graph.limits import (
     check_count,
 )
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 
@@ -58,8 +58,10 @@ class Table:
         return self.pos + offset if offset else 0
 
     def number(self, slot: int, form: str, default: Any = 0) -> Any:
-        place = self.place(slot)
-        return struct.unpack_from("<" + form, self.data, place)[0] if place else default
+        slots, index = self.slots, slot >> 1  # as in `place`: numbers are most of a file
+        if index >= len(slots) or not slots[index]:
+            return default
+        return struct.unpack_from("<" + form, self.data, self.pos + slots[index])[0]
 
     def table(self, slot: int) -> Table | None:
         place = self.place(slot)

@@ -7,7 +7,6 @@ are transposed, and implicit flattening becomes an op. Shape arithmetic is compu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from npuscope.files.tflite.state import with_state
 from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors, element_type
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.row import Shape, Tflite, named
 from npuscope.ops.table import TFLITE

@@ -7,8 +7,9 @@ network to read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from npuscope.lean_dataclass import dataclass
 
 _TENSOR_TYPES = """
 FLOAT32 FLOAT16 INT32 UINT8 INT64 STRING BOOL INT16 COMPLEX64 INT8 FLOAT64 COMPLEX128 UINT64

@@ -6,7 +6,6 @@ all its places, a sparse one only those that hold something. Values are stored i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK, check_count
+from npuscope.lean_dataclass import dataclass
 
 _DENSE = 0
 

@@ -6,10 +6,11 @@ an output of the network. What runs once to set it (CALL_ONCE) is not part of an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.errors import ModelError
 from npuscope.files.tflite.file import SourceOp, TfliteModel
+from npuscope.lean_dataclass import dataclass, replace
 
 HANDLE, READ, ASSIGN, ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
 _STATE = (HANDLE, READ, ASSIGN, ONCE)

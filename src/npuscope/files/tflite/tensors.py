@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npuscope.errors import FileError, ModelError, NotComputed
@@ -12,6 +10,7 @@ from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
 from npuscope.files.tflite.sparse import Sparsity, dense
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import DType, Quant, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.ops.row import Shape
 from npuscope.text import safe_terminal
 

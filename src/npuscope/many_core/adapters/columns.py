@@ -6,7 +6,7 @@ import codecs
 import json
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from npuscope.bounded_file import opened
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.model import OpRow
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.text import safe_terminal

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from npuscope.bounded_file import TRACE
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.adapters.model import CPU, DELEGATE, Companions, Lane, ProfileFile, Sheet
 from npuscope.many_core.adapters.onnxruntime import (
     MOST_HOST_EVENTS,

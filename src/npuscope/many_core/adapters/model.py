@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
 from npuscope.bounded_file import Kind, read_bytes, read_head
+from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.columns import Event, EventReader, arguments, number, text, time_us
 from npuscope.many_core.adapters.model import (
     Companions,

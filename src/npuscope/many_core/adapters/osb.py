@@ -32,7 +32,8 @@ def probe(source: ProfileFile) -> int:
 
 def read(source: ProfileFile, companions: Companions) -> Sheet:
     from npuscope.many_core.buffer import read_buffer
-    from npuscope.many_core.container import read_layout
+    from npuscope.many_core.buffer_format import read_header
+    from npuscope.many_core.specializations import read_layouts
 
     program = companions.qpc or _beside(source.path)
     if program is None:
@@ -41,8 +42,10 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
             where=source.place,
             hint=f"name it with --qpc, or put {PROGRAM} beside the buffer",
         )
-    layout = read_layout(read_bytes(program, CORE_PROGRAM))
+    layouts = read_layouts(read_bytes(program, CORE_PROGRAM))
     data = source.read(CORE_BUFFER)
+    wanted = read_header(data).program_uuid if len(layouts) > 1 else ""
+    layout = next((one for one in layouts if one.program_uuid == wanted), layouts[0])
     stats = read_buffer(data, layout, source.path.stem, ignore_uuid=companions.ignore_uuid)
     return sheet_of_stats(stats, source.path.name)
 

@@ -8,9 +8,9 @@ share of work), with its waits and what is left over; the others are listed in t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.model import OpRow, Sheet
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.profiling.model import (

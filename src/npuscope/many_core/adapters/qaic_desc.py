@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters.lanes import ENGINES
 from npuscope.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet
 from npuscope.many_core.networkdesc import NetworkDesc, decode_networkdesc

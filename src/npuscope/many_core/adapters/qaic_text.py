@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.adapters.lanes import parse_details
 from npuscope.many_core.adapters.model import (
     Companions,

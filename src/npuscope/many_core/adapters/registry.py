@@ -7,12 +7,12 @@ an `Adapter`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.adapters import (
     etdump,
     onnxruntime,

@@ -5,10 +5,11 @@ Cores are numbered through all devices here: core 17 of a device with 16 is core
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from enum import Enum
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.boxes import Box, Shape, elements, full, shape_of
 from npuscope.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
 from npuscope.many_core.layout import Port
@@ -161,6 +162,7 @@ class Draft:
         self.received: dict[tuple[int, int, str], list[Piece]] = {}
         self.writers: dict[int, list[int]] = {}  # buffer -> steps
         self.transactions = 0
+        self.loads = 0  # of one core for others
         self.rank: Rank = (0, 0, 0)  # of the units that are made now
         self.warnings: list[str] = []
 
@@ -185,6 +187,12 @@ class Draft:
         made = Buffer(len(self.buffers), core, tensor, box, size, dtype, role, family)
         self.buffers.append(made)
         return made
+
+    def next_loader(self, cores: Iterable[int]) -> int:
+        """Cores take turns in loading what several of them need."""
+        able = sorted(cores)
+        self.loads += 1
+        return able[self.loads % len(able)]
 
     def add_load(self, step: CoreStep) -> int:
         return self._add(step, self.unit.loads)

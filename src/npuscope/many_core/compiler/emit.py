@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import numpy as np
 
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.boxes import Box, shape_of
 from npuscope.many_core.compiler.draft import (
     Access,
@@ -19,7 +21,7 @@ from npuscope.many_core.compiler.draft import (
 from npuscope.many_core.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
 from npuscope.many_core.compiler.simplify import Prepared
 from npuscope.many_core.compiler.vtcm import Placement
-from npuscope.many_core.layout import CoreOpInfo, Dependency, MemorySpace
+from npuscope.many_core.layout import HELD, CoreOpInfo, Dependency, MemorySpace
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import (
     Code,
@@ -237,6 +239,20 @@ class Emitter:
             for wait in self.waits[number]:
                 found[device].append(Dependency(self.numbers[wait.step], target, wait.data))
         return [tuple(edges) for edges in found]
+
+    def held(self) -> list[np.ndarray]:
+        """By device, who uses which place in VTCM."""
+        found: list[list[tuple[int, ...]]] = [[] for _ in range(self.draft.devices)]
+        for number, (core, oc) in self.numbers.items():
+            step = self.draft.steps[number]
+            device = self.draft.device(step.core)
+            used = dict.fromkeys(access.buffer for access in (*step.writes, *step.reads))
+            for buffer in (self.draft.buffers[b] for b in used if b in self.placement.offsets):
+                local, offset = self.draft.local(buffer.core), self.placement.offsets[buffer.id]
+                constant = buffer.role is Role.CONSTANT
+                row = (device, local, core, constant, buffer.id, oc, offset, buffer.bytes)
+                found[device].append(row)
+        return [np.array(rows, HELD) for rows in found]
 
     def _number(self) -> dict[int, tuple[int, int]]:
         """By step (core of its device, oc): ops of a core are counted through its groups."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer_format import HEADER, ROW, aligned, present
 from npuscope.many_core.compiler.boxes import Box, full
 from npuscope.many_core.compiler.draft import (
@@ -38,6 +38,7 @@ from npuscope.many_core.compiler.operands import operand
 from npuscope.many_core.compiler.options import CompileOptions, stats_level
 from npuscope.many_core.compiler.vtcm import Placement
 from npuscope.many_core.layout import (
+    Capacity,
     CoreOpInfo,
     Dependency,
     Layout,
@@ -239,14 +240,20 @@ def assemble(
     graph: Graph,
     draft: Draft,
     parts: list[tuple[DevicePart, Edges]],
+    held: list[np.ndarray],
     machine: CoreMachine,
     options: CompileOptions,
 ) -> CoreProgram:
     constants = _constants(graph, draft)
     named = [replace(part, name=_name(options, i)) for i, (part, _) in enumerate(parts)]
     edges = [found for _, found in parts]
+    layout = _layout(graph, named, edges, machine, options)
+    networks = zip(layout.specializations, held, strict=True)
+    layout = replace(
+        layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
+    )
     return CoreProgram(
-        _layout(graph, named, edges, machine, options),
+        layout,
         tuple(named),
         tuple(_binding(graph.tensors[name]) for name in graph.inputs),
         tuple(_binding(graph.tensors[name]) for name in graph.outputs),
@@ -286,6 +293,19 @@ def _layout(
         options.pmu,
         networks,
         _notes(graph, options),
+        _capacity(graph, machine),
+    )
+
+
+def _capacity(graph: Graph, machine: CoreMachine) -> Capacity:
+    hmx = machine.hmx
+    floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values())
+    return Capacity(
+        machine.name,
+        machine.cores.count,
+        machine.memory.vtcm_bytes,
+        round(hmx.float16_macs_per_cycle if floats else hmx.int8_macs_per_cycle),
+        round(machine.ddr.effective_gb_per_s * 1e9),
     )
 
 

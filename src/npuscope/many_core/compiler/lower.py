@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.boxes import (
     Bounds,
     Box,
     Shape,
     cut,
     elements,
+    full,
     reshaped,
     shape_of,
     with_axis,
@@ -45,6 +46,7 @@ from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.table import macs
 
 Parts = dict[int, Box]  # by core
+_BIAS = 2  # place among the inputs of a product
 _Made = list[dict[int, Access]]  # by tile and core
 
 
@@ -121,19 +123,30 @@ class _Products:
 
     def _chunks(self, parts: Parts, channels: Bounds) -> Iterator[Parts]:
         """The cores' parts cut along the output channels; a chunk is worked on together."""
-        most = max(self._weight_bytes(box, channels) for box in parts.values())
-        count = max(-(-most // self.context.machine.memory.weight_chunk_bytes), 1)
-        granule = D32 if count > 1 else 1
-        pieces = {core: cut(box, len(box) - 1, count, granule) for core, box in parts.items()}
+        pieces = {core: self._cut(box, channels) for core, box in parts.items()}
         for i in range(max(len(boxes) for boxes in pieces.values())):
             yield {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
 
-    def _weight_bytes(self, box: Box, channels: Bounds) -> int:
-        """Of constants only: activations are in VTCM already."""
-        name = self.op.inputs[1]
-        if not self.context.graph.tensors[name].is_constant:
+    def _cut(self, box: Box, channels: Bounds) -> list[Box]:
+        """As many channels as have weights of a chunk for one part of a sum, then the rest."""
+        most = self.context.machine.memory.weight_chunk_bytes
+        longest = max(self._ranges(channels), key=lambda bounds: bounds[1] - bounds[0])
+        low, high = box[-1]
+        size = self._bytes(box, longest)
+        if size <= most:
+            return [box]
+        step = max((high - low) * most // size // D32 * D32, D32)
+        stops = [*range(low + step, high, step), high]
+        return [
+            with_axis(box, len(box) - 1, start, stop)
+            for start, stop in zip([low, *stops], stops, strict=False)
+        ]
+
+    def _bytes(self, box: Box, channels: Bounds) -> int:
+        """Of constant weights only: activations are in VTCM already."""
+        if not self._has_constant_weights():
             return 0
-        return self.context.bytes_of(name, self._needs(box, channels)[1])
+        return self.context.bytes_of(self.op.inputs[1], self._needs(box, channels)[1])
 
     def _needs(self, box: Box, channels: Bounds) -> tuple[Box | None, ...]:
         """For some channels of the input only: the last axis of both operands."""
@@ -146,33 +159,72 @@ class _Products:
         return tuple(found)
 
     def _unit(self, parts: Parts, channels: Bounds, made: dict[int, Access]) -> None:
+        """Parts of a long sum one after the other, each with weights of its own: their place is
+        free for the next ones as soon as the part is done."""
+        apart = self._has_constant_weights()
         self.context.draft.next_unit()
-        reads = self._reads(parts, channels)
-        for core, box in parts.items():
-            for step in self._sums(core, box, channels, reads[core], made[core]):
-                self.context.draft.add_work(step)
+        reads = self._reads(parts, channels, (0, 2) if apart else (0, 1, 2))
+        for nth, ranges in enumerate(self._loads(parts, channels)):
+            if nth:
+                self.context.draft.next_unit()
+            bounds = ranges[0][0], ranges[-1][1]
+            own = self._reads(parts, bounds, (1,)) if apart else dict.fromkeys(parts, ())
+            for core, box in parts.items():
+                both = (*reads[core], *own[core])
+                for one in ranges:
+                    self.context.draft.add_work(self._sum(core, box, one, both, made[core]))
 
-    def _reads(self, parts: Parts, channels: Bounds) -> dict[int, tuple[Access, ...]]:
+    def _loads(self, parts: Parts, channels: Bounds) -> Iterator[list[Bounds]]:
+        """Parts of the sum whose weights are loaded together: as many as a chunk holds."""
+        most = self.context.machine.memory.weight_chunk_bytes
+        found: list[Bounds] = []
+        for one in self._ranges(channels):
+            together = (found[0][0] if found else one[0], one[1])
+            if found and max(self._bytes(box, together) for box in parts.values()) > most:
+                yield found
+                found = []
+            found.append(one)
+        yield found
+
+    def _has_constant_weights(self) -> bool:
+        return self.context.graph.tensors[self.op.inputs[1]].is_constant
+
+    def _reads(
+        self, parts: Parts, channels: Bounds, places: tuple[int, ...]
+    ) -> dict[int, tuple[Access, ...]]:
+        """Operands by their place: input, weights, bias."""
         wanted = {core: self._needs(box, channels) for core, box in parts.items()}
         reads: dict[int, tuple[Access, ...]] = dict.fromkeys(parts, ())
         for number, name in enumerate(self.op.inputs):
             boxes = {core: box for core, need in wanted.items() if (box := need[number])}
-            if not boxes:
+            if not boxes or number not in places:
                 continue
+            if number == _BIAS and self._is_small(name):
+                boxes = dict.fromkeys(boxes, full(self.context.graph.tensors[name].shape))
             form = (TO_D32, WEIGHTS_TO_D32, "")[number]
             found = operand(self.context, name, boxes, self.op.origin, form)
             for core, accesses in found.items():
                 reads[core] += accesses
         return reads
 
-    def _sums(
-        self, core: int, box: Box, channels: Bounds, reads: tuple[Access, ...], made: Access
-    ) -> Iterator[CoreStep]:
-        """Parts of a long sum, each added to what the one before has left in the output."""
+    def _is_small(self, name: str) -> bool:
+        """A bias that comes whole is loaded once for all chunks."""
+        tensor, least = self.context.graph.tensors[name], self.context.machine.memory
+        whole = self.context.bytes_of(name, full(tensor.shape))
+        return tensor.is_constant and whole < least.multicast_min_bytes
+
+    def _sum(
+        self, core: int, box: Box, bounds: Bounds, reads: tuple[Access, ...], made: Access
+    ) -> CoreStep:
+        """A part of a long sum, added to what the one before has left in the output."""
         context, op = self.context, self.op
         written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
         dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
-        one = CoreStep(
+        total = macs(context.graph, op) * elements(box) // context.graph.output_tensor(op).elements
+        size, (low, high) = self._length(), bounds
+        first, last = low == 0, high == size
+        whole = first and last
+        return CoreStep(
             core,
             Group.HMX,
             self.kind,
@@ -180,24 +232,14 @@ class _Products:
             shape_of(box),
             dtypes,
             written.bytes,
-            reads,
+            # The first part starts the sum; the later ones add to what is in the output.
+            reads if first else (*reads, written),
             (written,),
             op.origin,
+            macs=total * high // size - total * low // size,
+            attributes="" if whole else f"channels {low} to {high} of {size}",
+            makes=Made(self.number, box, None if whole else (low, high), first, last),
         )
-        ranges = self._ranges(box, channels)
-        total = macs(context.graph, op) * elements(box) // context.graph.output_tensor(op).elements
-        size = self._length()
-        for low, high in ranges:
-            first, last = low == 0, high == size
-            whole = first and last
-            yield replace(
-                one,
-                macs=total * high // size - total * low // size,
-                # The first part starts the sum; the later ones add to what is in the output.
-                reads=reads if first else (*reads, written),
-                attributes="" if whole else f"channels {low} to {high} of {size}",
-                makes=Made(self.number, box, None if whole else (low, high), first, last),
-            )
 
     def _length(self) -> int:
         """Channels that are summed up."""
@@ -206,7 +248,7 @@ class _Products:
         transposed = getattr(op.attrs, "transpose_a", False)
         return left[-2] if transposed else left[-1]
 
-    def _ranges(self, box: Box, channels: Bounds) -> list[Bounds]:
+    def _ranges(self, channels: Bounds) -> list[Bounds]:
         """Channels of each part: as many products a value as HMX adds up at a time."""
         low, high = channels
         if not self.sums:

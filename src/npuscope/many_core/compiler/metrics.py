@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
 from npuscope.many_core.compiler.kinds import END_STATS, Group
 from npuscope.many_core.program import CoreOp, CoreProgram, DevicePart

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.boxes import Box, around, common, cut
 from npuscope.many_core.compiler.draft import (
     Access,
@@ -64,9 +63,27 @@ def _constant(context: Context, name: str, box: Box, cores: list[int], origin: O
 def _load_once(
     context: Context, name: str, box: Box, made: dict[int, Access], origin: Origin
 ) -> None:
-    """Every core loads a share and sends it to the others."""
+    """One core after the other loads for all; of a large part every core loads a share."""
+    draft = context.draft
+    if context.bytes_of(name, box) <= context.machine.memory.weight_chunk_bytes:
+        shares = {draft.next_loader(made): box}
+    else:
+        shares = _shares(made, box)
+    _load_shares(context, name, shares, made, origin)
+
+
+def _shares(made: dict[int, Access], box: Box) -> dict[int, Box]:
     axis = max(range(len(box)), key=lambda a: box[a][1] - box[a][0])
-    shares = dict(zip(made, cut(box, axis, len(made)), strict=False))
+    return dict(zip(made, cut(box, axis, len(made)), strict=False))
+
+
+def _load_shares(
+    context: Context,
+    name: str,
+    shares: dict[int, Box],
+    made: dict[int, Access],
+    origin: Origin,
+) -> None:
     draft = context.draft
     for core, share in shares.items():
         draft.add_load(context.copy_in(core, name, share, made[core].buffer, origin))

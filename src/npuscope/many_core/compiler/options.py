@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Pmu
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.records import DEFAULT_LEVEL, LEVELS, PMU_COUNTERS

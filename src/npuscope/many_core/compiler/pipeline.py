@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from npuscope.building import without_collector
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.compiler.draft import Context, Draft
 from npuscope.many_core.compiler.emit import Emitter
 from npuscope.many_core.compiler.finish import (
@@ -32,12 +32,13 @@ def compile_graph(
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
-    ready = prepared(graph)
-    cores = options.cores or machine.cores.count
-    draft = lower(ready.graph, machine, cores, options.devices, options.mos)
-    if options.cores is None:
-        draft = _on_busy_cores(ready.graph, machine, options, draft)
-    return _identified(finish(ready, draft, machine, options))
+    with without_collector():
+        ready = prepared(graph)
+        cores = options.cores or machine.cores.count
+        draft = lower(ready.graph, machine, cores, options.devices, options.mos)
+        if options.cores is None:
+            draft = _on_busy_cores(ready.graph, machine, options, draft)
+        return _identified(finish(ready, draft, machine, options))
 
 
 def lower(
@@ -62,7 +63,7 @@ def finish(
     emitter = Emitter(draft, placement, machine)
     pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
-    program = assemble(ready.graph, draft, parts, machine, options)
+    program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready))
 
 

@@ -5,9 +5,10 @@ goes before it only on an engine that is free, and only while VTCM has room for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.draft import CoreStep, Draft, Role, Unit
 from npuscope.many_core.compiler.kinds import Group
 from npuscope.many_core.machine import CoreMachine

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.boxes import matching_axes
 from npuscope.many_core.compiler.kinds import Group, core_kind, group_of, is_splat
 from npuscope.ops.elementwise import BinaryAttrs

@@ -6,9 +6,9 @@ value is used while it is in VTCM, and products and vector ops of neighbouring t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.boxes import Box, common, cut
 from npuscope.many_core.compiler.draft import Context, Value
 from npuscope.many_core.compiler.kinds import D32, Group, core_kind, group_of, is_splat

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_left, insort
+from dataclasses import field
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.compiler.draft import Buffer, Draft, Role
 from npuscope.many_core.machine import CoreMachine
 
@@ -79,7 +81,7 @@ class _Core:
     """VTCM of one core: what is in it, what was, and where the search continues."""
 
     live: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, buffer
-    former: list[tuple[int, int, int]] = field(default_factory=list)
+    former: list[tuple[int, int, int]] = field(default_factory=list)  # apart, in order
     hand: int = 0
     used: int = 0
     most: int = 0
@@ -140,9 +142,10 @@ class _Attempt:
 
     def _occupy(self, core: _Core, number: int, start: int, stop: int) -> None:
         self.offsets[number] = start
-        before = _touching(core.former, start, stop)
+        here = _ordered_touching(core.former, start, stop)
+        before = core.former[here]
         self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
-        core.former = [rest for old in core.former for rest in _without(old, start, stop)]
+        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
         core.live.append((start, stop, number))
         core.hand = stop % self.size
         core.used += stop - start
@@ -154,7 +157,7 @@ class _Attempt:
             return
         gone = next(place for place in core.live if place[2] == buffer.id)
         core.live.remove(gone)
-        core.former.append(gone)
+        insort(core.former, gone)
         core.used -= gone[1] - gone[0]
 
     def _choose(self, buffer: Buffer) -> str:
@@ -171,6 +174,14 @@ _Place = tuple[int, int, int]
 
 def _touching(places: list[_Place], start: int, stop: int) -> list[_Place]:
     return [place for place in places if place[0] < stop and start < place[1]]
+
+
+def _ordered_touching(places: list[_Place], start: int, stop: int) -> slice:
+    """The same of places that are apart and in order, found without looking at all of them."""
+    first = bisect_left(places, (start,))
+    if first and places[first - 1][1] > start:
+        first -= 1
+    return slice(first, bisect_left(places, (stop,)))
 
 
 def _without(place: _Place, start: int, stop: int) -> list[_Place]:

@@ -7,7 +7,7 @@ vendor's host trace holds is not documented; slices, instants and names of any s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from npuscope.bounded_file import TRACE, parse_json, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.opstats.trace_rows import HOST_PID
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import Args, TraceBuilder

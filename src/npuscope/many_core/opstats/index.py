@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core import buffer_format as buffer_ops
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.layout import CoreOpInfo, Engine, Layout, MemorySpace, Specialization
-from npuscope.many_core.opstats.model import DdrRow, PmuRow
+from npuscope.many_core.opstats.model import DdrRow, PeerRow, PmuRow
 from npuscope.many_core.records import PMU_COUNTERS, SectionId
 
 _OC_BITS = 32  # core and oc as one sortable number
@@ -187,3 +187,20 @@ def ddr_rows(stats: Stats) -> dict[int, DdrRow]:
         )
         for record in stats.of(SectionId.DDR_CORE)
     }
+
+
+def peer_rows(stats: Stats) -> tuple[PeerRow, ...]:
+    """Transfers between devices, added up by direction and port."""
+    records = stats.of(SectionId.P2P_REC)
+    lanes = np.unique(records[["src_dev", "dst_dev", "port"]])
+    rows = []
+    for source, target, port in lanes.tolist():
+        mine = records[
+            (records["src_dev"] == source)
+            & (records["dst_dev"] == target)
+            & (records["port"] == port)
+        ]
+        ticks = mine["end_uc"].astype(np.int64) - mine["start_uc"].astype(np.int64)
+        moved = int(mine["bytes"].sum())
+        rows.append(PeerRow(source, target, port, len(mine), moved, int(ticks.sum())))
+    return tuple(rows)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from npuscope.bounded_file import CORE_BUFFER, read_bytes, read_head
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer import read_buffer
 from npuscope.many_core.buffer_format import ENDIAN_PROBE, HEADER, MAGIC, Stats, read_header
 from npuscope.many_core.layout import Layout

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import Enum
 
+from npuscope.lean_dataclass import dataclass
+from npuscope.many_core.layout import Capacity
 from npuscope.many_core.records import UTIMER_HZ
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
@@ -206,6 +208,114 @@ class ModuleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """What became of one op of the source network, on all cores."""
+
+    module: str
+    node: str
+    ops: int
+    hvx_pcycles: int
+    hmx_pcycles: int
+    macs: int
+    ddr_bytes: int
+    start_uc: int  # from its first op's start to its last one's end
+    end_uc: int
+
+
+@dataclass(frozen=True, slots=True)
+class VtcmBlock:
+    """A buffer at its place, from the start of its first use to the end of its last."""
+
+    name: str  # of the op that uses it first
+    offset: int
+    bytes: int
+    constant: bool
+    start_uc: int
+    end_uc: int
+
+
+@dataclass(frozen=True, slots=True)
+class VtcmRow:
+    """VTCM of one core: the most bytes in use, over all and in each part of the inference."""
+
+    core: int
+    most_bytes: int
+    parts: tuple[int, ...]
+    blocks: tuple[VtcmBlock, ...] = ()  # of the fullest core, the largest in bytes x ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Products per byte of DDR traffic and per second, against what the machine can do."""
+
+    macs: int
+    ddr_bytes: int
+    seconds: float
+    macs_per_s: float  # that HMX could make
+    ddr_bytes_per_s: float
+
+    @property
+    def per_byte(self) -> float:
+        return self.macs / max(self.ddr_bytes, 1)
+
+    @property
+    def ridge(self) -> float:
+        """Products per byte at which both would take equally long."""
+        return self.macs_per_s / self.ddr_bytes_per_s
+
+    @property
+    def reached(self) -> float:
+        """Share of the products that HMX could make."""
+        return self.macs / self.seconds / self.macs_per_s if self.seconds else 0.0
+
+    @property
+    def roof(self) -> float:
+        """The share that DDR leaves of them."""
+        return min(self.per_byte / self.ridge, 1.0)
+
+    @property
+    def sentence(self) -> str:
+        side = "right of" if self.per_byte > self.ridge else "left of"
+        return (
+            f"{self.per_byte:,.0f} MACs per byte, {side} the ridge at {self.ridge:,.0f}; "
+            f"{100 * self.reached:.1f} % of the products that HMX could make"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """`gain` is how many times more inferences a second the device makes with it."""
+
+    name: str
+    gain: float
+    ms: float  # of one run
+    bound: bool = False  # the gain is what it could be at most
+    obstacle: str = ""  # why it cannot be had
+    most: float | None = None  # the gain if engines overlap as well as they can
+
+    @property
+    def sentence(self) -> str:
+        told = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
+        return f"{told}, but {self.obstacle}" if self.obstacle else told
+
+    @property
+    def factor(self) -> str:
+        """The gain as it is printed."""
+        if self.most is not None:
+            return f"{self.gain:.2f} to {self.most:.2f} x"
+        return f"{'up to ' if self.bound else ''}{self.gain:.2f} x"
+
+
+LEAST_GAIN = 0.02  # a smaller one is not worth a change
+
+
+def helpful(levers: Iterable[Lever]) -> tuple[Lever, ...]:
+    """Those that help, the best first; those that cannot be had last."""
+    found = [lever for lever in levers if lever.gain > 1 + LEAST_GAIN]
+    return tuple(sorted(found, key=lambda lever: (bool(lever.obstacle), -lever.gain, lever.name)))
+
+
+@dataclass(frozen=True, slots=True)
 class Opstats:
     """The tables of one buffer, in the order in which they are printed."""
 
@@ -223,6 +333,12 @@ class Opstats:
     notes: tuple[str, ...]  # what was not collected, and what was odd
     verdict: Verdict = Verdict()
     modules: tuple[ModuleRow, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
+    roofline: Roofline | None = None
+    path: tuple[tuple[str, float], ...] = ()  # what the critical path spends its time with
+    levers: tuple[Lever, ...] = ()
+    vtcm: tuple[VtcmRow, ...] = ()
+    capacity: Capacity | None = None
 
     @property
     def ddr_bytes(self) -> int | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.opstats.index import OpIndex, op_key
 from npuscope.many_core.records import ASYNCHRONOUS, SATURATED, SectionId

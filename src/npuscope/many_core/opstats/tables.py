@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import OPTIONS, Records, Stats, options_for
 from npuscope.many_core.opstats.index import (
     ENGINES,
@@ -16,6 +16,7 @@ from npuscope.many_core.opstats.index import (
     active_shares,
     ddr_rows,
     op_index,
+    peer_rows,
     pmu_rows,
 )
 from npuscope.many_core.opstats.model import (
@@ -23,11 +24,12 @@ from npuscope.many_core.opstats.model import (
     CoreTables,
     OpRow,
     Opstats,
-    PeerRow,
     PortRow,
     ThreadRow,
     Totals,
 )
+from npuscope.many_core.opstats.replay import replay_of
+from npuscope.many_core.opstats.replay_levers import predicted
 from npuscope.many_core.opstats.runs import (
     OpRuns,
     elapsed,
@@ -36,7 +38,8 @@ from npuscope.many_core.opstats.runs import (
     transfers_of,
     until_done,
 )
-from npuscope.many_core.opstats.verdict import module_rows, verdict
+from npuscope.many_core.opstats.verdict import module_rows, node_rows, roofline, verdict
+from npuscope.many_core.opstats.vtcm import holds_of, op_times, vtcm_rows
 from npuscope.many_core.records import PMU_COUNTERS, SECTIONS, Needs, SectionId
 from npuscope.text import safe_terminal
 
@@ -296,7 +299,8 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
     if not len(stats.of(SectionId.THREAD_INF)):
         raise FileError("no thread of any core was timed", where=safe_terminal(stats.name))
     index = index or op_index(stats.layout, stats.specialization)
-    runs = until_done(op_runs(stats, index), transfers_of(stats, index))
+    moves = transfers_of(stats, index)
+    runs = until_done(op_runs(stats, index), moves)
     ports = port_rows(stats)
     cores = _cores(stats, index, runs)
     totals = Totals(
@@ -306,7 +310,7 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         max_input_wait_uc=longest_wait(ports, incoming=True),
         max_output_wait_uc=longest_wait(ports, incoming=False),
     )
-    return Opstats(
+    made = Opstats(
         name=stats.name,
         network=stats.layout.network,
         specialization=stats.network.name,
@@ -321,7 +325,13 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         notes=(*stats.notes, *_odd(runs), *lacking(stats)),
         verdict=verdict(cores, totals, stats),
         modules=module_rows(index, runs),
+        nodes=node_rows(index, runs, op_times(index, runs, moves)),
+        roofline=roofline(stats.layout.capacity, index, cores, totals),
+        vtcm=vtcm_rows(holds_of(stats, index, runs, moves), index, totals),
+        capacity=stats.layout.capacity,
     )
+    again = replay_of(stats, index, runs, moves)
+    return made if again is None else predicted(made, again, index, moves)
 
 
 def _cores(stats: Stats, index: OpIndex, runs: OpRuns) -> tuple[CoreTables, ...]:
@@ -364,23 +374,6 @@ def _by_core(rows: Iterable[Row]) -> dict[int, list[Row]]:
     for row in rows:
         found.setdefault(row.core, []).append(row)
     return found
-
-
-def peer_rows(stats: Stats) -> tuple[PeerRow, ...]:
-    """Transfers between devices, added up by direction and port."""
-    records = stats.of(SectionId.P2P_REC)
-    lanes = np.unique(records[["src_dev", "dst_dev", "port"]])
-    rows = []
-    for source, target, port in lanes.tolist():
-        mine = records[
-            (records["src_dev"] == source)
-            & (records["dst_dev"] == target)
-            & (records["port"] == port)
-        ]
-        ticks = mine["end_uc"].astype(np.int64) - mine["start_uc"].astype(np.int64)
-        moved = int(mine["bytes"].sum())
-        rows.append(PeerRow(source, target, port, len(mine), moved, int(ticks.sum())))
-    return tuple(rows)
 
 
 def _odd(runs: OpRuns) -> list[str]:

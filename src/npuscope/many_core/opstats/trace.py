@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from npuscope.errors import FileError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.opstats.host_trace import HostTrace, add_host, host_start_ns
 from npuscope.many_core.opstats.index import OpIndex, ddr_rows, event_name, op_index, pmu_rows

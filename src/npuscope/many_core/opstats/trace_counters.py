@@ -1,12 +1,13 @@
-"""Counters of a device over time: what DDR delivers, and how many cores' engines are at work."""
+"""Counters over time: what DDR delivers, how many cores' engines are at work, VTCM in use."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from npuscope.many_core.opstats.index import ENGINES
-from npuscope.many_core.opstats.runs import OpRuns
+from npuscope.many_core.opstats.runs import OpRuns, transfers_of
 from npuscope.many_core.opstats.trace_rows import Scene
+from npuscope.many_core.opstats.vtcm import holds_of, in_use
 from npuscope.many_core.program import Space
 from npuscope.many_core.records import UTIMER_HZ, SectionId
 
@@ -14,6 +15,7 @@ from npuscope.many_core.records import UTIMER_HZ, SectionId
 def add_counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> None:
     """`rows` are the runs that are shown; transfers of other cores do not count either."""
     _add_ddr(scene)
+    _add_vtcm(scene, runs)
     for place, engine in enumerate(ENGINES):
         mine = rows[(scene.index.engine[runs.op[rows]] == place) & ~runs.asynchronous[rows]]
         if len(mine):
@@ -42,6 +44,17 @@ def _add_ddr(scene: Scene) -> None:
     if len(start):
         rate = size * UTIMER_HZ / (end - start) / 1e9
         _add_steps(scene, "DDR", "GB/s", start, end, rate)
+
+
+def _add_vtcm(scene: Scene, runs: OpRuns) -> None:
+    """What of each core's VTCM is in use."""
+    holds = holds_of(scene.stats, scene.index, runs, transfers_of(scene.stats, scene.index))
+    if holds is None:
+        return
+    for core in np.unique(holds.core[scene.shown(holds.core)]).tolist():
+        moments, level = in_use(holds, core)
+        track = scene.rows.core_counter(scene.stats, core, "VTCM", "KB")
+        scene.builder.add_samples(track, scene.ns(moments), level / 1024)
 
 
 def _add_steps(

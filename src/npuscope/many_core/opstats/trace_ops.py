@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.opstats.index import ENGINES, event_name
 from npuscope.many_core.opstats.runs import (
     OpRuns,

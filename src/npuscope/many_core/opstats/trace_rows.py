@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.layout import CoreOpInfo, Layout
 from npuscope.many_core.opstats.index import OpIndex
@@ -63,14 +64,16 @@ class Rows:
 
     def clock(self, stats: Stats, core: int) -> int:
         """The counter of a core's clock."""
-        key = self.core(stats, core), "Freq"
-        if key not in self._clocks:
-            self._clocks[key] = self.builder.counter(*key, "FreqMHz")
-        return self._clocks[key]
+        return self.core_counter(stats, core, "Freq", "FreqMHz")
+
+    def core_counter(self, stats: Stats, core: int, name: str, unit: str) -> int:
+        return self._counter((self.core(stats, core), name), unit)
 
     def device_counter(self, stats: Stats, name: str, unit: str) -> int:
         """A counter of the whole device."""
-        key = self.device(stats), name
+        return self._counter((self.device(stats), name), unit)
+
+    def _counter(self, key: tuple[int, str], unit: str) -> int:
         if key not in self._clocks:
             self._clocks[key] = self.builder.counter(*key, unit)
         return self._clocks[key]

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import Engine
+from npuscope.many_core.layout import Capacity, Engine
 from npuscope.many_core.opstats.index import ENGINES, OpIndex
-from npuscope.many_core.opstats.model import Bound, CoreTables, ModuleRow, Totals, Verdict
+from npuscope.many_core.opstats.model import (
+    Bound,
+    CoreTables,
+    ModuleRow,
+    NodeRow,
+    Roofline,
+    Totals,
+    Verdict,
+)
 from npuscope.many_core.opstats.runs import OpRuns
 from npuscope.many_core.program import Space
-from npuscope.many_core.records import SectionId
+from npuscope.many_core.records import UTIMER_HZ, SectionId
 
 # An engine that works less than this is not what the others wait for: their order is.
 _BUSY = 0.6
@@ -98,10 +106,78 @@ def module_rows(index: OpIndex, runs: OpRuns) -> tuple[ModuleRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.hvx_pcycles - row.hmx_pcycles, row.module)))
 
 
+def node_rows(
+    index: OpIndex, runs: OpRuns, times: tuple[np.ndarray, np.ndarray]
+) -> tuple[NodeRow, ...]:
+    """By op of the source network: modules by their cycles, nodes of a module as they ran."""
+    found: dict[str, list[int]] = {}
+    for place, info in enumerate(index.infos):
+        if info.origin and times[1][place] >= 0:
+            found.setdefault(info.origin[0], []).append(place)
+    cycles = np.bincount(runs.op, weights=runs.pc, minlength=len(index.infos))
+    rows = [_node(index, np.array(mine), cycles, times) for mine in found.values()]
+    weight: dict[str, int] = {}
+    for row in rows:
+        weight[row.module] = weight.get(row.module, 0) + row.hvx_pcycles + row.hmx_pcycles
+    return tuple(sorted(rows, key=lambda row: (-weight[row.module], row.module, row.start_uc)))
+
+
+def _node(
+    index: OpIndex,
+    rows: np.ndarray,
+    cycles: np.ndarray,
+    times: tuple[np.ndarray, np.ndarray],
+) -> NodeRow:
+    hvx, hmx = (
+        int(cycles[rows[index.engine[rows] == ENGINES.index(engine)]].sum())
+        for engine in (Engine.HVX, Engine.HMX)
+    )
+    infos = [index.infos[row] for row in rows.tolist()]
+    # Ops that were joined with others behind them name those too.
+    origin = max((info.origin for info in infos), key=len)
+    return NodeRow(
+        module=_path(origin[0]).rpartition("/")[0],
+        node=", ".join(map(_short, origin)),
+        ops=len(infos),
+        hvx_pcycles=hvx,
+        hmx_pcycles=hmx,
+        macs=sum(info.macs for info in infos),
+        ddr_bytes=sum(info.rd_bytes + info.wr_bytes for info in infos),
+        start_uc=int(times[0][rows].min()),
+        end_uc=int(times[1][rows].max()),
+    )
+
+
+def _short(name: str) -> str:
+    """The kind and the last part of the path."""
+    kind, _, path = name.partition(":")
+    last = path.rstrip("/").rpartition("/")[2]
+    return f"{kind}:{last}" if last and last != kind else kind
+
+
+def roofline(
+    capacity: Capacity | None, index: OpIndex, cores: tuple[CoreTables, ...], totals: Totals
+) -> Roofline | None:
+    """None where the program does not say what its machine can do, or multiplies nothing."""
+    macs = sum(info.macs for info in index.infos)
+    clocks = [core.effective_mhz for core in cores if core.effective_mhz]
+    if capacity is None or not macs or not clocks or not totals.ucycles:
+        return None
+    most = len(cores) * capacity.macs_per_cycle * max(clocks) * 1e6
+    moved = sum(info.rd_bytes + info.wr_bytes for info in index.infos)
+    waited = (totals.max_input_wait_uc or 0) / UTIMER_HZ
+    seconds = max(totals.seconds - waited, 0.0)
+    return Roofline(macs, moved, seconds, most, float(capacity.ddr_bytes_per_s))
+
+
 def module_of(origin: tuple[str, ...]) -> str:
     """The path of the first source op, without its last part; the op itself where it has none."""
     if not origin:
         return ""
-    kind, _, name = origin[0].partition(":")
-    path = (name or kind).strip("/")
+    path = _path(origin[0])
     return path.rpartition("/")[0] or path
+
+
+def _path(name: str) -> str:
+    kind, _, path = name.partition(":")
+    return (path or kind).strip("/")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Records, collected
 from npuscope.many_core.records import SECTIONS, SectionId
 from npuscope.many_core.sim.conditions import Conditions

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.buffer_format import Stats
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.many_core.sim.plan import Plan
@@ -143,6 +143,7 @@ class RunOptions:
     activations: int = 1  # copies of the network, each on its own cores
     time_us: float | None = None  # run until then instead of a number of iterations
     set_size: int | None = None  # inferences that may wait; None: as the machine says
+    program: int = 0  # in the names of files
 
 
 @dataclass(frozen=True, slots=True)

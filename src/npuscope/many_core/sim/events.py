@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from math import inf
 
 from npuscope.errors import InternalError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.many_core.sim.conditions import Conditions
 from npuscope.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task

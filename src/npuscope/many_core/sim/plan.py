@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Engine, Layout
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreOp, CoreProgram, Space, Transfer

@@ -5,10 +5,10 @@ Which events a real recipe holds is not published; codes are those of the same p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Engine
 from npuscope.many_core.program import Space
 from npuscope.many_core.records import ASYNCHRONOUS, PMU_COUNTERS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.buffer_format import Records, Stats
 from npuscope.many_core.machine import CoreMachine
 from npuscope.many_core.program import CoreProgram
@@ -240,16 +240,18 @@ def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) ->
                 origin = Origin(one.tick, one.cycle, int(one.iteration.doorbell), activated[device])
                 sections = collector.sections(line, conditions, origin)
                 place = divmod(device, options.activations)
-                stats.append(_stats(program, one, place, numbers[place[0]], sections))
+                made = _stats(program, one, place, numbers[place[0]], sections)
+                name = buffer_name(made.inference, made.network.name, place[1], options.program)
+                stats.append(replace(made, name=name))
         notes += not_modelled(program.layout.pmu.events)
     iterations = tuple(one.iteration for one in ran)
     kept = tuple(one.iteration.number for one in samples)
     return RunResult(iterations, kept, tuple(stats), UTC_NS_OF_TICK_0, notes)
 
 
-def buffer_name(inference: int, network: str, activation: int = 0) -> str:
+def buffer_name(inference: int, network: str, activation: int = 0, program: int = 0) -> str:
     """Of a buffer's file without its ending, as the vendor's runtime names them."""
-    place = f"program-0-activation-{activation}-inf-{inference}"
+    place = f"program-{program}-activation-{activation}-inf-{inference}"
     return f"aic-profiling-{place}-{network}-aiccyclecounts"
 
 
@@ -261,11 +263,11 @@ def _stats(
     sections: dict[SectionId, Records],
 ) -> Stats:
     """Of one part of the program and one copy of it."""
-    layout, (part, copy) = program.layout, place
+    layout, (part, _) = program.layout, place
     number = ran.iteration.number
     return Stats(
         layout=layout,
-        name=buffer_name(number, layout.specializations[part].name, copy),
+        name="",
         level=layout.stats_level,
         device=device,
         specialization=part,
@@ -352,6 +354,7 @@ def _check(options: RunOptions) -> None:
         (options.start_delay_ms, 0, "--aic-profiling-start-delay"),
         (1 if options.set_size is None else options.set_size, 1, "--set-size"),
         (1 if options.time_us is None else options.time_us, 0, "--time"),
+        (options.program, 0, "--program"),
     ):
         if value < low:
             raise UsageError(f"expected at least {low}, found {value:g}", where=name)

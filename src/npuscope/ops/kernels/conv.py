@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.requantize import (
     Emit,
     ExactRescale,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.conv import (
     IntegerWeights,
     integer_bias,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, DType, Quant, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array, quant_of
 
 # --- LiteRT's fixed-point rules: multipliers of 31 bits and how they round ---

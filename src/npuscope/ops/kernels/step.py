@@ -59,7 +59,8 @@ def only_bytes(op: Op, *tensors: Tensor) -> None:
 # --- 8-bit functions as tables ---
 #
 # The plain kernel runs once on all values: 256 of one input, or 65536 pairs of two. Later runs only
-# look up, which is exact by construction and faster than any numpy arithmetic on them.
+# look up, which is exact by construction and faster than any numpy arithmetic on them. A table of
+# pairs is made when as many were asked for: the compiler asks for 256 of them.
 
 
 def tabulated(step: Step, *inputs: Tensor) -> Step:
@@ -86,10 +87,16 @@ def _table_of_one(step: Step, dtype: DType) -> Step:
 
 
 def _table_of_two(step: Step, first: DType, second: DType) -> Step:
-    pairs = step([_all_values(first)[:, np.newaxis], _all_values(second)])
-    table = pairs.ravel()
+    table: Array | None = None
+    left = 1 << 16
 
     def look_up(inputs: Sequence[Array]) -> Array:
+        nonlocal table, left
+        if table is None:
+            left -= max(inputs[0].size, inputs[1].size)
+            if left > 0:
+                return step(inputs)
+            table = step([_all_values(first)[:, np.newaxis], _all_values(second)]).ravel()
         rows, columns = inputs[0].view(np.uint8), inputs[1].view(np.uint8)
         place = np.bitwise_or(np.left_shift(rows, 8, dtype=np.uint16), columns)
         return table.take(place, mode="clip")  # "clip" only skips the bounds check

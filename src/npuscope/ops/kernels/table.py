@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph, Numerics, Op
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.between import between, fast_when_integer, moving, quantized_away
 from npuscope.ops.kernels.step import Maker, Steps
 from npuscope.ops.row import Row, named

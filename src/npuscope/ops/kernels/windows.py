@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from npuscope.graph.model import DType
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.layers import ConvAttrs
 

@@ -4,10 +4,10 @@ memories."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count, groupby, pairwise
 from typing import Any
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.c_info import names
 from npuscope.program.c_info.names import Dialect

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.c_info.records import Affine, BufferInfo, FixedPoint
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 

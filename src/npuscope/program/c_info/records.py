@@ -6,9 +6,10 @@ A field that is None was not in the file: flavours and versions differ in what t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import I63, Range
 
 Extra = dict[str, Any]

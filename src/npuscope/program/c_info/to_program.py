@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.program.c_info import names
 from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (

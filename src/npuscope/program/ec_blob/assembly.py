@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.binary import EcBinary, Patch, Relocation
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.errors import FileError, TargetError, UsageError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
     MAGIC,

@@ -7,10 +7,10 @@ bits 25..16, for WriteField in 25..21. Bits without a meaning must be zero, so n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass
 
 MAGIC = 0xCA057A7A
 HEADER_WORDS = 2  # magic, number of words that follow

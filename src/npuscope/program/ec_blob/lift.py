@@ -8,11 +8,11 @@ broadcast only products of it. What is missing has no effect on values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc

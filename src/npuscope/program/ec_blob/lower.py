@@ -6,11 +6,11 @@ outputs first and inputs last, wait for the outputs, take everything down, close
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from npuscope.errors import InternalError, NpuscopeError, TargetError
+from npuscope.lean_dataclass import replace
 from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.instructions import (
     Burst,
     Instruction,

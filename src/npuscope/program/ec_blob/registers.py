@@ -6,10 +6,10 @@ them through it. A page is 4 KiB of addresses, a register index counts 32-bit wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from npuscope.errors import InternalError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.register_map import UNITS
 
 WORD_BITS = 32

@@ -8,11 +8,12 @@ from the Program's constants.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
 

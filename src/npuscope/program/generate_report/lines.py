@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import REPORT, read_bytes
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Lines without the prefixes that logs and terminals add ---

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.generate_report.lines import Entry
 from npuscope.program.model import EpochKind
 

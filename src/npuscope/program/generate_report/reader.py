@@ -4,10 +4,10 @@ each kind of line."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.program.generate_report.lines import (
     Draft,
     Line,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
 from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.ops.table import macs, total_macs
 from npuscope.program.generate_report.summary import summary_lines

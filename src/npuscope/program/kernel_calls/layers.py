@@ -3,13 +3,13 @@ multipliers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Numerics
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.kernels.between import quantized

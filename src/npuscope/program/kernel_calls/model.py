@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from enum import Enum, IntEnum
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from npuscope.errors import ModelError, TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.table import OPS
 from npuscope.program.model import Buffer

@@ -5,12 +5,12 @@ Moves whose places are known become blocks: how many values, and how far apart o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph, Op
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.kernels.moves import NUMPY_MODES
 from npuscope.ops.kernels.step import Array

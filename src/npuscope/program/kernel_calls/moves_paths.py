@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
 from npuscope.graph.model import Activation, Attrs, Numerics
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.images import ResizeAttrs, ResizeMode
 from npuscope.ops.kernels.moves import integer_shares, litert_nearest_of, nearest_of, shares
 from npuscope.ops.kernels.step import Array

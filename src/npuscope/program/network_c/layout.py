@@ -7,9 +7,9 @@ and has no meaning in C.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, AfiltMode, ArithOp, Bcast, PoolOp
 
 

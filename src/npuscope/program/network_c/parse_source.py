@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.parse_tokens import BadValue, Token, error_at, tokens_of
 from npuscope.program.network_c.parse_values import (
     UnknownValue,

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from npuscope.errors import FileError
 
+# Space behind a token belongs to it: half as many matches.
 _TOKEN = re.compile(
     r"""
-      /\*(?P<comment>.*?)\*/
+    (?: /\*(?P<comment>.*?)\*/
     | //(?P<line_comment>[^\n]*)
     | (?P<directive>\#(?:\\\r?\n|[^\n])*)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
@@ -18,12 +19,13 @@ _TOKEN = re.compile(
     | (?P<word>[A-Za-z_]\w*)
     | (?P<number>(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*)
     | (?P<punct>[-+{}()\[\];,=.&|*<>/!?:~^%])
-    | (?P<space>\s+)
+    | (?P<space>\s)
+    )\s*
     """,
     re.S | re.X,
 )
-_DROPPED = {"space", "directive"}
 _COMMENTS = {"comment", "line_comment"}
+_APART = {*_COMMENTS, "space", "directive"}  # the last two leave no token
 
 
 class Token(NamedTuple):
@@ -46,24 +48,25 @@ def tokens_of(text: str, where: str, numbers: Mapping[str, int] | None = None) -
     known = numbers or {}
     text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
     found: list[Token] = []
+    add, make = found.append, tuple.__new__  # a third of the time of Token(...)
     position = 0
     for match in _TOKEN.finditer(text):
-        if match.start() != position:
+        start = match.start()
+        if start != position:
             break
         position = match.end()
         kind = match.lastgroup or ""
-        if kind == "directive" and not _begins_line(text, match.start()):
-            raise error_at("'#' stands in the middle of a line", text, match.start(), where)
-        if kind in _DROPPED:
-            continue
-        if kind in _COMMENTS:
-            found.append(Token("comment", match[kind].strip(), match.start()))
-        elif kind == "punct":
-            found.append(Token(match[0], match[0], match.start()))
-        elif match[0] in known:
-            found.append(Token("number", str(known[match[0]]), match.start()))
-        else:
-            found.append(Token(kind, match[0], match.start()))
+        token = match[kind]
+        if kind == "punct":
+            add(make(Token, (token, token, start)))
+        elif token in known and kind not in _APART:
+            add(make(Token, ("number", str(known[token]), start)))
+        elif kind not in _APART:
+            add(make(Token, (kind, token, start)))
+        elif kind in _COMMENTS:
+            add(make(Token, ("comment", token.strip(), start)))
+        elif kind == "directive" and not _begins_line(text, start):
+            raise error_at("'#' stands in the middle of a line", text, start, where)
     if position != len(text):
         raise error_at("is not C that can be read", text, position, where)
     return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator as op
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.parse_tokens import BadValue, Token, number
 
 # How far a value may be nested: the deepest seen is 4.
@@ -92,7 +93,8 @@ def _read_braces(tokens: list[Token], place: int, depth: int) -> tuple[Value, in
         if _kind(tokens, place) == "}":
             return (struct if struct.fields else items), place + 1
         name, place = _designator(tokens, place)
-        value, place = read_value(tokens, place, depth + 1)
+        plain = _plain(tokens, place) if depth < _DEEPEST else None
+        value, place = plain or read_value(tokens, place, depth + 1)
         if name:
             struct.fields[name] = value
         else:
@@ -105,8 +107,24 @@ def _read_braces(tokens: list[Token], place: int, depth: int) -> tuple[Value, in
                 struct.notes[name] = tokens[place].text
 
 
+def _plain(tokens: list[Token], place: int) -> tuple[Value, int] | None:
+    """A number or word alone, as nearly all values are; None for anything else."""
+    if place + 1 < len(tokens) and tokens[place + 1].kind in (",", "}"):
+        token = tokens[place]
+        if token.kind == "number":
+            return number(token), place + 1
+        if token.kind == "word":
+            return _TRUTHS.get(token.text, token.text), place + 1
+    return None
+
+
 def _designator(tokens: list[Token], place: int) -> tuple[str, int]:
     """`.a.b =` or `MACRO(0) =` in front of a value; empty when there is none."""
+    first = tokens[place].kind
+    if first == "number" and _kind(tokens, place + 1) in (",", "}"):
+        return "", place
+    if first == "." and tuple(t.kind for t in tokens[place + 1 : place + 3]) == ("word", "="):
+        return tokens[place + 1].text, place + 3
     start = place
     depth = 0
     while True:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import POOL_PREFIX, given_pools
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS

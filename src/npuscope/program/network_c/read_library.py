@@ -7,9 +7,10 @@ copy (input, offsets, element bytes, shape, byte steps in and out).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap, Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import CallLine, Function

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from math import prod
 
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.parse_source import Declaration

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import AddressMap, reach
 from npuscope.program.model import Buffer, Group, Pool
 from npuscope.program.network_c.layout import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.binary import copy_name, read_binary, relocated
 from npuscope.program.ec_blob.instructions import Instruction

@@ -4,10 +4,10 @@ cache operations."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel

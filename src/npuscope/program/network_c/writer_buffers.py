@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from math import prod
 
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.layout import (
     BUFFER_FIELDS,

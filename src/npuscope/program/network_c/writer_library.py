@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall, Operand

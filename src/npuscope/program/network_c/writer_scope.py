@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob.binary import EcBinary, write_binary

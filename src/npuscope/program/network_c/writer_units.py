@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Epoch, Group
 from npuscope.program.network_c.layout import (
     ADDRESS_FIELDS,

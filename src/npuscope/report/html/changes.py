@@ -9,7 +9,7 @@ from npuscope.advice.fix.run import Fixed, Step
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.figures import clocks_of
 from npuscope.report.fix import answer as fix_answer
-from npuscope.report.fix import change, effect_words
+from npuscope.report.fix import change, effect_words, runtime_words
 from npuscope.report.gate import answer as gate_answer
 from npuscope.report.gate import limit_text, shown
 from npuscope.report.html.compare import compare_data, side_data
@@ -76,11 +76,7 @@ def _outputs(fixed: Fixed) -> list[list[str]]:
 
 def _fix_facts(fixed: Fixed) -> list[list[str]]:
     after, clocks = fixed.after, clocks_of(fixed.after)
-    runtime = fixed.runtime
-    checked = "in no outside runtime (pip install npuscope[reference])"
-    if runtime is not None:
-        told = f"; outputs {effect_words(runtime.effects)} there" if runtime.effects else ""
-        checked = f"opens and runs in {runtime.name}{told}"
+    checked = runtime_words(fixed.runtime)
     return [
         ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
         ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],

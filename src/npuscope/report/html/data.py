@@ -156,7 +156,7 @@ def profile_data(
         "memory": memory_map(profile, built) if built else None,
         "roofs": roofs(profile, built.machine) if built else None,
         "explained": built is not None,
-        "findings": [_finding(finding) for finding in islice(findings, _MOST_FINDINGS)],
+        "findings": [finding_data(finding) for finding in islice(findings, _MOST_FINDINGS)],
         "more_findings": max(0, len(findings) - _MOST_FINDINGS),
     }
 
@@ -317,7 +317,7 @@ def _fix(fix: Fix) -> list[Any]:
     return [fix.title, gain(fix.gain_ms), fix.automatic, told]
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,

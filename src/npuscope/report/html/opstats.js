@@ -1,6 +1,11 @@
 // Stats buffers of a many-core machine: who was busy when, and the longest ops.
 function drawOpstats() {
   drawSummary();
+  drawAdvice();
+  drawFindings();
+  drawCoreRoofline();
+  drawNodes();
+  drawVtcm();
   for (const [n, buffer] of data.buffers.entries()) drawBuffer(buffer, n);
   root.append(
     section(

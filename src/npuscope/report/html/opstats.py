@@ -1,15 +1,26 @@
-"""What the page shows of stats buffers: threads of every core, and the longest ops."""
+"""What the page shows of stats buffers: what to change, nodes, VTCM, threads, the longest ops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats, ThreadRow
+from npuscope.many_core.opstats.model import (
+    CoreTables,
+    NodeRow,
+    OpRow,
+    Opstats,
+    ThreadRow,
+    Verdict,
+)
 from npuscope.many_core.records import UTIMER_HZ
+from npuscope.many_core.rules import core_findings
 from npuscope.report.figures import count, ms, size
+from npuscope.report.html.data import finding_data
 from npuscope.report.html.page import page
+from npuscope.report.opstats import no_lever
 from npuscope.version import __version__
 
 _US = 1e6 / UTIMER_HZ
@@ -21,6 +32,7 @@ _SOURCE = "read from stats buffers"
 def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] = ()) -> str:
     """The HTML file of `npuscope opstats`; `answer` is the line above all."""
     ops = _ops(buffers)
+    first = buffers[0] if buffers else None
     return page(
         {
             "view": "opstats",
@@ -28,6 +40,13 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             "title": buffers[0].network if buffers else "stats buffers",
             "answer": answer,
             "figures": _figures(buffers),
+            "advice": _advice(first),
+            "explained": first is not None,
+            "findings": [finding_data(one) for one in core_findings(first)] if first else [],
+            "total_ms": first.totals.seconds * 1e3 if first else 0.0,
+            "roof": _roof(first),
+            "modules": _modules(first),
+            "vtcm": _vtcm(first),
             "buffers": [_buffer(made) for made in islice(buffers, _MOST_BUFFERS)],
             "ops": ops[:_MOST_OPS],
             "ops_us": sum(row["us"] for row in ops),
@@ -105,18 +124,90 @@ def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
     }
 
 
-_MOST_MODULES = 20
+# --- What holds the first inference up, and what to change; others of the run are much like it ---
+
+_MOST_MODULES = 80
+_MOST_NODES = 120  # of a module
 
 
-def _modules(buffers: Sequence[Opstats]) -> list[list[str]]:
-    """Shares of the cycles of all cores by module of the source network, the largest first."""
-    cycles: dict[str, int] = {}
-    for row in (row for made in buffers for row in made.modules):
-        cycles[row.module] = cycles.get(row.module, 0) + row.hvx_pcycles + row.hmx_pcycles
-    total = sum(cycles.values())
-    rows = sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_MODULES]
-    shares = [(name, 100 * part / total) for name, part in rows if total]
-    return [[f"Module {name}", f"{share:.1f} % of the cycles"] for name, share in shares]
+def _advice(made: Opstats | None) -> dict[str, Any]:
+    if made is None:
+        return {"verdict": Verdict().sentence, "path": [], "levers": [], "none": ""}
+    return {
+        "verdict": made.verdict.sentence,
+        "path": [list(row) for row in made.path],
+        "levers": [{**asdict(lever), "factor": lever.factor} for lever in made.levers],
+        "none": no_lever(made),
+    }
+
+
+def _modules(made: Opstats | None) -> list[dict[str, Any]]:
+    """Nodes by module, in the order of the tables."""
+    found: dict[str, list[NodeRow]] = {}
+    for row in made.nodes if made else ():
+        found.setdefault(row.module, []).append(row)
+    return [
+        {
+            "name": name,
+            "cycles": sum(row.hvx_pcycles + row.hmx_pcycles for row in rows),
+            "nodes": [_node(row, made) for row in rows[:_MOST_NODES]],
+        }
+        for name, rows in islice(found.items(), _MOST_MODULES)
+        if made
+    ]
+
+
+def _node(row: NodeRow, made: Opstats) -> list[Any]:
+    times = [(when - made.totals.start_uc) * _US for when in (row.start_uc, row.end_uc)]
+    return [row.node, row.hvx_pcycles, row.hmx_pcycles, row.macs, row.ddr_bytes, row.ops, *times]
+
+
+def _roof(made: Opstats | None) -> dict[str, Any] | None:
+    """The whole run, then modules that multiply and move bytes."""
+    if made is None or made.roofline is None:
+        return None
+    roof = made.roofline
+    groups: dict[str, list[NodeRow]] = {}
+    for row in made.nodes:
+        groups.setdefault(row.module or row.node, []).append(row)
+    points = [_point("the whole run", roof.macs, roof.ddr_bytes, roof.seconds)]
+    for name, rows in groups.items():
+        ticks = max(row.end_uc for row in rows) - min(row.start_uc for row in rows)
+        sums = sum(row.macs for row in rows), sum(row.ddr_bytes for row in rows)
+        points.append(_point(name, *sums, ticks / UTIMER_HZ))
+    return {
+        "macs_per_s": roof.macs_per_s,
+        "ddr_bytes_per_s": roof.ddr_bytes_per_s,
+        "points": [point for point in points if point is not None],
+    }
+
+
+def _point(name: str, macs: int, moved: int, seconds: float) -> dict[str, Any] | None:
+    if not (macs and moved and seconds > 0):
+        return None
+    return {"name": name, "x": macs / moved, "y": macs / seconds, "us": 1e6 * seconds}
+
+
+def _vtcm(made: Opstats | None) -> dict[str, Any] | None:
+    if made is None or not made.vtcm or made.capacity is None:
+        return None
+    fullest = next(row for row in made.vtcm if row.blocks)
+    start = made.totals.start_uc
+    return {
+        "room": made.capacity.vtcm_bytes,
+        "us": made.totals.ucycles * _US,
+        "cores": [
+            {"core": row.core, "most": row.most_bytes, "parts": list(row.parts)}
+            for row in made.vtcm
+        ],
+        "core": fullest.core,
+        "drawn": max(block.offset + block.bytes for block in fullest.blocks),
+        "blocks": [
+            [block.name, block.offset, block.bytes, int(block.constant),
+             (block.start_uc - start) * _US, (block.end_uc - start) * _US]
+            for block in fullest.blocks
+        ],
+    }  # fmt: skip
 
 
 def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
@@ -129,7 +220,6 @@ def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
         ["Stats level", levels],
         ["Clock", f"common timer, {UTIMER_HZ / 1e6:g} MHz"],
         ["Source", _SOURCE],
-        *_modules(buffers),
     ]
     return [row for row in rows if row[1]]
 

@@ -33,6 +33,7 @@ _SCRIPTS = (
     "findings.js",
     "table.js",
     "opstats.js",
+    "opstats_advice.js",
     "sweep.js",
     "compare.js",
     "changes.js",

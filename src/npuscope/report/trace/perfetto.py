@@ -7,13 +7,13 @@ packets by time and keeps the order of the file among equals, which is that of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import BYTES, FIXED64, VARINT, bytes_field, number_field, tag, varint
 from npuscope.protobuf_columns import (
     Bytes,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
+from npuscope.sim.arithmetic.products import Products, operands, products
 from npuscope.sim.arithmetic.streams import (
     Stream,
     Take,
@@ -17,11 +19,17 @@ from npuscope.sim.arithmetic.streams import (
     Words,
     extend,
     floor_shift,
+    in_blocks,
+    limits,
     narrow,
     refuse_fields,
     refuse_operation,
+    room,
     round_shift,
+    shift_peak,
     unpack,
+    word_peak,
+    word_type,
 )
 
 # --- Kernels as they arrive over the link: which ones a unit keeps, and their order ---
@@ -45,16 +53,18 @@ class Kernels:
             return self._deep_sets * self._deep_set_words
         return self._delivered * self._kernel_size
 
-    def matrix(self, words: Words) -> np.ndarray:
-        """(window and channels, kernels): ready to be multiplied by patches."""
+    def matrices(self, frames: Words) -> np.ndarray:
+        """(frames, kernels, window and channels) of frames (frames, words)."""
         unit = self.unit
         if unit.deepmode:
-            return self._deep_matrix(words)
+            return self._deep_matrices(frames)
         first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
-        kept = words.reshape(self._delivered, self._kernel_size)[first : first + unit.nKernels]
-        # kseten selects which byte of a wide kernel word is the weight.
+        delivered = frames.reshape(len(frames), self._delivered, self._kernel_size)
+        kept = delivered[:, first : first + unit.nKernels]
+        if unit.kseten:  # selects which byte of a wide kernel word is the weight
+            kept = kept.astype(np.int32) >> 8 * unit.kseten
         nbytes = 2 if unit.simd == Simd.S16X16 else 1
-        return extend(kept >> 8 * unit.kseten, nbytes, bool(unit.k_unsigned)).T.astype(np.float32)
+        return extend(kept, nbytes, bool(unit.k_unsigned))
 
     @property
     def _kernel_size(self) -> int:
@@ -86,37 +96,27 @@ class Kernels:
         triples = -(-self.unit.nKernels * self.unit.batchDepth // _DEEP_BYTES)
         return triples if self.width == _DEEP_BYTES else triples * _DEEP_BYTES
 
-    def _deep_matrix(self, words: Words) -> np.ndarray:
+    def _deep_matrices(self, frames: Words) -> np.ndarray:
         unit = self.unit
         index = unit.kfilt_first // unit.nKernels if self._deep_sets > 1 else 0
-        own = words.reshape(self._deep_sets, -1)[index]
-        packed = _DEEP_BYTES if self.width == _DEEP_BYTES else 1
-        raw = np.ascontiguousarray(unpack(own, packed)).reshape(-1)
+        own = frames.reshape(len(frames), self._deep_sets, -1)[:, index]
+        raw = unpack(own, _DEEP_BYTES if self.width == _DEEP_BYTES else 1)
         values = raw if unit.k_unsigned else raw.view(np.int8)
-        return _join_sub_blocks(values, unit.batchDepth, unit.nKernels).astype(np.float32)
+        return _join_sub_blocks(values, unit.batchDepth, unit.nKernels)
 
 
 def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndarray:
-    """Sub-blocks of up to 8 kernels, each (channel, kernel), side by side."""
+    """Sub-blocks of up to 8 kernels, each (channel, kernel), as (frames, kernels, channels)."""
     blocks = []
     for first in range(0, kernels, _DEEP_SUB_BLOCK):
         count = min(_DEEP_SUB_BLOCK, kernels - first)
         start = first * channels
-        blocks.append(values[start : start + channels * count].reshape(channels, count))
+        block = values[:, start : start + channels * count].reshape(-1, channels, count)
+        blocks.append(block.transpose(0, 2, 1))
     return np.concatenate(blocks, axis=1)
 
 
-# --- Feature frames of a convolution: unpacking, crop, zero point, padding, patches ---
-
-Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Patches:
-    """One row per output pixel: the inputs under the kernel, channel fastest."""
-
-    rows: Floats
-    peak: float  # largest magnitude
+# --- Feature frames of a convolution: unpacking and crop ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,12 @@ class Features:
             return pixels * -(-depth // self._packed)
         return -(-pixels * depth // self._packed)
 
-    def patches(self, words: Words) -> Patches:
-        image = self._pad(self._crop(self._channels(words)))
-        return Patches(self._unfold(image), float(np.abs(image).max(initial=0)))
+    def images(self, frames: Words) -> np.ndarray:
+        """(frames, rows, columns, channels) inside the crop, of frames (frames, ...)."""
+        unit = self.unit
+        rows, columns = unit.cropped
+        top, left = unit.top_crop, unit.left_crop
+        return self._channels(frames)[:, top : top + rows, left : left + columns]
 
     @property
     def _pixels(self) -> int:
@@ -153,56 +156,29 @@ class Features:
         """With inbytes_f 3 pixels follow each other without gaps, so words cross pixel borders."""
         return self.unit.inbytes_f != 3
 
-    def _channels(self, words: Words) -> np.ndarray:
+    def _channels(self, frames: Words) -> np.ndarray:
+        """(frames, fHeight, fWidth, batchDepth) as they arrive."""
         unit, unsigned = self.unit, bool(self.unit.f_unsigned)
+        shape = len(frames), unit.fHeight, unit.fWidth
         if self._packed == 1:
-            return extend(words, 1 if unit.simd == Simd.S8X8 else 2, unsigned)
-        raw = np.ascontiguousarray(unpack(words, self._packed)).reshape(-1)
-        values = raw if unsigned else raw.view(np.int8)
+            values = extend(frames, 1 if unit.simd == Simd.S8X8 else 2, unsigned)
+            return values.reshape(*shape, unit.batchDepth)
         if self._pixel_starts_word:
-            return values.reshape(self._pixels, -1)[:, : unit.batchDepth]
-        return values[: self._pixels * unit.batchDepth]
+            raw = _bytes_of(frames.reshape(*shape, -1), self._packed)[..., : unit.batchDepth]
+        else:
+            raw = _bytes_of(frames.reshape(len(frames), -1), self._packed)
+            raw = raw[:, : self._pixels * unit.batchDepth].reshape(*shape, unit.batchDepth)
+        return raw if unsigned else raw.view(np.int8)
 
-    def _crop(self, channels: np.ndarray) -> Floats:
-        """(rows, columns, channels) inside the crop, zero point subtracted."""
-        unit = self.unit
-        rows, columns = unit.cropped
-        top, left = unit.top_crop, unit.left_crop
-        image = channels.reshape(unit.fHeight, unit.fWidth, unit.batchDepth)
-        image = image[top : top + rows, left : left + columns]
-        return image.astype(np.float32, order="C") - np.float32(unit.fsub)
 
-    def _pad(self, image: Floats) -> Floats:
-        """Padding comes after the subtraction: zero, or zfbias where it is set."""
-        unit = self.unit
-        top, left = unit.top_padding, unit.left_padding
-        if not (top or left or unit.bot_padding or unit.right_padding):
-            return image
-        rows, columns, depth = image.shape
-        shape = rows + top + unit.bot_padding, columns + left + unit.right_padding, depth
-        padded = np.full(shape, unit.zfbias, np.float32)
-        padded[top : top + rows, left : left + columns] = image
-        return padded
-
-    def _unfold(self, image: Floats) -> Floats:
-        unit = self.unit
-        rows, columns = unit.out_size
-        if (unit.kernelHeight, unit.kernelWidth, unit.vstride, unit.hstride) == (1, 1, 1, 1):
-            return image.reshape(rows * columns, -1)
-        line, pixel, channel = image.strides
-        # One kernel row lies in one piece: kernelWidth pixels of all channels.
-        shape = rows, columns, unit.kernelHeight, unit.kernelWidth * unit.batchDepth
-        steps = unit.vstride * line, unit.hstride * pixel, line, channel
-        windows: Floats = np.ndarray(shape, np.float32, image, 0, steps)
-        return windows.reshape(rows * columns, -1)
+def _bytes_of(words: Words, packed: int) -> NDArray[np.uint8]:
+    """The bytes of words that carry two or three channels each."""
+    if packed == 2 and words.itemsize == 2 and words.strides[-1] == 2:
+        return words.view(np.uint8)  # in place, whatever the order of the map
+    return unpack(words, packed)
 
 
 # --- The unit: features (port 0), kernels (port 1) and partial sums (port 2) ---
-#
-# Products are summed by a floating-point matrix product; integers of this size are exact there.
-
-# Sums below this are exact in float32, which multiplies twice as fast as float64.
-_EXACT_FLOAT32 = 1 << 24
 
 
 @dataclass(slots=True)
@@ -219,62 +195,131 @@ class Tally:
 
 def run(unit: Convacc, widths: dict[int, int], tally: Tally) -> Stream:
     """One output frame per kernel tile. `widths`: bytes per word of the link at each port."""
-    _check(unit)
+    check(unit)
     features = Features(unit, widths.get(0, 1))
     kernels = Kernels(unit, widths.get(1, 1))
-    # A stationary feature frame is used for several kernel tiles before the next one is read.
-    tiles = max(1, unit.fstatcnt) if unit.fstat else 1
     frame = 0
     while True:
-        patches = features.patches((yield Take(0, features.words)))
-        for _ in range(tiles):
-            weights = kernels.matrix((yield Take(1, kernels.words)))
-            total = _product(patches, weights)
-            if _takes_sum(unit, frame):
-                addend = yield Take(2, unit.out_elements)
-                if _counts_sum(unit, frame):
-                    total += extend(addend, widths.get(2, 2)).astype(np.int64) << unit.shift_a
-            yield _finish(unit, total, tally)
+        images = features.images((yield Take(0, features.words))[None])
+        for _ in range(tiles(unit)):
+            weights = kernels.matrices((yield Take(1, kernels.words))[None])
+            found = products([operands(unit, images, weights)], None)
+            addend = None
+            if takes_sum(unit, frame):
+                words = (yield Take(2, unit.out_elements))[None]
+                counts = counted(unit, range(frame, frame + 1))
+                addend = Addend(words, widths.get(2, 2), unit.shift_a, counts)
+            yield finish(unit, found, addend, tally).reshape(-1)
             frame += 1
 
 
-def _product(patches: Patches, weights: Floats) -> Wide:
-    """Integer sums of products, in floating point wide enough to be exact."""
-    bound = patches.peak * float(np.abs(weights).sum(axis=0).max(initial=0))
-    if bound < _EXACT_FLOAT32:
-        total: np.ndarray = patches.rows @ weights
-    else:
-        total = patches.rows.astype(np.float64) @ weights.astype(np.float64)
-    return total.astype(np.int64).reshape(-1)
+def tiles(unit: Convacc) -> int:
+    """A stationary feature frame is used for several kernel tiles before the next one is read."""
+    return max(1, unit.fstatcnt) if unit.fstat else 1
 
 
-def _takes_sum(unit: Convacc, frame: int) -> bool:
+def takes_sum(unit: Convacc, frame: int) -> bool:
     """Whether this output frame consumes a frame of port 2."""
     if not unit.accumulate:
         return False
     return frame > 0 or bool(unit.accumulate_first and not unit.accumulate_gen_first)
 
 
-def _counts_sum(unit: Convacc, frame: int) -> bool:
-    """FRAMEZERO: the port-2 frame is consumed, but counts only in first..last of each turn."""
-    if unit.afilt_mode != AfiltMode.FRAMEZERO:
-        return True
-    return unit.afilt_first <= frame % max(1, unit.afilt_tot) <= unit.afilt_last
+def sums_taken(unit: Convacc, frames: int) -> int:
+    """Frames of port 2 that so many output frames consume: all, all but the first, or none."""
+    if not unit.accumulate:
+        return 0
+    return frames if takes_sum(unit, 0) else max(0, frames - 1)
 
 
-def _finish(unit: Convacc, total: Wide, tally: Tally) -> Words:
+def counted(unit: Convacc, frames: range) -> NDArray[np.bool_]:
+    """Which frames add what they take. FRAMEZERO: only those in first..last of each turn."""
+    numbers = np.arange(frames.start, frames.stop, frames.step)
+    taken = numbers >= (0 if takes_sum(unit, 0) else 1)
+    if not unit.accumulate or unit.afilt_mode != AfiltMode.FRAMEZERO:
+        return taken & bool(unit.accumulate)
+    place = numbers % max(1, unit.afilt_tot)
+    return taken & (unit.afilt_first <= place) & (place <= unit.afilt_last)
+
+
+@dataclass(frozen=True, slots=True)
+class Addend:
+    """Partial sums of `width` bytes, added where counted."""
+
+    words: Words
+    width: int
+    shift: int
+    counted: NDArray[np.bool_]
+
+    @property
+    def peak(self) -> int:
+        return word_peak(self.width) << self.shift if self.counted.any() else 0
+
+
+def finish(unit: Convacc, found: Products, addend: Addend | None, tally: Tally) -> Words:
+    """Frames of output from sums of products and partial sums."""
+    kind = word_type(unit.outbytes_o, bool(unit.saturation_o) and is_unsigned(unit))
+    if addend is None or not addend.peak:
+        function = partial(_finished, unit, None, found.peak, tally)
+        return in_blocks(function, kind, found.totals)
+    words = addend.words.reshape(found.totals.shape)
+    if not addend.counted.all():
+        words = np.where(addend.counted[:, None, None, None], extend(words, 4), 0)
+    function = partial(_finished, unit, addend, found.peak + addend.peak, tally)
+    return in_blocks(function, kind, found.totals, words)
+
+
+def _finished(
+    unit: Convacc,
+    addend: Addend | None,
+    peak: int,
+    tally: Tally,
+    totals: np.ndarray,
+    words: Words | None = None,
+) -> Words:
+    kind = room(shift_peak(peak, unit.shift_o))
+    total: Wide = totals.astype(kind)
+    if addend is not None and words is not None:
+        total += extend(words, addend.width).astype(kind) << addend.shift
+    return _narrowed(unit, total, peak, tally)
+
+
+def _narrowed(unit: Convacc, total: Wide, peak: int, tally: Tally) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     shifted = shift(total, unit.shift_o)
-    # Builds pad unsigned maps with unsigned kernels of 1, so such a byte must not stop at 127.
-    unsigned = bool(unit.f_unsigned and unit.k_unsigned)
-    result = narrow(shifted, unit.outbytes_o, unit.saturation_o, unsigned)
+    if _fits(unit, shifted, peak):
+        result: Words = shifted.astype(word_type(unit.outbytes_o))
+        clamped = 0
+    else:
+        result = narrow(shifted, unit.outbytes_o, unit.saturation_o, is_unsigned(unit))
+        clamped = int(np.count_nonzero(result != shifted))
     if unit.outbytes_o == 2:
-        tally.outputs += len(result)
-        tally.clamped += int(np.count_nonzero(result != shifted))
+        tally.outputs += result.size
+        tally.clamped += clamped
     return result
 
 
-def _check(unit: Convacc) -> None:
+def _fits(unit: Convacc, shifted: Wide, peak: int) -> bool:
+    """All are words of the output: known beforehand, or seen, which is faster than to clamp."""
+    low, high = limits(unit.outbytes_o)
+    if is_unsigned(unit):
+        return False
+    if _after(peak, unit.shift_o) <= high:
+        return True
+    return bool(shifted.size and low <= shifted.min() and shifted.max() <= high)
+
+
+def is_unsigned(unit: Convacc) -> bool:
+    """Builds pad unsigned maps with unsigned kernels of 1, so such a byte must not stop at 127."""
+    return bool(unit.f_unsigned and unit.k_unsigned)
+
+
+def _after(peak: int, shift: int) -> int:
+    """Largest magnitude after a shift, rounded up."""
+    return (peak >> shift) + 1 if shift > 0 else peak << -shift
+
+
+def check(unit: Convacc) -> None:
     refuse_fields(unit, "shift_f", "kt1_mode", "relu_mode_o")
     if unit.afilt_mode not in (AfiltMode.NONE, AfiltMode.FRAMEZERO):
         raise refuse_operation(unit, f"afilt_mode {AfiltMode(unit.afilt_mode).name}")

@@ -7,9 +7,10 @@ words that were made before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npuscope.errors import InternalError, TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import reach
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit
@@ -17,8 +18,9 @@ from npuscope.sim.arithmetic import convacc
 from npuscope.sim.arithmetic import streams as streng
 from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.pool import run_pool
 from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words, word_bytes
-from npuscope.sim.arithmetic.units import refuse, run_activ, run_pool
+from npuscope.sim.arithmetic.units import refuse, run_activ
 from npuscope.sim.memory import Memory
 
 
@@ -48,9 +50,9 @@ class RunningUnit:
         return isinstance(self.unit, Streng) and bool(self.unit.dir)
 
 
-def run_group(group: Group, memory: Memory, tally: Tally) -> None:
+def run_by_frames(group: Group, memory: Memory, tally: Tally) -> None:
     """Execute until every engine that stores has stored its frames."""
-    nodes = _connect(group)
+    nodes = connect(group)
     _find_round_trips(nodes, memory)
     for node in nodes:
         node.stream = _start(node, memory, tally)
@@ -61,7 +63,7 @@ def run_group(group: Group, memory: Memory, tally: Tally) -> None:
         _check_finished(node)
 
 
-def _connect(group: Group) -> list[RunningUnit]:
+def connect(group: Group) -> list[RunningUnit]:
     nodes = {(unit.unit, unit.id): RunningUnit(unit) for unit in group.units}
     for link in group.links:
         source, destination = _node(nodes, link.source), _node(nodes, link.destination)

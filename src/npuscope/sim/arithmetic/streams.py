@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
+from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import frame_starts, frame_walk
 from npuscope.program.units import Decun, Link, Streng, Unit
 from npuscope.sim.memory import Memory
@@ -19,10 +19,13 @@ from npuscope.sim.memory import Memory
 # --- Links: frames of words, and how a consumer reads them ---
 #
 # A unit is a generator. It asks for input with `Take` and gives each frame of output as an array.
-# Words are the raw value in 32 bits; sign and width are the consumer's business.
+# Words stand for the raw value in 32 bits, in any integer type that holds them, or as the 3 bytes
+# that an engine read; sign and width are the consumer's business. Functions of many frames take
+# and give arrays whose first axis counts frames; the order of such an array in memory is that of
+# the map it came from.
 
-Words = NDArray[np.int32]
-Wide = NDArray[np.int64]  # intermediates of a unit; 64 bits hold every one of them
+Words = NDArray[Any]
+Wide = NDArray[np.signedinteger[Any]]  # intermediates of a unit, in the type of `room`
 
 # A whole frame as the producer made it, for units without a geometry of their own.
 ANY_FRAME = 0
@@ -38,21 +41,43 @@ class Take:
 
 Stream = Generator[Take | Words, Words, None]
 
-_NARROW = {(1, False): np.int8, (2, False): np.int16, (1, True): np.uint8, (2, True): np.uint16}
+# A word of 24 bits as it lies in memory: nothing is known of its sign.
+TRIPLE = np.dtype("V3")
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_NARROW: dict[tuple[int, bool], np.dtype[np.integer[Any]]] = {
+    (1, False): np.dtype(np.int8),
+    (2, False): np.dtype(np.int16),
+    (1, True): np.dtype(np.uint8),
+    (2, True): np.dtype(np.uint16),
+}
 
 
 def extend(words: Words, nbytes: int, unsigned: bool = False) -> np.ndarray:
     """The low `nbytes` of each word, sign- or zero-extended."""
+    if words.dtype == TRIPLE:
+        words = _join(words)
     if nbytes >= 4:
         return words
     if nbytes == 3:
-        return words & 0xFFFFFF if unsigned else (words << 8) >> 8
-    return words.astype(_NARROW[nbytes, unsigned])
+        return _three_bytes(words, unsigned)
+    kind = _NARROW[nbytes, unsigned]
+    return words if np.can_cast(words.dtype, kind) else words.astype(kind)
+
+
+def _three_bytes(words: Words, unsigned: bool) -> np.ndarray:
+    wide = words.astype(np.int32, copy=False)
+    return wide & 0xFFFFFF if unsigned else (wide << 8) >> 8
 
 
 def unpack(words: Words, nbytes: int) -> NDArray[np.uint8]:
-    """The low `nbytes` of each word as a row of bytes, lowest first."""
-    return words.astype("<i4").view(np.uint8).reshape(-1, 4)[:, :nbytes]
+    """The low `nbytes` of each word as bytes in their place, lowest first; words (..., n)."""
+    if words.dtype == TRIPLE and nbytes == 3:
+        return np.ascontiguousarray(words).view(np.uint8)
+    if words.dtype == TRIPLE:
+        words = _join(words)
+    raw = np.ascontiguousarray(words, "<i4").view(np.uint8)
+    low = raw.reshape(*words.shape, 4)[..., :nbytes]
+    return np.ascontiguousarray(low).reshape(*words.shape[:-1], -1)
 
 
 def word_bytes(source: Unit) -> int:
@@ -86,17 +111,38 @@ def refuse_operation(unit: Unit, operation: str) -> TargetError:
 # unit and see whether the silicon digests still hold.
 
 
+def room(*peaks: int) -> np.dtype[np.signedinteger[Any]]:
+    """The type for intermediates of these magnitudes; 64 bits hold every one of a unit."""
+    return _INT32 if max(peaks) < 1 << 31 else _INT64
+
+
+def shift_peak(peak: int, shift: int) -> int:
+    """Largest magnitude while a value is shifted with rounding."""
+    return peak + (1 << shift) if shift > 0 else peak << -shift
+
+
+def word_peak(nbytes: int, unsigned: bool = False) -> int:
+    """Largest magnitude of a word of `nbytes`."""
+    return 1 << 8 * nbytes if unsigned else 1 << (8 * nbytes - 1)
+
+
 def round_shift(value: Wide, shift: int) -> Wide:
     """value / 2^shift, ties away from zero: the rule silicon shows for round_mode 1."""
     if shift <= 0:
-        return value << -shift
+        return value << -shift if shift else value
     # A negative value is moved by one, so that its tie falls below the floor of the shift.
-    return (value + (1 << (shift - 1)) + (value >> 63)) >> shift
+    result = value >> (8 * value.itemsize - 1)
+    result += value
+    result += 1 << (shift - 1)
+    result >>= shift
+    return result
 
 
 def floor_shift(value: Wide, shift: int) -> Wide:
     """Arithmetic shift right: what a unit does with rounding off."""
-    return value >> shift if shift >= 0 else value << -shift
+    if not shift:
+        return value
+    return value >> shift if shift > 0 else value << -shift
 
 
 def half_even_shift(value: Wide, shift: int) -> Wide:
@@ -116,9 +162,41 @@ def narrow(value: Wide, nbytes: int, saturate: int, unsigned: bool = False) -> W
     """Clip to a signed (or unsigned) word, or keep the low bits when saturation is off."""
     if saturate:
         low, high = (0, (1 << 8 * nbytes) - 1) if unsigned else limits(nbytes)
-        return np.clip(value, low, high).astype(np.int32)
-    unused = 64 - 8 * nbytes
-    return ((value << unused) >> unused).astype(np.int32)
+        held = value if nbytes < 4 else value.astype(np.int64)
+        return np.clip(held, low, high).astype(word_type(nbytes, unsigned))
+    if nbytes == 3:
+        return _three_bytes(value.astype(np.int32), unsigned=False)
+    return value.astype(word_type(nbytes))
+
+
+def word_type(nbytes: int, unsigned: bool = False) -> np.dtype[np.integer[Any]]:
+    """The smallest type that holds all words of `nbytes`."""
+    return _NARROW.get((nbytes, unsigned), _INT32)
+
+
+# Elements that are computed at a time: their intermediates stay in cache.
+_BLOCK = 1 << 17
+
+
+def in_blocks(
+    function: Callable[..., Words], kind: np.dtype[Any], first: np.ndarray, *others: np.ndarray
+) -> Words:
+    """An element-wise function, piece by piece; `others` broadcast against the first array."""
+    if first.size <= _BLOCK:
+        return function(first, *others)
+    result = np.empty_like(first, kind)
+    # Along the axis that is outermost in memory, so that every piece is one.
+    axis = max(range(first.ndim), key=lambda n: first.strides[n] if first.shape[n] > 1 else -1)
+    step = max(1, _BLOCK * first.shape[axis] // first.size)
+    for start in range(0, first.shape[axis], step):
+        piece = (slice(None),) * axis + (slice(start, start + step),)
+        rest = [other[piece] if _spans(other, first, axis) else other for other in others]
+        result[piece] = function(first[piece], *rest)
+    return result
+
+
+def _spans(other: np.ndarray, first: np.ndarray, axis: int) -> bool:
+    return other.ndim == first.ndim and other.shape[axis] > 1
 
 
 # --- Stream switch: a queue at each destination port, behind the two contexts of its link ---
@@ -181,13 +259,11 @@ class Inbox:
 
 # --- Stream engine: frames between memory and a link ---
 
-_BYTE = np.dtype(np.uint8)
-
 
 def read(engine: Streng, memory: Memory) -> Stream:
     """Memory to link. A frame is read when it is asked for, never ahead: partial sums that
     another engine stores meanwhile must be seen."""
-    _check(engine)
+    check(engine)
     base, load = memory.address(engine.addr_base), _loader(engine, memory)
     for start in frame_starts(engine):
         yield load(base + start)
@@ -195,8 +271,8 @@ def read(engine: Streng, memory: Memory) -> Stream:
 
 def write(engine: Streng, memory: Memory) -> Stream:
     """Link to memory. Gives each frame it has stored, so that the driver sees progress."""
-    _check(engine)
-    base, store = memory.address(engine.addr_base), _storer(engine, memory)
+    check(engine)
+    base, store = memory.address(engine.addr_base), storer(engine, memory)
     wish = Take(0, engine.frame_elements)
     for start in frame_starts(engine):
         words = yield wish
@@ -204,7 +280,7 @@ def write(engine: Streng, memory: Memory) -> Stream:
         yield words
 
 
-def _check(engine: Streng) -> None:
+def check(engine: Streng) -> None:
     refuse_fields(engine, "noinc", "cipher_en")
     widths = engine.nbits_in, engine.nbits_out
     if engine.nbits_memory not in (8, 16, 24):
@@ -218,48 +294,57 @@ def _check(engine: Streng) -> None:
         )
 
 
+def memory_type(engine: Streng) -> np.dtype[Any]:
+    """Type of an element on its way from memory to the link; 24 bits stay bytes."""
+    if engine.nbits_memory == 24:
+        return TRIPLE
+    return np.dtype(f"<{'i' if is_signed(engine) else 'u'}{engine.element_bytes}")
+
+
+def is_signed(engine: Streng) -> bool:
+    """Without align_right the upper lanes are filled with zeros, whatever the sign."""
+    return bool(engine.dir or (engine.align_right and not engine.nbits_unsigned))
+
+
 def _loader(engine: Streng, memory: Memory) -> Callable[[int], Words]:
     """Gives the words of the frame at an address."""
     shape, steps = frame_walk(engine)
-    # Without align_right the upper lanes are filled with zeros, whatever the sign.
-    signed = engine.align_right and not engine.nbits_unsigned
-    if engine.nbits_memory == 24:
-        return partial(_load_triples, memory, shape, steps, bool(signed))
-    dtype = np.dtype(f"<{'i' if signed else 'u'}{engine.element_bytes}")
-    window = memory.windows(shape, steps, dtype)
-    return lambda address: window(address).astype(np.int32, order="C").reshape(-1)
+    window = memory.windows(shape, steps, memory_type(engine))
+    return lambda address: loaded(engine, window(address)).reshape(-1)
 
 
-def _load_triples(
-    memory: Memory,
-    shape: tuple[int, ...],
-    steps: tuple[int, ...],
-    signed: bool,
-    address: int,
-) -> Words:
-    triples = memory.window(address, (*shape, 3), (*steps, 1), _BYTE)
-    quads = np.zeros((*shape, 4), np.uint8)
-    quads[..., :3] = triples
-    words = quads.reshape(-1).view("<i4")
-    return (words << 8) >> 8 if signed else words
+def loaded(engine: Streng, view: np.ndarray) -> Words:
+    """A copy of memory as words, in its order."""
+    words = view.copy(order="K")
+    signed = engine.nbits_memory == 24 and is_signed(engine)
+    return _three_bytes(_join(words), unsigned=False) if signed else words
 
 
-def _storer(engine: Streng, memory: Memory) -> Callable[[int, Words], None]:
+def _join(triples: np.ndarray) -> NDArray[np.int32]:
+    """The words of TRIPLEs, upper bytes zero."""
+    quads = np.zeros((*triples.shape, 4), np.uint8)
+    quads[..., :3] = np.ascontiguousarray(triples).view(np.uint8).reshape(*triples.shape, 3)
+    joined: NDArray[np.int32] = quads.view("<i4")[..., 0]
+    return joined
+
+
+def as_stored(engine: Streng, words: Words) -> np.ndarray:
+    """Words in the type that memory holds."""
+    kind = memory_type(engine)
+    if kind != TRIPLE:
+        return _join(words) if words.dtype == TRIPLE else words
+    if words.dtype == TRIPLE:
+        return words
+    low = unpack(words[..., None], 3)
+    return low.view(TRIPLE)[..., 0]
+
+
+def storer(engine: Streng, memory: Memory) -> Callable[[int, Words], None]:
     """Stores the words of a frame at an address."""
     shape, steps = frame_walk(engine)
-    if engine.nbits_memory == 24:
-        return partial(_store_triples, memory, shape, steps)
-    dtype = np.dtype(f"<i{engine.element_bytes}")
-    window = memory.windows(shape, steps, dtype)
+    window = memory.windows(shape, steps, memory_type(engine))
 
     def store(address: int, words: Words) -> None:
-        window(address)[...] = words.reshape(shape).astype(dtype)
+        window(address)[...] = as_stored(engine, words.reshape(shape))
 
     return store
-
-
-def _store_triples(
-    memory: Memory, shape: tuple[int, ...], steps: tuple[int, ...], address: int, words: Words
-) -> None:
-    triples = memory.window(address, (*shape, 3), (*steps, 1), _BYTE)
-    triples[...] = words.astype("<i4").view(np.uint8).reshape(*shape, 4)[..., :3]

@@ -1,14 +1,17 @@
-"""Arithmetic, activation, pooling and decompression units."""
+"""Arithmetic, activation and decompression units."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
-from npuscope.program.units import Activ, Arith, Decun, PoolUnit, Ref
+from npuscope.lean_dataclass import dataclass
+from npuscope.program.modes import ActivOp, ArithOp, Bcast
+from npuscope.program.units import Activ, Arith, Decun, Ref
 from npuscope.sim.arithmetic.streams import (
     ANY_FRAME,
     Stream,
@@ -17,11 +20,15 @@ from npuscope.sim.arithmetic.streams import (
     Words,
     extend,
     floor_shift,
-    limits,
+    in_blocks,
     narrow,
     refuse_fields,
     refuse_operation,
+    room,
     round_shift,
+    shift_peak,
+    word_peak,
+    word_type,
 )
 from npuscope.sim.memory import Bytes, Memory
 
@@ -39,14 +46,13 @@ class Coefficients:
     b: Wide
     c: Wide
 
-    def of_frame(self, frame: int) -> tuple[Wide, Wide, Wide]:
-        """As arrays that broadcast against (fHeight, fWidth, batchDepth)."""
+    def of_frames(self, first: int, count: int) -> tuple[Wide, Wide, Wide]:
+        """As arrays that broadcast against (frames, fHeight, fWidth, batchDepth)."""
         if self.unit.scalar:
             return self.a, self.b, self.c
-        index = _index(self.unit, frame)
-        picked = [vector[index] if vector.size > 1 else vector for vector in (self.a, self.b)]
-        c = self.c[index] if self.c.size > 1 else self.c
-        return picked[0], picked[1], c
+        index = _index(self.unit, first, count)
+        a, b, c = (v[index] if v.size > 1 else v for v in (self.a, self.b, self.c))
+        return a, b, c
 
 
 def load(unit: Arith, memory: Memory) -> Coefficients:
@@ -95,8 +101,8 @@ def _length(unit: Arith) -> int:
     return lengths[Bcast(unit.bcast)]
 
 
-def _index(unit: Arith, frame: int) -> Wide:
-    """Which entry each element uses, as an array that broadcasts over a frame."""
+def _index(unit: Arith, first: int, count: int) -> Wide:
+    """Which entry each element uses, as an array that broadcasts over frames."""
     height, width, batch = unit.fHeight, unit.fWidth, unit.batchDepth
     if unit.bcast == Bcast.HEIGHT:
         return np.arange(height).reshape(height, 1, 1)
@@ -105,7 +111,8 @@ def _index(unit: Arith, frame: int) -> Wide:
     if unit.bcast == Bcast.HEIGHT_WIDTH:
         return np.arange(height * width).reshape(height, width, 1)
     if unit.bcast == Bcast.CHAN:
-        return (frame * batch + np.arange(batch)) % unit.fChannels
+        channels = (first * batch + np.arange(count * batch)) % unit.fChannels
+        return channels.reshape(count, 1, 1, batch)
     return np.zeros(1, np.int64)
 
 
@@ -119,23 +126,27 @@ _SEEN = (ArithOp.AFFINE, ArithOp.MUL, ArithOp.MIN, ArithOp.MAX, ArithOp.CLIP)
 
 def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
     """Frames of fWidth x fHeight x batchDepth; frames as they come if there is no geometry."""
-    _check(unit, has_y)
+    check(unit, has_y)
     coefficients = load(unit, memory)
-    words = unit.fWidth * unit.fHeight * unit.batchDepth
     frame = 0
     while True:
-        x = yield Take(0, words)
+        x = yield Take(0, arith_words(unit))
         y = None
-        if has_y and not unit.combinebc:
-            y = yield Take(1, unit.batchDepth if _broadcasts(unit) else len(x))
-            if _broadcasts(unit):
-                y = np.tile(y, len(x) // unit.batchDepth)
-        value = _operate(unit, _operand(unit, x, unit.inbytes_x), y, coefficients, frame)
-        yield _finish(unit, value.reshape(-1))
+        if takes_y(unit, has_y):
+            y = (yield Take(1, unit.batchDepth if broadcasts(unit) else len(x)))[None]
+        yield compute(coefficients, x[None], y, frame).reshape(-1)
         frame += 1
 
 
-def _broadcasts(unit: Arith) -> bool:
+def arith_words(unit: Arith) -> int:
+    return unit.fWidth * unit.fHeight * unit.batchDepth
+
+
+def takes_y(unit: Arith, has_y: bool) -> bool:
+    return has_y and not unit.combinebc
+
+
+def broadcasts(unit: Arith) -> bool:
     """Port Y brings one value per channel, which the unit keeps for the whole frame.
 
     Documented for up to 512 entries; how registers select a streamed vector is our interpretation.
@@ -143,20 +154,69 @@ def _broadcasts(unit: Arith) -> bool:
     return bool(unit.dualinput and unit.scalar and unit.bcast == Bcast.CHAN)
 
 
-def _operand(unit: Arith, words: Words, nbytes: int) -> Wide:
-    """The values, in frame shape where vectors need it."""
-    values = extend(words, nbytes or 2).astype(np.int64)
-    if unit.scalar:
-        return values
-    return values.reshape(unit.fHeight, unit.fWidth, unit.batchDepth)
+def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 0) -> Words:
+    """Frames of output for frames of X and Y (frames, ...), the first of which has a number."""
+    unit = coefficients.unit
+    if broadcasts(unit):
+        x = x.reshape(len(x), -1, unit.batchDepth)
+    elif not unit.scalar:
+        x = x.reshape(len(x), unit.fHeight, unit.fWidth, unit.batchDepth)
+    offset = _offset(coefficients) if y is None else None
+    if offset is not None:
+        return in_blocks(partial(_moved, unit, offset), word_type(unit.outbytes_o), x)
+    kind = _room(coefficients)
+    vectors = [v.astype(kind) for v in coefficients.of_frames(first, len(x))]
+    if y is not None:
+        vectors.append(y.reshape(len(y), 1, -1) if broadcasts(unit) else y.reshape(x.shape))
+    return in_blocks(partial(_values, unit), word_type(unit.outbytes_o), x, *vectors)
 
 
-def _operate(
-    unit: Arith, x: Wide, y_words: Words | None, coefficients: Coefficients, frame: int
-) -> Wide:
-    a, b, c = coefficients.of_frame(frame)
+def _offset(coefficients: Coefficients) -> int | None:
+    """All that a unit adds, where its factor and its shift undo each other."""
+    unit = coefficients.unit
+    if unit.operation != ArithOp.AFFINE or not unit.scalar or unit.Ax_shift or unit.C_shift < 0:
+        return None
+    factor, constant = int(coefficients.a[0]), int(coefficients.c[0]) << unit.C_shift
+    one = 1 << max(0, unit.shift_o)
+    whole = unit.shift_o >= 0 and factor == one and not constant % one
+    return constant // one if whole and not unit.clipout else None
+
+
+def _moved(unit: Arith, offset: int, words: Words) -> Words:
+    peak = word_peak(unit.inbytes_x or 2) + abs(offset)
+    x = extend(words, unit.inbytes_x or 2).astype(room(peak))
+    x += offset
+    return narrow(x, unit.outbytes_o, unit.saturation_o)
+
+
+def _values(
+    unit: Arith, x_words: Words, a: Wide, b: Wide, c: Wide, y_words: Words | None = None
+) -> Words:
+    kind = a.dtype
+    x: Wide = extend(x_words, unit.inbytes_x or 2).astype(kind)
+    y = None if y_words is None else extend(y_words, unit.inbytes_y or 2).astype(kind)
+    return _finish(unit, _operate(unit, x, y, (a, b, c)))
+
+
+def _room(coefficients: Coefficients) -> np.dtype[np.signedinteger[Any]]:
+    """The type that holds every intermediate of any operation of this unit."""
+    unit = coefficients.unit
+    x, y = word_peak(unit.inbytes_x or 2), word_peak(unit.inbytes_y or 2)
+    a, b, c = (
+        int(np.abs(v).max(initial=0)) for v in (coefficients.a, coefficients.b, coefficients.c)
+    )
+    constant = c << unit.C_shift if unit.C_shift >= 0 else c
+    if unit.operation == ArithOp.AFFINE:
+        ax, by = shift_peak(a * x, unit.Ax_shift), shift_peak(b * y, unit.By_shift)
+        total = ax + constant + (0 if unit.combinebc else by)
+    else:
+        total = x * y + constant
+    return room(shift_peak(total, unit.shift_o), abs(unit.clipmin), abs(unit.clipmax))
+
+
+def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wide]) -> Wide:
+    a, b, c = vectors
     constant = c << unit.C_shift
-    y = None if y_words is None else _operand(unit, y_words, unit.inbytes_y)
     if unit.operation == ArithOp.AFFINE:
         return _affine(unit, a * x, None if y is None else b * y, constant)
     if unit.operation == ArithOp.CLIP:
@@ -165,12 +225,18 @@ def _operate(
     second = constant if y is None else y
     if unit.operation == ArithOp.MUL:
         return x * second
-    return np.minimum(x, second) if unit.operation == ArithOp.MIN else np.maximum(x, second)
+    chosen = np.minimum if unit.operation == ArithOp.MIN else np.maximum
+    result: Wide = chosen(x, second)
+    return result
 
 
 def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
-    total = round_ax(ax, unit.Ax_shift) + constant
-    return total if by is None else total + round_by(by, unit.By_shift)
+    """In place: the products are nobody else's."""
+    total = round_ax(ax, unit.Ax_shift)
+    total += constant
+    if by is not None:
+        total += round_by(by, unit.By_shift)
+    return total
 
 
 def _finish(unit: Arith, value: Wide) -> Words:
@@ -181,7 +247,7 @@ def _finish(unit: Arith, value: Wide) -> Words:
     return narrow(result, unit.outbytes_o, unit.saturation_o)
 
 
-def _check(unit: Arith, has_y: bool) -> None:
+def check(unit: Arith, has_y: bool) -> None:
     refuse_fields(unit, "shift_x", "shift_y", "relu_mode_o")
     if unit.operation not in _SEEN:
         raise refuse_operation(unit, ArithOp(unit.operation).name)
@@ -200,17 +266,27 @@ _ROM1_ROW = 3  # A, B and C, 16 bits each
 
 def run_activ(unit: Activ, memory: Memory) -> Stream:
     """Element by element: the unit has no geometry, frames pass as they come."""
+    function = activation(unit, memory)
+    while True:
+        yield function((yield Take(0, ANY_FRAME)))
+
+
+def activation(unit: Activ, memory: Memory) -> Callable[[Words], Words]:
+    """The unit as a function of words."""
     refuse_fields(unit, "shift_f", "relu_mode_o", "fsub")
     if unit.operation == ActivOp.FUNC:
-        table = _function_table(unit, memory)
-        while True:
-            x = extend((yield Take(0, ANY_FRAME)), 1)
-            yield table[x.astype(np.int32) + 128]
+        # By the byte itself: that of 0 comes first, that of -128 after that of 127.
+        table = np.roll(_function_table(unit, memory), 128)
+        return lambda words: table.take(extend(words, 1).view(np.uint8))
     if unit.operation not in (ActivOp.RELU, ActivOp.TRELU):
         raise refuse_operation(unit, ActivOp(unit.operation).name)
-    while True:
-        x = extend((yield Take(0, ANY_FRAME)), unit.inbytes_f)
-        yield _activ_words(unit, _threshold(unit, x.astype(np.int64)))
+    return partial(_rectify, unit)
+
+
+def _rectify(unit: Activ, words: Words) -> Words:
+    peak = max(word_peak(unit.inbytes_f), abs(unit.parameter), abs(unit.parameter_2))
+    x = extend(words, unit.inbytes_f).astype(room(shift_peak(peak, unit.shift_o)))
+    return _activ_words(unit, _threshold(unit, x))
 
 
 def _threshold(unit: Activ, x: Wide) -> Wide:
@@ -256,99 +332,6 @@ def _rom(unit: Activ, memory: Memory, vector: Ref | None, nbytes: int) -> Bytes:
 def _activ_words(unit: Activ, value: Wide) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     return narrow(shift(value, unit.shift_o), unit.outbytes_o, unit.saturation_o)
-
-
-# --- Pooling unit: a sliding window, or the whole frame at once, channel by channel ---
-
-
-def run_pool(unit: PoolUnit) -> Stream:
-    """Frames of inputX x inputY x batchSize, channels interleaved."""
-    _check_pool(unit)
-    while True:
-        words = yield Take(0, unit.inputY * unit.inputX * unit.batchSize)
-        image = extend(words, unit.inbytes_f).reshape(unit.inputY, unit.inputX, unit.batchSize)
-        yield _finish_window(unit, _pool(unit, _crop(unit, image.astype(np.int64))))
-
-
-def _pool(unit: PoolUnit, image: Wide) -> Wide:
-    if not unit.is_global:
-        return _combine(unit, _taps(unit, _pad(unit, image)))
-    pixels = image.reshape(-1, unit.batchSize)
-    reductions = {PoolOp.GAVG: np.add, PoolOp.GMAX: np.maximum, PoolOp.GMIN: np.minimum}
-    total: Wide = reductions[PoolOp(unit.operation)].reduce(pixels, axis=0)
-    return total
-
-
-def _combine(unit: PoolUnit, taps: list[Wide]) -> Wide:
-    """Tap by tap, which is faster than a view of all windows."""
-    total = taps[0].copy()
-    for tap in taps[1:]:
-        if unit.operation == PoolOp.MAX:
-            np.maximum(total, tap, out=total)
-        elif unit.operation == PoolOp.MIN:
-            np.minimum(total, tap, out=total)
-        else:
-            total += tap
-    return total
-
-
-def _taps(unit: PoolUnit, image: Wide) -> list[Wide]:
-    """One array per window position, each of outputY x outputX."""
-    _check_fits(unit, image.shape)
-    rows = (unit.outputY - 1) * unit.strideY + 1
-    columns = (unit.outputX - 1) * unit.strideX + 1
-    return [
-        image[y : y + rows : unit.strideY, x : x + columns : unit.strideX]
-        for y in range(unit.poolWinY)
-        for x in range(unit.poolWinX)
-    ]
-
-
-def _check_fits(unit: PoolUnit, found: tuple[int, ...]) -> None:
-    rows = (unit.outputY - 1) * unit.strideY + unit.poolWinY
-    columns = (unit.outputX - 1) * unit.strideX + unit.poolWinX
-    if rows > found[0] or columns > found[1]:
-        raise TargetError(
-            f"POOL {unit.id}: {unit.outputY}x{unit.outputX} outputs need {rows}x{columns} "
-            f"inputs, found {found[0]}x{found[1]}"
-        )
-
-
-def _crop(unit: PoolUnit, image: Wide) -> Wide:
-    """Bounds are inclusive; the driver's zero for bottom and right crops nothing."""
-    bottom = unit.bottomCrop or unit.inputY - 1
-    right = unit.rightCrop or unit.inputX - 1
-    return image[unit.topCrop : bottom + 1, unit.leftCrop : right + 1]
-
-
-def _pad(unit: PoolUnit, image: Wide) -> Wide:
-    rows, columns = (unit.topPad, unit.bottomPad), (unit.leftPad, unit.rightPad)
-    if not any(rows + columns):
-        return image
-    return np.pad(image, (rows, columns, (0, 0)), constant_values=_pad_value(unit))
-
-
-def _pad_value(unit: PoolUnit) -> int:
-    """Without a value of its own, a padded position never wins and adds nothing."""
-    if unit.pad_val_en:
-        return unit.pad_val
-    low, high = limits(unit.inbytes_f)
-    return {PoolOp.MAX: low, PoolOp.MIN: high}.get(PoolOp(unit.operation), 0)
-
-
-def _finish_window(unit: PoolUnit, value: Wide) -> Words:
-    """Averages are sums times mulval; a global pool ignores outputX and outputY."""
-    if unit.operation in (PoolOp.AVG, PoolOp.GAVG):
-        value = value * unit.mulval
-    shift = round_shift if unit.rounding_o else floor_shift
-    return narrow(shift(value, unit.shift_o), unit.outbytes_o, unit.saturation_o).reshape(-1)
-
-
-def _check_pool(unit: PoolUnit) -> None:
-    refuse_fields(unit, "shift_f", "relu_mode_o")
-    pads = unit.topPad or unit.bottomPad or unit.leftPad or unit.rightPad
-    if unit.operation == PoolOp.AVG and unit.avgnopad and pads:
-        refuse_fields(unit, "avgnopad")
 
 
 # --- Decompression unit: only its registers are known ---

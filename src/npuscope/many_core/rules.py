@@ -1,0 +1,375 @@
+"""Rules on networks and runs of many-core machines, in the registry of all rules.
+
+Advice looks at the tables of a run, whoever made them: a buffer, a simulation, another source. What
+fixes would save comes from the levers of these tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npuscope.lean_dataclass import dataclass
+from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
+from npuscope.rulebook import fixes
+from npuscope.rulebook import registry as rulebook
+from npuscope.rulebook.finding import (
+    Confidence,
+    Finding,
+    Hit,
+    Severity,
+    Value,
+    gravest_first,
+    worst_first,
+)
+from npuscope.rulebook.registry import Kind, Rule, make_finding, themed
+
+if TYPE_CHECKING:
+    from npuscope.graph.model import Graph, Op
+    from npuscope.many_core.machine import CoreMachine
+
+FAMILY = "many-core"
+# From these on something is worth a word; below, nobody would change a network for it.
+_SYNC, _HOST, _CONVERSIONS, _UNEVEN, _POOR_HMX, _MUCH = 0.2, 0.1, 0.15, 1.2, 0.3, 0.05
+_CONVERTING = ("aicconverttod32", "aicconvertfromd32", "aicconvertweightstod32", "aictranspose")
+_ENDS = ("aicendcyclestats", "aicinputsemaphoreinc", "aicoutputsemaphoreinc")
+
+
+advise = partial(rulebook.advise, family=FAMILY, confidence=Confidence.DOCUMENTED)
+lint = partial(rulebook.lint, family=FAMILY, confidence=Confidence.DOCUMENTED)
+
+
+@cache
+def core_rules() -> dict[str, Rule]:
+    return themed("npuscope.many_core", ("rules",))
+
+
+def core_findings(tables: Opstats) -> tuple[Finding, ...]:
+    """What the rules find in a run, what costs most first."""
+    asked = [rule for rule in core_rules().values() if rule.kind is Kind.ADVISE]
+    return worst_first(_found(asked, Run(tables)))
+
+
+def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
+    """Risks that the network alone shows."""
+    asked = [rule for rule in core_rules().values() if rule.kind is Kind.LINT]
+    return gravest_first(_found(asked, graph, machine))
+
+
+def _found(asked: list[Rule], *subject: object) -> list[Finding]:
+    return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tables of a run with what several rules ask of them."""
+
+    tables: Opstats
+
+    @property
+    def ms(self) -> float:
+        return self.tables.totals.seconds * 1e3
+
+    def gain_ms(self, word: str) -> float | None:
+        """What the best lever of this name saves per inference; None where none is predicted."""
+        named = [x for x in self.tables.levers if word in x.name and not x.obstacle]
+        best = max((lever.gain for lever in named), default=None)
+        return None if best is None else self.ms * (1 - 1 / best)
+
+    def gains(self, **words: str) -> dict[str, float | None]:
+        """By the id of a fix, with `_` for `-`, from the word in a lever's name."""
+        found = {name.replace("_", "-"): self.gain_ms(word) for name, word in words.items()}
+        return {name: gain for name, gain in found.items() if gain is not None}
+
+    def copies(self) -> dict[str, dict[str, Value]]:
+        """The parameter of the fix, where there is room for a second copy."""
+        most, used = self.tables.capacity, len(self.tables.cores)
+        fit = most.cores // used if most is not None and used else 0
+        return {"core-copies": {"copies": fit}} if fit > 1 else {}
+
+    def share(self, engine: str) -> float:
+        return dict(self.tables.verdict.shares).get(engine, 0.0)
+
+    def path(self, name: str) -> float:
+        return dict(self.tables.path).get(name, 0.0)
+
+    def cycles(self, wanted: Callable[[str], bool]) -> int:
+        """Of ops on all cores whose row of the op table is wanted."""
+        rows = (row for core in self.tables.cores for row in core.ops)
+        return sum(row.pcycles or 0 for row in rows if wanted(row.details))
+
+
+@advise(
+    "ADV-CORE-DDR",
+    "The inference waits for DDR",
+    severity=Severity.WARNING,
+    cause="All cores share one DDR, and constants are read from it with every inference. What they "
+    "take to arrive does not shrink with the number of cores.",
+    fixes=(fixes.CORE_BATCH, fixes.CORE_INTEGERS, fixes.CORE_KEEP),
+)
+def waits_for_ddr(run: Run) -> Iterator[Hit]:
+    """Transfers from and to DDR are under way most of the time."""
+    if run.tables.verdict.bound is not Bound.DDR:
+        return
+    evidence = {"critical_path": round(run.path("DDR"), 4), "ddr_bytes": run.tables.ddr_bytes}
+    gains = run.gains(core_batch="batch", core_integers="8-bit", core_keep="constants kept")
+    yield Hit((), _percent(run.share("DDR")), "below 60 % of the time", evidence, gains=gains)
+
+
+@advise(
+    "ADV-CORE-HMX",
+    "HMX works most of the time",
+    severity=Severity.INFO,
+    cause="The matrix engines are what the inference waits for: more of them, or twice as many "
+    "products per cycle with 8-bit integers, is what makes it faster.",
+    fixes=(fixes.CORE_INTEGERS, fixes.CORE_MORE),
+)
+def hmx_is_full(run: Run) -> Iterator[Hit]:
+    """No other engine is at work longer than HMX."""
+    if run.tables.verdict.bound is Bound.HMX:
+        gains = run.gains(core_integers="8-bit", core_more=" cores")
+        share = _percent(run.share("HMX"))
+        yield Hit((), share, None, {"critical_path": round(run.path("HMX"), 4)}, gains=gains)
+
+
+@advise(
+    "ADV-CORE-HVX",
+    "Vector ops hold the inference up",
+    severity=Severity.WARNING,
+    cause="Softmax, erf and element-wise ops run on the vector threads, at many cycles per KB, "
+    "while HMX waits for them.",
+    fixes=(fixes.CORE_CHEAPER, fixes.CORE_INTEGERS, fixes.CORE_MORE),
+)
+def vectors_hold_up(run: Run) -> Iterator[Hit]:
+    """HVX is at work longer than any other engine."""
+    if run.tables.verdict.bound is not Bound.HVX:
+        return
+    kinds: dict[str, int] = {}
+    for row in (row for core in run.tables.cores for row in core.ops if " HVX " in row.details):
+        kind = row.details.split()[0]
+        kinds[kind] = kinds.get(kind, 0) + (row.pcycles or 0)
+    dearest = max(kinds, key=kinds.__getitem__, default="")
+    share = _percent(kinds[dearest] / max(sum(kinds.values()), 1)) if dearest else ""
+    named = {"core-cheaper": {"kind": dearest, "share": share}} if dearest else {}
+    gains = run.gains(core_integers="8-bit", core_more=" cores")
+    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, named, gains)
+
+
+@advise(
+    "ADV-CORE-SYNC",
+    "Engines wait for each other",
+    severity=Severity.WARNING,
+    cause="Every op ends at a barrier, where what others wait for is handed over. With small ops "
+    "that takes as long as their work.",
+    fixes=(fixes.FEWER_OPS, fixes.CORE_BATCH, fixes.CORE_COPIES),
+)
+def engines_wait(run: Run) -> Iterator[Hit]:
+    """Barriers and hand-overs take a large part of the critical path."""
+    share = run.path("synchronisation")
+    if share < _SYNC:
+        return
+    gains = run.gains(fewer_ops="joined", core_batch="batch", core_copies="activations")
+    found, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
+    yield Hit((), found, f"below {_percent(_SYNC)}", cost, run.copies(), gains)
+
+
+@advise(
+    "ADV-CORE-HOST",
+    "The device waits for the host",
+    severity=Severity.WARNING,
+    cause="An inference starts when its input has been copied and the doorbell has rung. With few "
+    "inferences in the queue the device is done before the next one is there.",
+    fixes=(fixes.CORE_QUEUE,),
+)
+def waits_for_the_host(run: Run) -> Iterator[Hit]:
+    """Cores wait for the doorbell of the input for a large part of the inference."""
+    share = run.share("host")
+    if share >= _HOST:
+        waited = share * run.ms
+        limit, cost = f"below {_percent(_HOST)}", {"ms": round(waited, 6)}
+        yield Hit((), _percent(share), limit, cost, gains={"core-queue": waited})
+
+
+@advise(
+    "ADV-CORE-SPILL",
+    "Activations leave VTCM",
+    severity=Severity.WARNING,
+    cause="What does not fit VTCM is written to DDR and read again, which all cores share.",
+    fixes=(fixes.CORE_SMALLER, fixes.CORE_MORE),
+)
+def activations_leave(run: Run) -> Iterator[Hit]:
+    """Ops write their results to DDR."""
+    rows = [row for core in run.tables.cores for row in core.ops if _leaves(row.details)]
+    if rows:
+        moved = sum(row.out_bytes or 0 for row in rows)
+        gains = run.gains(core_more=" cores")
+        yield Hit((), f"{moved / 1e6:,.2f} MB per inference", 0, {"bytes": moved}, gains=gains)
+
+
+def _leaves(details: str) -> bool:
+    kind, *rest = details.split()
+    return kind not in _ENDS and rest[:1] in (["HVX"], ["HMX"]) and "DDR" in " ".join(rest[1:2])
+
+
+@advise(
+    "ADV-CORE-UNEVEN",
+    "Cores have unequal work",
+    severity=Severity.INFO,
+    cause="Rows and blocks of 32 channels are given out whole. Where their number is not a "
+    "multiple of the cores, some cores have one more, and all wait for those.",
+    fixes=(fixes.CORE_DIVISOR,),
+)
+def unequal_work(run: Run) -> Iterator[Hit]:
+    """The busiest core works much longer than the mean."""
+    busy, ratio = [_busy(core) for core in run.tables.cores], unevenness(run.tables)
+    if ratio >= _UNEVEN:
+        core = run.tables.cores[busy.index(max(busy))].core
+        found = f"core {core} works {ratio:.2f} times the mean"
+        yield Hit((), found, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
+
+
+def unevenness(tables: Opstats) -> float:
+    """Work of the busiest core, times the mean."""
+    busy = [_busy(core) for core in tables.cores]
+    return max(busy) * len(busy) / sum(busy) if sum(busy) else 1.0
+
+
+def _busy(core: CoreTables) -> int:
+    """Cycles of HMX and of the vector thread that works longest."""
+    found: dict[str, int] = {}
+    for row in core.threads:
+        if row.engine in ("HVX", "HMX"):
+            found[row.engine] = max(found.get(row.engine, 0), row.busy_pcycles or 0)
+    return sum(found.values())
+
+
+@advise(
+    "ADV-CORE-IDLE",
+    "Cores of the device are idle",
+    severity=Severity.INFO,
+    cause="A program runs on the cores that it was compiled for; others are free for more copies.",
+    fixes=(fixes.CORE_COPIES, fixes.CORE_MORE),
+)
+def idle_cores(run: Run) -> Iterator[Hit]:
+    """The program uses half of the cores or fewer."""
+    if run.copies():
+        gains = run.gains(core_copies="activations", core_more=" cores")
+        most = run.tables.capacity.cores if run.tables.capacity else 0
+        found = f"{len(run.tables.cores)} of {most} cores"
+        yield Hit((), found, None, {}, run.copies(), gains)
+
+
+@advise(
+    "ADV-CORE-CONVERT",
+    "Changes of layout take much of the vector threads",
+    severity=Severity.INFO,
+    cause="Products read blocks of 32 channels, softmax and moves read rows; between them the "
+    "vector threads rearrange what is there.",
+    fixes=(fixes.CORE_FEWER_MOVES,),
+)
+def changes_of_layout(run: Run) -> Iterator[Hit]:
+    """Conversions and transposes are a large part of the cycles of HVX."""
+    every = run.cycles(lambda details: " HVX " in details and not details.startswith(_ENDS))
+    moved = run.cycles(lambda details: details.startswith(_CONVERTING))
+    share = moved / every if every else 0.0
+    if share >= _CONVERSIONS:
+        limit = f"below {_percent(_CONVERSIONS)}"
+        yield Hit((), f"{_percent(share)} of the cycles of HVX", limit)
+
+
+@advise(
+    "ADV-CORE-FEW-ROWS",
+    "A product uses little of HMX",
+    severity=Severity.INFO,
+    cause="HMX takes whole blocks of rows and of 32 channels; a product with fewer takes as long "
+    "as a full one.",
+    fixes=(fixes.CORE_BATCH,),
+)
+def little_of_hmx(run: Run) -> Iterator[Hit]:
+    """A node makes far fewer products per cycle than HMX can."""
+    most, total = run.tables.capacity, sum(row.hmx_pcycles for row in run.tables.nodes)
+    for row in run.tables.nodes if most else ():
+        assert most is not None
+        used = _used(row, most.macs_per_cycle)
+        if row.hmx_pcycles >= _MUCH * total and 0 < used < _POOR_HMX:
+            share = round(row.hmx_pcycles / total, 4)
+            evidence: dict[str, Value] = {"hmx_share": share, "module": row.module}
+            limit = f"above {_percent(_POOR_HMX)}"
+            yield Hit(
+                (row.node,), f"{_percent(used)} of the products it could make", limit, evidence
+            )
+
+
+def _used(row: NodeRow, macs_per_cycle: int) -> float:
+    return row.macs / (row.hmx_pcycles * macs_per_cycle) if row.hmx_pcycles else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+# --- What a network alone shows ---
+
+_PRODUCTS = ("Conv2D", "FullyConnected", "MatMul", "TransposeConv")
+_BLOCK = 32  # channels
+_LEAST_CHANNELS = 8  # fewer are an image's or a detector's last layer: nobody pads those
+
+
+@lint(
+    "LINT-CORE-CHANNELS",
+    "Channels fill blocks of 32 in part",
+    severity=Severity.INFO,
+    cause="Products work on blocks of 32 channels; the rest of a block is computed too.",
+    fixes=(fixes.CHANGE_OUTPUTS,),
+)
+def blocks_in_part(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
+    """The output channels of a product are not a multiple of 32."""
+    for op in _products(graph):
+        channels = graph.output_tensor(op).shape[-1]
+        whole = -(-channels // _BLOCK) * _BLOCK
+        if channels >= _LEAST_CHANNELS and whole / channels >= _UNEVEN:
+            named = {"change-outputs": {"channels": whole}}
+            yield Hit(op.origin or (op.name,), channels, f"a multiple of {_BLOCK}", {}, named)
+
+
+@lint(
+    "LINT-CORE-ROWS",
+    "Products have fewer rows than HMX takes",
+    severity=Severity.INFO,
+    cause="HMX takes blocks of rows; fewer rows take as long as a block.",
+    fixes=(fixes.CORE_BATCH,),
+)
+def too_few_rows(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
+    """A product has fewer rows than a block of HMX."""
+    least = int(machine.hmx.least_rows)
+    few = [op for op in _products(graph) if prod(graph.output_tensor(op).shape[:-1]) < least]
+    for op in few:
+        rows = prod(graph.output_tensor(op).shape[:-1])
+        yield Hit(op.origin or (op.name,), f"{rows} row{'s' * (rows != 1)}", least)
+
+
+@lint(
+    "LINT-CORE-HALF",
+    "Constants are beyond half floats",
+    severity=Severity.WARNING,
+    cause="Floats have 16 bits on the device, at most 65,504; larger values are clipped.",
+    fixes=(fixes.CORE_SMALL_CONSTANTS,),
+)
+def beyond_half_floats(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
+    """A float constant has values that half floats do not reach."""
+    most = float(np.finfo(np.float16).max)
+    for op in graph.ops:
+        for name in filter(None, op.inputs):
+            data = graph.tensors[name].data
+            if data is None or data.dtype.kind != "f" or not data.size:
+                continue
+            largest = float(np.abs(data).max())
+            if largest > most:
+                yield Hit(op.origin or (op.name,), f"{name}: {largest:.4g}", round(most))
+
+
+def _products(graph: Graph) -> list[Op]:
+    return [op for op in graph.ops if op.kind in _PRODUCTS]

@@ -1,0 +1,42 @@
+"""Several files in one process of an outside runtime: one that ends it takes no other along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import mobilenet_like, save, to_tflite
+from npuscope.files.load import load_model
+from npuscope.profiling.outside import OutsideRun, outside_outputs, outside_runs
+
+pytest.importorskip("ai_edge_litert")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> OutsideRun:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    graph = load_model(model)
+    random = np.random.default_rng(1)
+    tensors = [graph.tensor(name) for name in graph.inputs]
+    samples = [{t.name: random.integers(-128, 128, t.shape).astype(np.int8) for t in tensors}]
+    return OutsideRun(model, graph, samples)
+
+
+def test_a_file_that_fails_takes_no_other_along(
+    run: OutsideRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"\0\0\0\0TFL3")
+    failing = OutsideRun(broken, run.graph, run.samples)
+    first, second, third = outside_runs([run, failing, run])
+    assert second is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "litert failed on this model: its comparison is left out"
+    ]
+    alone = outside_outputs(run.model, run.graph, run.samples)
+    assert alone is not None
+    for found in (first, third):
+        assert found is not None
+        assert np.array_equal(found[0][0], alone[1][0][0])
