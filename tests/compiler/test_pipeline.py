@@ -710,6 +710,33 @@ def test_a_float_constant_map_stays_on_the_cpu() -> None:
     assert compiled(net.graph(), "4.0").count(SW) == 3
 
 
+@pytest.mark.parametrize(
+    ("generation", "level", "size", "zero", "copies"),
+    [
+        ("2.2", 3, (4, 6), -128, 1),  # frames of 192 bytes
+        ("2.2", 3, (6, 6), -128, 0),
+        ("2.2", 0, (4, 6), -128, 0),
+        ("2.2", 3, (12, 12), 7, 1),  # 16x8 mode
+        ("2.2", 0, (12, 12), 7, 0),
+        ("4.0", 3, (4, 6), -128, 0),
+    ],
+)
+def test_copies_in_front_of_depthwise_layers(
+    generation: str, level: int, size: tuple[int, int], zero: int, copies: int
+) -> None:
+    """As builds of YAMNet, MobileNet, SSD and a face mesh show them: in the layer's own frames."""
+    net = Net(34)
+    x = net.conv(net.input((1, *size, 16)), 32, (1, 1), zero=zero)
+    net.conv(x, 0)
+    graph = net.graph()
+    program = compiled(graph, generation, optimization=level)
+    verify(program, MACHINES[generation].units)
+    made = [b for b in program.buffers if b.name.endswith(".cp")]
+    assert len(made) == copies
+    assert all(b.batch == (8 if zero == -128 else 4) for b in made)
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
 def test_integers_of_an_svdf_wrap_on_the_cpu_too() -> None:
     """LiteRT's sums have 32 bits, which products of 16 bits exceed; floats would not."""
     net = Net(33)

@@ -64,6 +64,7 @@ class ConvaccLimits:
     min_deep_channels: Mapped[Count]
     depthwise_channels: Mapped[Some]
     depthwise_weight_cycles: Mapped[Rate]
+    tiny_frame_bytes: Mapped[Bytes]
     tiles: dict[str, TileLimit]
 
 

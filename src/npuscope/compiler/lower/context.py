@@ -9,7 +9,17 @@ from math import inf, prod
 import numpy as np
 
 from npuscope.compiler.numbers import Affine, Scaling, requantize_value
-from npuscope.compiler.stages import ArithStage, CopyStage, Lowered, Stage, Tiling, Value
+from npuscope.compiler.stages import (
+    ArithStage,
+    ConvMode,
+    ConvStage,
+    CopyStage,
+    Lowered,
+    PieceOrder,
+    Stage,
+    Tiling,
+    Value,
+)
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
@@ -170,6 +180,29 @@ def quant_pair(value: Value) -> tuple[float, int]:
     if value.quant is None:
         raise ModelError("the tensor has no quantization", where=f"tensor '{value.name}'")
     return value.quant.scale, value.quant.zero_point
+
+
+def streamed_frame(context: Context, features: Value) -> int:
+    """Channels per frame of the convolution that makes the features: what follows may share its
+    epoch. Only a convolution with a window and without passes through memory is joined, none in
+    builds without an optimization level, none that is cut in pieces [four builds of one network].
+    """
+    conv = conv_before(context, features)
+    if conv is None or context.optimization < 1:
+        return 0
+    once = conv.tiling.mode is ConvMode.DENSE and conv.tiling.passes == 1
+    return conv.tiling.kernels if once and conv.order is PieceOrder.WHOLE else 0
+
+
+def conv_before(context: Context, features: Value) -> ConvStage | None:
+    """The convolution that makes the features, if the last stages lead from it to them."""
+    for stage in reversed(context.result.stages):
+        if stage.output.name != features.name or not isinstance(stage, ConvStage | ArithStage):
+            return None
+        if isinstance(stage, ConvStage):
+            return stage
+        features = stage.inputs[-1]
+    return None
 
 
 def require_batch_one(tensor: Tensor, op: Op) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -10,12 +11,14 @@ from npuscope.compiler.lower.context import (
     Context,
     clamp_range,
     constant_of,
+    conv_before,
     layer_scaling,
     quant_pair,
     require_batch_one,
+    streamed_frame,
 )
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
-from npuscope.compiler.lower.moves import channel_first_copy, window
+from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
@@ -29,7 +32,7 @@ from npuscope.compiler.lower.pieces import (
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums_that_matter
-from npuscope.compiler.stages import ArithStage, ConvMode, ConvStage, PieceOrder, Tiling, Value
+from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
@@ -40,6 +43,9 @@ from npuscope.program.modes import Simd
 from npuscope.rulebook.conv import moves_pixels
 
 Array = np.ndarray
+
+
+_COPIES = 3  # the optimization level from which features are copied for their reader [code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +110,17 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
-    frame = _streamed_frame(context, features)
+    frame = streamed_frame(context, features)
     layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
-    if _reads_single_channels(context, layer):
-        features = channel_first_copy(context, features, op.origin)
+    batch = _copied_channels(context, layer)
+    if batch:
+        features = channel_copy(context, features, batch, op.origin)
         layer = replace(layer, features=features)
     for part in _output_parts(context, layer):
         _emit_part(context, part)
     context.define(op.outputs[0], output)
-
-
-def _streamed_frame(context: Context, features: Value) -> int:
-    """Channels per frame of the convolution that makes the features, if the last stages lead from
-    it to them: what follows may share its epoch. Only a convolution with a window and without
-    passes through memory is joined, and none in builds without an optimization level. One that is
-    cut in pieces is not, either [registers of one network in four builds of 3.0; its RAM at 4.0].
-    """
-    if context.optimization < 1:
-        return 0
-    for stage in reversed(context.result.stages):
-        if stage.output.name != features.name:
-            return 0
-        if isinstance(stage, ConvStage):
-            once = stage.tiling.mode is ConvMode.DENSE and stage.tiling.passes == 1
-            whole = stage.order is PieceOrder.WHOLE
-            return stage.tiling.kernels if once and whole else 0
-        if not isinstance(stage, ArithStage):
-            return 0
-        features = stage.inputs[-1]
-    return 0
 
 
 def _emit_part(context: Context, layer: Layer) -> None:
@@ -180,12 +166,23 @@ def _tile_limit(context: Context, layer: Layer) -> TileLimit:
     return tiles["dense8x8" if layer.simd is Simd.S8X8 else "dense16x8"]
 
 
-def _reads_single_channels(context: Context, layer: Layer) -> bool:
-    """One-channel kernels that this generation feeds from a channel-first copy."""
+def _copied_channels(context: Context, layer: Layer) -> int:
+    """Channels that lie together in a copy for a depthwise layer; 0: this generation makes none.
+
+    One-channel kernels are fed from single planes. With -O3, kernels in 16x8 mode and those on tiny
+    maps are fed from parts of as many channels as they read at a time, if they read memory at all.
+    """
+    features = layer.features
     if layer.moved or not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
-        return False
-    tiling = _tiling(context, layer, layer.kernel.shape)
-    return tiling.depth == 1 and layer.features.stored_batch != 1
+        return 0
+    depth = _tiling(context, layer, layer.kernel.shape).depth
+    conv = conv_before(context, features)
+    streams = conv is not None and conv.tiling.kernels == depth
+    if depth > 1 and (context.optimization < _COPIES or streams):
+        return 0
+    tiny = prod(features.shape[:2]) * depth < context.machine.convacc.tiny_frame_bytes
+    copied = depth == 1 or tiny or layer.simd is Simd.S16X8
+    return depth if copied and features.stored_batch != depth else 0
 
 
 def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.compiler.lower.context import Context
-from npuscope.compiler.lower.moves import channel_first_copy, pad_stage
+from npuscope.compiler.lower.moves import channel_copy, pad_stage
 from npuscope.compiler.lower.pieces import pack_weights
 from npuscope.compiler.lower.software import call_stage
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling, Value
@@ -86,7 +86,7 @@ def _single_channels(context: Context, layer: Dilated, value: Value) -> Value:
     """For kernels of one channel, in generations that feed those from a channel-first copy."""
     if not context.machine.generation.depthwise_odd_copy or value.stored_batch == 1:
         return value
-    return channel_first_copy(context, value, layer.op.origin)
+    return channel_copy(context, value, 1, layer.op.origin)
 
 
 def _deep(value: Value, block: tuple[int, int]) -> Value:

@@ -263,9 +263,9 @@ def _copy_out(context: Context, op: Op) -> None:
     define_view(context, op, planes)
 
 
-def channel_first_copy(context: Context, value: Value, origin: tuple[str, ...]) -> Value:
-    """A copy with one channel stored at a time, for kernels that read single channels."""
-    output = value.named(f"{value.name}.cp", batch=1, tensor="", pitch=0, first=0)
+def channel_copy(context: Context, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
+    """A copy with `batch` channels stored at a time, for kernels that read so many."""
+    output = value.named(f"{value.name}.cp", batch=batch, tensor="", pitch=0, first=0)
     return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
 
 
