@@ -286,7 +286,7 @@ def test_the_controller_costs_the_same_with_and_without_registers():
 
 def test_without_registers_an_epoch_has_the_usual_units():
     """Two operators: 3 units, 4 engines, so many entries."""
-    mean = Stated(2, 1.0, 1.5, entries=7, tail=0.0)
+    mean = Stated(2, 1.0, 1.5, entries=7, tail=0.0, access_bytes=1)
     (counted,) = count_epochs(reported(), replace(MACHINE, stated=mean))
     assert (counted.pre_cycles, counted.post_cycles) == (1000 + 300 + 40 + 7, 2000 + 600 + 80)
 
@@ -301,6 +301,17 @@ def test_without_registers_a_part_of_the_load_shows():
     load = 800 * MACHINE.cycles_per_byte("xspi2")
     shown = load + MACHINE.stated.tail * 500 + MACHINE.timing.epoch_start_cycles
     assert (counted.core_cycles, counted.bound) == (pytest.approx(shown), Bound.FLASH)
+
+
+def test_without_registers_external_ram_is_read_in_usual_accesses():
+    made = stated(500, 800)
+    claims = replace(made.epochs[0].claims, accesses=(Access("hyperRAM", 800),))
+    outside = tuple(p for p in program_pools(MACHINE) if p.name == "hyperRAM")
+    epochs = (replace(made.epochs[0], claims=claims),)
+    (counted,) = count_epochs(replace(made, pools=outside, epochs=epochs), MACHINE)
+    accesses = 800 / MACHINE.stated.access_bytes * MACHINE.timing.external_access_cycles
+    waited = accesses + 800 * MACHINE.cycles_per_byte("xspi1") + MACHINE.timing.epoch_start_cycles
+    assert (counted.core_cycles, counted.bound) == (pytest.approx(waited), Bound.EXTERNAL_RAM)
 
 
 def test_claims_may_be_bound_by_a_bank():

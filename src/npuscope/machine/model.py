@@ -217,6 +217,7 @@ class Stated:
     units_per_operator: Timed[Cycles]
     entries: Timed[Count]
     tail: Timed[Cycles]
+    access_bytes: Timed[Some]
 
 
 @dataclass(frozen=True, slots=True)

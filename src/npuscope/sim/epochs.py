@@ -30,7 +30,7 @@ from npuscope.sim.group_work import (
     VectorWork,
 )
 from npuscope.sim.many import Fleet
-from npuscope.sim.memory import Bank, Banks, retimed
+from npuscope.sim.memory import Bank, Banks, bank_of, retimed
 from npuscope.sim.program_work import (
     ClaimedWork,
     EpochWork,
@@ -393,9 +393,11 @@ def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCoun
     spans = [Span(work.compute_cycles, Bound.FEATURES)]
     for pool, own_rate, moved in work.moved:
         memory = memories.get(pool)
-        rate = machine.cycles_per_byte(memory.path) if memory else own_rate
-        flash = memory is not None and not memory.writable
-        spans.append(Span(moved * rate, Bound.FLASH if flash else Bound.BANK))
+        bank = bank_of(memory, machine) if memory else Bank(pool, own_rate, False, True)
+        accesses = bank.access_cycles / machine.stated.access_bytes
+        bound = Bound.EXTERNAL_RAM if bank.access_cycles else Bound.BANK
+        bound = bound if bank.writable else Bound.FLASH
+        spans.append(Span(moved * (bank.cycles_per_byte + accesses), bound))
     slowest = max(spans, key=lambda span: span.cycles)
     core = slowest.cycles + machine.timing.epoch_start_cycles
     fetch = max((span.cycles for span in spans if span.bound is Bound.FLASH), default=0.0)

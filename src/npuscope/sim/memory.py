@@ -252,19 +252,19 @@ class Banks:
         if memory is None:
             # A pool that the machine does not have: the file's own figures are used.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
-        return _bank(memory, self._machine)
+        return bank_of(memory, self._machine)
 
 
 def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
     """The same banks on a machine with other speeds; foreign ones keep their file's figures."""
     memories = {memory.name: memory for memory in machine.pools}
     return {
-        name: _bank(memories[name], machine) if name in memories else bank
+        name: bank_of(memories[name], machine) if name in memories else bank
         for name, bank in banks.items()
     }
 
 
-def _bank(memory: MemoryPool, machine: Machine) -> Bank:
+def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
     factor = machine.generation.external_factor * machine.paths[memory.path].wait
