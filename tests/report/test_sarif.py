@@ -52,11 +52,11 @@ def test_a_result_says_what_explain_says(log: dict[str, Any]) -> None:
     (softmax,) = (result for result in results(log) if result["ruleId"] == "NA-SOFTMAX")
     (place,) = softmax["locations"]
     assert softmax["level"] == "warning"
-    assert softmax["message"]["text"].startswith("Softmax runs on the CPU: epoch 10: SOFTMAX:#10: ")
+    assert softmax["message"]["text"].startswith("Softmax runs on the CPU: epoch 12: SOFTMAX:#10: ")
     assert place["physicalLocation"]["artifactLocation"]["uri"] == "slow.tflite"
     assert place["logicalLocations"] == [
         {"fullyQualifiedName": "SOFTMAX:#10", "kind": "op"},
-        {"name": "epoch 10", "kind": "epoch"},
+        {"name": "epoch 12", "kind": "epoch"},
     ]
     assert softmax["properties"]["fixes"][0]["id"] == "drop-softmax"
     assert softmax["properties"]["fixes"][0]["gain_ms"] > 0
