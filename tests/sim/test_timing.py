@@ -20,9 +20,10 @@ from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
 from npuscope.sim.counters import Bound
-from npuscope.sim.epochs import count_epochs, group_span, speeds_of
+from npuscope.sim.epochs import count_epochs
 from npuscope.sim.group_work import group_work
 from npuscope.sim.memory import Banks
+from npuscope.sim.spans import group_span, speeds_of
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0

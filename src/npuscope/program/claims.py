@@ -3,7 +3,7 @@
 `compute_cycles`: every stream link moves one word a cycle, so that an epoch lasts as long as its
 longest link. `max_cycles`: no pool is faster than its width and clock ratio. The maximum comes out
 as stated for every epoch of the public builds; the computation does but for how often small feature
-frames are counted. The simulator's own timing is another matter: see sim/epochs.py.
+frames are counted. The simulator's own timing is another matter: see sim/spans.py.
 """
 
 from __future__ import annotations

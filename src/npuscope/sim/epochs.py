@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
-from npuscope.lean_dataclass import dataclass, replace
-from npuscope.machine.model import Machine, StreamLimits, Timing
+from npuscope.lean_dataclass import replace
+from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
 from npuscope.sim.counters import (
@@ -20,14 +19,7 @@ from npuscope.sim.counters import (
     engine_runs,
 )
 from npuscope.sim.group_work import (
-    Again,
-    ChainWork,
     EngineWork,
-    FeatureWork,
-    GroupWork,
-    LoadWork,
-    PipeWork,
-    VectorWork,
 )
 from npuscope.sim.many import Fleet
 from npuscope.sim.memory import Bank, Banks, bank_of, retimed
@@ -42,223 +34,7 @@ from npuscope.sim.program_work import (
     program_work,
     stated_phases,
 )
-
-# --- Time on the silicon, from unit configurations alone ---
-#
-# A convolution alternates between loading a set of kernels and streaming a frame; the load of the
-# next set hides behind the frame being streamed:
-#
-#     T = L0 + sum over frames of max(L, S) + S_last + start
-#
-# L is bytes over the memory's rate, S the longest stream of a frame (features, output, partial
-# sums, or the bank they share) plus the lines drained behind a padded kernel. Nothing here knows
-# ops, origins or compiler generations.
-
-
-class Span(NamedTuple):
-    """How long something takes, and what limits it."""
-
-    cycles: float
-    bound: Bound
-
-
-_cycles = itemgetter(0)
-_NOTHING = Span(0.0, Bound.WEIGHTS)
-
-
-@dataclass(frozen=True, slots=True)
-class Speeds:
-    """The machine's values that the timing law uses."""
-
-    banks: Mapping[str, Bank]
-    timing: Timing
-    stream: StreamLimits
-    vector_frame_elements: float
-    piece_frame_cycles: float
-
-
-def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    generation = machine.generation
-    entries, pieces = generation.vector_frame_elements, generation.piece_frame_cycles
-    return Speeds(banks, machine.timing, machine.stream, entries, pieces)
-
-
-def group_span(work: GroupWork, speeds: Speeds) -> Span:
-    """Units started together: the slowest chain with what the others hold it up, or the memory or
-    bus they share."""
-    chains = [(_chain_span(chain, speeds), chain) for chain in work.chains]
-    slowest, longest = max(chains, key=lambda pair: pair[0].cycles)
-    others = [span for span, chain in chains if chain is not longest and not _waits(chain, speeds)]
-    beside = speeds.timing.side_share * sum(span.cycles for span in others)
-    side = Span(slowest.cycles + beside, slowest.bound)
-    return max([side, *_shared(work.engines, speeds)], key=_cycles)
-
-
-def _waits(chain: ChainWork, speeds: Speeds) -> bool:
-    """For external RAM, that is: how chains wait there side by side has a law of its own."""
-    return any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
-
-
-def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
-    """One connected chain of units."""
-    if not chain.pipes:
-        return _moving(chain, speeds)
-    spans = [_pipe_span(pipe, chain.engines, speeds) for pipe in chain.pipes]
-    slowest = max([*spans, *_held_vectors(chain, speeds)], key=_cycles)
-    pieces = speeds.piece_frame_cycles * chain.piece_frames
-    return Span(slowest.cycles + pieces + speeds.timing.epoch_start_cycles, slowest.bound)
-
-
-def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
-    load = _load(pipe.load, speeds)
-    port = _port(pipe, engines, speeds)
-    turn = speeds.timing.accumulation_turn_cycles if pipe.sums else 0.0
-    stream = Span(port.cycles + turn, port.bound)
-    step = max(load.cycles, stream.cycles)
-    if pipe.late_weights is not None and pipe.late_weights > speeds.timing.overlap_weights:
-        # A dense set of more than half of the unit's buffer: the next one cannot be loaded ahead.
-        step = stream.cycles + load.cycles
-    vectors = _vectors(pipe.vectors, speeds.timing) if pipe.vectors else 0.0
-    total = load.cycles + (pipe.frames - 1) * step + stream.cycles + vectors
-    if vectors > total / 2:
-        return Span(total, Bound.ARITH_VECTOR)
-    # The port that is busy: during the turn of an accumulation none of the stream's is.
-    return Span(total, max(load, port, key=_cycles).bound)
-
-
-def _load(load: LoadWork | None, speeds: Speeds) -> Span:
-    """One set of kernels from memory: at the memory's rate, or one word per cycle."""
-    if load is None:
-        return _NOTHING
-    bank = speeds.banks[load.bank]
-    fetch = load.bytes * bank.cycles_per_byte
-    link = float(load.elements)
-    return Span(link, Bound.WEIGHTS) if link >= fetch else Span(fetch, _memory_bound(bank))
-
-
-def _memory_bound(bank: Bank) -> Bound:
-    if not bank.external:
-        return Bound.WEIGHTS
-    return Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
-
-
-def _port(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
-    """One frame through the pipe: the port that takes longest."""
-    features = max([_feature_cycles(work, speeds) for work in pipe.features])
-    spans = [
-        Span(features + _flush(pipe, speeds.timing), Bound.FEATURES),
-        Span(_output_cycles(pipe, engines, speeds), Bound.OUTPUT),
-        Span(pipe.sums, Bound.ACCUMULATOR),
-        *_bank_spans(engines, pipe.frames, speeds),
-    ]
-    return max(spans, key=_cycles)
-
-
-def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:
-    words = work.words
-    if work.paired:
-        words *= speeds.timing.pair_cycles
-    return words * speeds.banks[work.apart_in].short_access_cycles if work.apart_in else words
-
-
-def _flush(pipe: PipeWork, timing: Timing) -> float:
-    """Lines that drain behind a padded kernel before the next frame may start."""
-    if pipe.flush_strided:
-        return timing.flush_strided_cycles
-    return timing.flush_lines * pipe.flush_words
-
-
-def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> float:
-    """Sums that leave the pipe, and how many are stored one by one."""
-    slowest = float(pipe.out_elements)
-    for engine in engines:
-        if engine.dir:
-            rate = speeds.banks[engine.bank].short_access_cycles if engine.apart else 1.0
-            slowest = max(slowest, engine.elements * rate / pipe.frames)
-    return slowest
-
-
-def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
-    """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
-    loads: dict[tuple[str, int], float] = {}
-    waiting = 0.0
-    for engine in engines:
-        if engine.constant:
-            continue
-        bank = speeds.banks[engine.bank]
-        if bank.access_cycles:
-            # External RAM is bound by accesses: those of all engines follow each other.
-            accesses = engine.bytes * _bursts_a_byte(engine.run_bytes, speeds.stream)
-            waiting += accesses * bank.access_cycles + engine.bytes * bank.cycles_per_byte
-        key = (engine.bank, engine.dir)
-        loads[key] = loads.get(key, 0.0) + engine.bytes * bank.cycles_per_byte / frames
-    slowest = max(loads.values(), default=0.0)
-    return [Span(waiting / frames, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
-
-
-def _bursts_a_byte(run_bytes: int, stream: StreamLimits) -> float:
-    """A run of adjacent bytes goes in the largest bursts that the bus has."""
-    if not run_bytes:
-        return 1 / (stream.busif_bytes * max(stream.burst_beats))
-    beats, bursts = -(-run_bytes // stream.busif_bytes), 0
-    for length in sorted(stream.burst_beats, reverse=True):
-        more, beats = divmod(beats, length)
-        bursts += more
-    return bursts / run_bytes
-
-
-def _vectors(work: VectorWork, timing: Timing) -> float:
-    """Cycles that streamed coefficients add to the outputs of the chain."""
-    rate = timing.vector_cycles + timing.second_vector_cycles * (work.engines - 1)
-    return rate * work.elements + timing.vector_frame_cycles * work.frames
-
-
-def _moving(chain: ChainWork, speeds: Speeds) -> Span:
-    """No convolution: the longest stream, or the bank."""
-    timing = speeds.timing
-    spans = [
-        Span(e.elements * getattr(timing, e.rate) + _turns(e.elements, e.again, speeds), e.bound)
-        for e in chain.engines
-    ]
-    spans += _held_vectors(chain, speeds)
-    spans += _bank_spans(chain.engines, 1, speeds)
-    slowest = max(spans, key=_cycles)
-    return Span(slowest.cycles + timing.move_start_cycles, slowest.bound)
-
-
-def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
-    """A unit that broadcasts a vector of its own needs longer for every element."""
-    rate = speeds.timing.product_cycles
-    return [
-        Span(held.words * rate + _turns(held.words, held.vector, speeds), Bound.ARITH_VECTOR)
-        for held in chain.held
-    ]
-
-
-def _turns(elements: int, vector: Again | None, speeds: Speeds) -> float:
-    """What an engine needs to begin a short frame anew, again and again.
-
-    Lowering reads a whole vector a frame, which compilers before 4.0 did not.
-    """
-    if vector is None:
-        return 0.0
-    at_once = float(vector.entries)
-    if vector.whole and speeds.vector_frame_elements:
-        at_once = min(at_once, speeds.vector_frame_elements)
-    return speeds.timing.broadcast_cycles * elements / at_once
-
-
-def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
-    """Lower bounds by bank and by bus interface over the whole group."""
-    bus: dict[tuple[int, int], int] = {}
-    for engine in engines:
-        key = (speeds.stream.busif(engine.id), engine.dir)
-        bus[key] = bus.get(key, 0) + engine.bytes
-    busiest = max(bus.values(), default=0)
-    return [
-        *_bank_spans(engines, 1, speeds),
-        Span(busiest / speeds.stream.busif_bytes, Bound.BUSIF),
-    ]
+from npuscope.sim.spans import Span, Speeds, group_span, speeds_of
 
 
 def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:
@@ -335,7 +111,7 @@ def _hardware(
 
 def _core(groups: HardwareWork, speeds: Speeds) -> tuple[list[Span], float, Bound]:
     spans = [group_span(group, speeds) for group in groups]
-    return spans, sum(span.cycles for span in spans), max(spans, key=_cycles).bound
+    return spans, sum(span.cycles for span in spans), max(spans, key=itemgetter(0)).bound
 
 
 def _controlled(

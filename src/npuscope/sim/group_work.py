@@ -1,7 +1,7 @@
 """The work of units that are started together: words, bytes and banks, but no rates.
 
 It follows from the unit configurations and from where buffers lie, so it stays the same when only
-the machine's timing changes; sim/epochs.py says how long it takes.
+the machine's timing changes; sim/spans.py says how long it takes.
 """
 
 from __future__ import annotations
