@@ -120,4 +120,5 @@ def test_fish_completes(tmp_path: Path) -> None:
     code = f"source {script}; complete -C 'npuscope estimate --generation '"
     command = ["fish", "--no-config", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-    assert done.stdout.split() == ["2.2", "3.0", "4.0", "open"]
+    values = [line.partition("\t")[0] for line in done.stdout.splitlines()]  # a tab, its meaning
+    assert values == ["2.2", "3.0", "4.0", "open"]
