@@ -68,6 +68,7 @@ class Computer:
         self._event = False
         self._last_rest = 0
         self._masked = 0
+        self._reads_charged: bool | None = None  # False: from the next slice on
         self._lines = 0  # of the NPU, as they were last seen
         self._attach()
         self._boot(vectors)
@@ -78,7 +79,7 @@ class Computer:
         self._cpu.attach(seen(_CACHE_PAGE), PAGE_BYTES, CachePort(self))
         self._cpu.attach(seen(UART_ADDRESS), PAGE_BYTES, UartPort(self))
         self._cpu.attach(SYSTEM_ADDRESS, PAGE_BYTES, SystemPort(self, self._system))
-        self._cpu.attach(DWT_ADDRESS, PAGE_BYTES, CycleCounter(self.clock))
+        self._cpu.attach(DWT_ADDRESS, PAGE_BYTES, CycleCounter(self.clock, self._charge_reads))
 
     def _boot(self, vectors: int) -> None:
         stack, entry = memoryview(self.memory.read(vectors, 8)).cast("I")
@@ -122,6 +123,13 @@ class Computer:
         if self.uart.is_waited_for:
             self._cpu.stop_soon()
 
+    def _charge_reads(self) -> None:
+        """From the first look at the cycle counter on, data from flash takes time. A loader that
+        checks a whole image reads millions of bytes before that, and nobody times it."""
+        if self._reads_charged is None:
+            self._reads_charged = False
+            self._cpu.stop_soon()
+
     def end_slice(self) -> None:
         self._cpu.stop_soon()
 
@@ -147,6 +155,9 @@ class Computer:
         """Go on for a slice, up to a cycle. True: only the host or time can help it on."""
         if self._asleep is not None:
             return self._sleep(end)
+        if self._reads_charged is False:
+            self._cpu.watch_reads()
+            self._reads_charged = True
         self._entries.take()
         stop = self._cpu.run(self._slice(end))
         self.catch_up()

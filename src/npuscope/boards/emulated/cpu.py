@@ -7,6 +7,7 @@ at once: a device asks for an early end of the slice instead."""
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
@@ -69,6 +70,7 @@ class Cpu:
         self._interrupt: int | None = None
         self._error: NpuscopeError | None = None
         self._lost: int | None = None  # the last access that nothing answered
+        self._reads: tuple[Callable[..., None], int, int] | None = None  # a hook not yet set
         self._emulator.hook_add(self._uc.UC_HOOK_INTR, self._on_interrupt)
         self._emulator.hook_add(self._uc.UC_HOOK_MEM_INVALID, self._on_lost)
 
@@ -105,7 +107,8 @@ class Cpu:
         self._emulator.mmio_map(address, size_bytes, read, None, write, None)
 
     def watch(self, address: int, size_bytes: int, cost: FetchCost) -> None:
-        """Tell of every block of code that runs in a memory, and of every read of data there."""
+        """Tell of every block of code that runs in a memory, and, once `watch_reads` was called, of
+        every read of data there."""
 
         def on_block(_: Any, start: int, size: int, __: Any) -> None:
             cost.code(start, size)
@@ -120,11 +123,18 @@ class Cpu:
             forget(status, plain)
             cost.data(start, size)
 
-        for kind, told in (
-            (self._uc.UC_HOOK_BLOCK, on_block),
-            (self._uc.UC_HOOK_MEM_READ, on_read),
-        ):
-            self._emulator.hook_add(kind, told, begin=address, end=address + size_bytes - 1)
+        last = address + size_bytes - 1
+        self._emulator.hook_add(self._uc.UC_HOOK_BLOCK, on_block, begin=address, end=last)
+        self._reads = (on_read, address, last)
+
+    def watch_reads(self) -> None:
+        """Between slices only: code that was translated before knows of no hook. Every read costs
+        a call of Python then, so nobody should ask for it before time is measured."""
+        if self._reads is not None:
+            told, first, last = self._reads
+            self._emulator.hook_add(self._uc.UC_HOOK_MEM_READ, told, begin=first, end=last)
+            self.forget_code()
+            self._reads = None
 
     def _failed(self, error: NpuscopeError) -> int:
         """What goes wrong in a device ends the slice; an exception could not pass the emulator."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from npuscope.boards.emulated.cpu import Cpu
 from npuscope.boards.emulated.memory import BoardMemory, FetchCost
@@ -269,13 +270,15 @@ def _numbers(offset: int, value: int) -> set[int]:
 class CycleCounter:
     """DWT: CYCCNT counts processor cycles, asleep too; the other words hold what was written."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, measured: Callable[[], None]) -> None:
         self._clock = clock
+        self._measured = measured  # called at every look at the time
         self._words: dict[int, int] = {}
         self._zero = 0
 
     def read(self, offset: int) -> int:
         if offset == 4:
+            self._measured()
             # Between two reads as many instructions then count as many cycles, wherever they are.
             self._clock.skip_to(self._clock.cycles)
             return self._clock.cycles - self._zero & _WORD
