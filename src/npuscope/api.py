@@ -176,14 +176,15 @@ def estimate(
             raise UsageError(f"not made for {family.name} machines", where="model, html")
         timed: Any = family.time(family.compile(str(source), dict(options)))
         return timed  # type: ignore[no-any-return]
+    from npuscope.building import without_collector
+
     if html:
         from npuscope.report.result_files import write_explained
 
-        found = explain(source, model=model, **options)
-        write_explained(html, found)
-        return found.profile
-    from npuscope.building import without_collector
-
+        with without_collector():
+            found = explain(source, model=model, **options)
+            write_explained(html, found)
+            return found.profile
     with without_collector():
         made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
         from npuscope.profiling.run import estimate as run_estimate

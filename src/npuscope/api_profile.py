@@ -91,11 +91,12 @@ def _explained(explained: Explanation, html: str | Path | None) -> tuple[Profile
 
 
 def _simulated(source: Source, batch: int, options: Options) -> Profile:
-    from npuscope.building import build
+    from npuscope.building import build, without_collector
     from npuscope.profiling.run import profile as run_profile
 
-    made = build(source, options)
-    return run_profile(made.program, made.machine, made.graph, batch=batch)
+    with without_collector():
+        made = build(source, options)
+        return run_profile(made.program, made.machine, made.graph, batch=batch)
 
 
 def _kept(source: Source | None) -> Profile | None:
