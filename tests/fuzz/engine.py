@@ -29,6 +29,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, NoReturn
 
+import npuscope
 from fuzz.mutate import Mutator, chained
 from npuscope.cli import main as command_line
 from npuscope.errors import NpuscopeError
@@ -39,7 +40,8 @@ LIMIT_S = 20.0
 LIMIT_BYTES = 1 << 30
 LONGEST_MESSAGE = 1500
 RESULT = "out"  # what commands write has a name that starts so
-_SOURCE = f"{os.sep}npuscope{os.sep}"
+# The package itself: a clone, too, is a folder of this name.
+_SOURCE = f"{Path(npuscope.__file__).parent}{os.sep}"
 
 Lay = Callable[[Path, bytes], None]
 Call = Callable[[Path, Path], object]

@@ -39,6 +39,8 @@ _MASKED_STEPS = 32
 _MASKED_SLICE = 64
 # A processor that polls the serial port is left alone for so long, by the board's clock.
 _POLL_S = 0.02
+# Who works for so many instructions before it looks at the time has loaded and checked an image.
+_LONG_START = 100_000
 _CACHE_PAGE = CACHE_ADDRESS & ~(PAGE_BYTES - 1)
 DEFAULT_BUDGET = 2_000_000_000
 
@@ -58,9 +60,9 @@ class Computer:
         self.uart = Uart()
         self._budget = budget
         self._cpu = Cpu(memory)
-        fetches = FetchCost(machine)
-        self._cpu.watch(FLASH_ADDRESS, FLASH_BYTES, fetches)
-        self.clock = Clock(self._cpu, machine, fetches)
+        self._fetches = FetchCost(machine)
+        self._cpu.watch(FLASH_ADDRESS, FLASH_BYTES, self._fetches)
+        self.clock = Clock(self._cpu, machine, self._fetches)
         self.npu = Npu(memory, machine, lambda: self.clock.npu_cycles)
         self._system = SystemRegisters(self.clock, vectors)
         self._entries = Entries(self._cpu, memory, self._system)
@@ -129,6 +131,8 @@ class Computer:
         if self._reads_charged is None:
             self._reads_charged = False
             self._cpu.stop_soon()
+            if self.instructions > _LONG_START:
+                self._fetches.forget_start()
 
     def end_slice(self) -> None:
         self._cpu.stop_soon()

@@ -126,6 +126,7 @@ class FetchCost:
 
     def __init__(self, machine: Machine) -> None:
         self.cycles = 0  # of the processor, since power-up
+        self.read_before = 0  # lines of data that are taken as held when they are first read
         self._code: dict[int, None] = {}
         self._data: dict[int, None] = {}
         self._caches = machine.core_caches
@@ -140,6 +141,10 @@ class FetchCost:
     def data(self, address: int, size_bytes: int) -> None:
         self._take(self._data, address, size_bytes)
 
+    def forget_start(self) -> None:
+        """Data was read while nobody watched: what fits the cache is taken as held."""
+        self.read_before = self._lines if self._caches is not None else 0
+
     def _take(self, held: dict[int, None], address: int, size_bytes: int) -> None:
         if self._caches is None:
             return
@@ -147,7 +152,10 @@ class FetchCost:
         for line in range(address // width, (address + size_bytes - 1) // width + 1):
             if line not in held:
                 held[line] = None
-                self.cycles += self._line_cycles
+                if held is self._data and self.read_before:
+                    self.read_before -= 1
+                else:
+                    self.cycles += self._line_cycles
                 if len(held) > self._lines:
                     del held[next(iter(held))]
 
