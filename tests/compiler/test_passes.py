@@ -20,7 +20,15 @@ from npuscope.compiler.passes.numbers import (
 )
 from npuscope.compiler.passes.rewrite import DivideByConstant, FuseActivation
 from npuscope.errors import ModelError, UsageError
-from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant
+from npuscope.graph.model import (
+    DYNAMIC_RANGE,
+    Activation,
+    Attrs,
+    DType,
+    Graph,
+    Numerics,
+    Quant,
+)
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.ops.moves import PadAttrs
@@ -744,10 +752,10 @@ def test_a_float_network_is_refused() -> None:
 
 def test_a_dynamically_quantized_network_is_told_why_it_counts_as_float() -> None:
     graph = float_layers(False)
-    graph.notes.append("activations are quantized while it runs (dynamic range)")
+    graph.notes.append(DYNAMIC_RANGE)
     with pytest.raises(ModelError) as caught:
         run_passes(graph, MACHINES["4.0"])
-    assert caught.value.hint.startswith("activations are quantized while it runs (dynamic range);")
+    assert caught.value.hint.startswith("activations are quantized while it runs (dynamic range): ")
 
 
 def test_one_quantized_layer_is_enough() -> None:

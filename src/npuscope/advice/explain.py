@@ -84,13 +84,12 @@ class Built(Protocol):
     def program(self) -> Program: ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Shown):
+class Explained(Shown):
+    """A verdict and findings, of a run on any family of machines."""
+
+    __slots__ = ()
     verdict: str
-    profile: Profile
-    changes: tuple[Change, ...]
     findings: tuple[Finding, ...]
-    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
 
     @property
     def has_problems(self) -> bool:
@@ -102,6 +101,15 @@ class Explanation(Shown):
     def table(self) -> Rows:
         """One row per finding."""
         return Findings(self.findings).table()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Explained):
+    verdict: str
+    profile: Profile
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
 
 
 def explain(

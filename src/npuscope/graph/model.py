@@ -175,6 +175,10 @@ class Op:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
+# A note of readers, which a refusal of float networks repeats.
+DYNAMIC_RANGE = "activations are quantized while it runs (dynamic range): read as a float network"
+
+
 class Graph(Shown):
     """Ops in execution order, their tensors, and the graph's inputs and outputs.
 

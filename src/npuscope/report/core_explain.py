@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.explain import Change, best_changes
+from npuscope.advice.explain import Change, Explained, best_changes
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.lean_dataclass import dataclass
@@ -23,18 +23,17 @@ from npuscope.report.findings import (
 )
 from npuscope.rulebook.finding import (
     Finding,
-    Findings,
     Severity,
     finding_from_json,
     finding_json,
     worst_first,
 )
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CoreExplanation(Shown):
+class CoreExplanation(Explained):
     """As Explanation is for the first family; `about` are lines and keys of what was explained."""
 
     verdict: str
@@ -43,17 +42,6 @@ class CoreExplanation(Shown):
     findings: tuple[Finding, ...]
     lines: tuple[str, ...]
     about: dict[str, Any]
-
-    @property
-    def has_problems(self) -> bool:
-        return any(finding.is_problem for finding in self.findings)
-
-    def told(self) -> str:
-        return self.verdict
-
-    def table(self) -> Rows:
-        """One row per finding."""
-        return Findings(self.findings).table()
 
 
 def explain_model(timed: CoreTimed) -> CoreExplanation:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
-from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.unknown import UNKNOWN
@@ -171,7 +171,7 @@ _QUANTIZE = (
 
 def _dynamic(graph: Graph) -> list[str]:
     """Files that are called int8 and are refused as float need the reason."""
-    return [f"{note};" for note in graph.notes if "quantized while it runs" in note]
+    return [f"{note};" for note in graph.notes if note == DYNAMIC_RANGE]
 
 
 def _is_float(graph: Graph, op: Op) -> bool:

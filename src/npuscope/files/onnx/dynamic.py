@@ -12,6 +12,7 @@ import numpy as np
 
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
+from npuscope.graph.model import DYNAMIC_RANGE
 from npuscope.lean_dataclass import replace
 
 _PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
@@ -20,7 +21,6 @@ _FUSED = "com.microsoft.DynamicQuantizeMatMul"
 _ATTENTION = "com.microsoft.QAttention"
 _LSTM = "com.microsoft.DynamicQuantizeLSTM"
 _FLOAT = 1  # of the types of tensors
-_NOTE = "activations are quantized while it runs (dynamic range): read as a float network"
 
 
 def undo_dynamic(source: OnnxModel) -> OnnxModel:
@@ -30,7 +30,7 @@ def undo_dynamic(source: OnnxModel) -> OnnxModel:
     work = _Dynamic(source)
     nodes = [new for node in source.nodes for new in work.node(node)]
     nodes = [node for node in nodes if id(node) not in work.swallowed]
-    notes = (*source.notes, _NOTE)
+    notes = (*source.notes, DYNAMIC_RANGE)
     return replace(source, nodes=tuple(nodes), constants=work.constants, notes=notes)
 
 
