@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edits.border_case import edited, graph_of, misfit
+from edits.border_case import edited, graph_of, misfit, outside
 from edits.number_case import furthest, largest_change
 from models import OnnxWriter, TfliteWriter
 from npuscope.graph.model import DType
@@ -128,6 +128,45 @@ def test_tflite_misfits() -> None:
     data = edited(tflite_net(), "signed-activations")
     sentence = "no tensor inside the network is uint8"
     assert misfit(data, "signed-activations") == sentence
+
+
+def test_moves_of_bytes_keep_the_version_that_kernels_have() -> None:
+    writer = TfliteWriter()
+    x = writer.tensor("x", (1, 2, 2, 4), "uint8", scale=1 / 64, zero_point=125)
+    flat = writer.tensor("flat", (1, 16), "uint8", scale=1 / 64, zero_point=125)
+    y = writer.tensor("y", (1, 16), "uint8", scale=OUT, zero_point=100)
+    sizes = writer.constant("sizes", np.array([1, 16], np.int32))
+    writer.op("RESHAPE", [x, sizes], [flat], newShape=[1, 16])
+    writer.op("QUANTIZE", [flat], [y])
+    before = writer.finish([x], [y])
+    data = edited(before, "signed-activations")
+    assert furthest(before, data) <= OUT * 1.001
+    assert len(outside(data)) == 1  # a runtime opens and runs it
+
+
+def layers(shared: bool) -> bytes:
+    """Two layers with the same weights, or one whose weights come from outside."""
+    writer = TfliteWriter()
+    x = writer.tensor("x", (1, 6, 6, 4), "uint8", scale=1 / 64, zero_point=125)
+    if shared:
+        w = writer.constant("w", weights()[:4].transpose(0, 2, 3, 1).copy(), scale=1 / 128)
+    else:
+        w = writer.tensor("w", (4, 1, 1, 4), "uint8", scale=1 / 128, zero_point=140)
+    b = writer.constant("b", np.zeros(4, np.int32), scale=1 / 64 / 128)
+    y = writer.tensor("y", (1, 6, 6, 4), "uint8", scale=1 / 64, zero_point=125)
+    writer.op("CONV_2D", [x, w, b], [y])
+    z = writer.tensor("z", (1, 6, 6, 4), "uint8", scale=OUT, zero_point=100)
+    if shared:
+        writer.op("CONV_2D", [y, w, b], [z])
+    else:
+        writer.op("QUANTIZE", [y], [z])
+    return writer.finish([x] if shared else [x, w], [z])
+
+
+def test_weights_that_are_not_a_layers_own_stay() -> None:
+    assert misfit(layers(True), "signed-activations") == "'w' is shared by several layers"
+    sentence = "its weights are not constant integers"
+    assert misfit(layers(False), "signed-activations") == sentence
 
 
 def test_no_int8_weights_beside_uint8_activations() -> None:

@@ -79,7 +79,15 @@ KINDS = {
 _WEIGHTS = ("CONV_2D", "FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _OUTPUT_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}  # others have one scale for all weights
 _BIAS = {"TRANSPOSE_CONV": 3}  # others: 2
-_INT8_VERSIONS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4}  # others: 2
+_INT8_VERSIONS = {  # others: 2
+    "CONV_2D": 3,
+    "DEPTHWISE_CONV_2D": 3,
+    "FULLY_CONNECTED": 4,
+    "RESHAPE": 1,
+    "EXPAND_DIMS": 1,
+    "SQUEEZE": 1,
+    "PRELU": 1,  # kernels of bytes have the first
+}
 _DENSE_OPTIONS = (
     *("Padding", "StrideW", "StrideH", "FusedActivationFunction", "DilationWFactor"),
     "DilationHFactor",
@@ -196,7 +204,18 @@ class TfliteLayers(TfliteFile):
             rescales = any(t is None or t.quant != op.outputs[0].quant for t in op.inputs)
             if op.kind == "CUSTOM" or (op.kind == "CONCATENATION" and rescales):
                 raise NotFitting(f"a {op.kind} has no int8 form here")
+            if op.kind in _WEIGHTS and op.inputs[1] in found:
+                self._check_own(op)
         return found
+
+    def _check_own(self, op: EditOp) -> None:
+        """What a layer alone multiplies and adds can get other steps."""
+        weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
+        if weights is None or weights.data is None or weights.data.shape != weights.shape:
+            raise NotFitting("its weights are not constant integers")
+        for tensor in (weights, bias):
+            if tensor is not None and len(self.readers(tensor)) > 1:
+                raise NotFitting(f"'{tensor.name}' is shared by several layers")
 
     def make_signed(self, group: Sequence[EditTensor]) -> None:
         """Inputs and outputs keep their type: a QUANTIZE stands beside them."""
@@ -218,9 +237,7 @@ class TfliteLayers(TfliteFile):
         """Kernels on int8 want weights about zero. The step of a bias is the product of the
         input's and the weights'."""
         weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
-        if weights is None or weights.type != "UINT8":
-            return  # shared with another layer, which came first
-        assert weights.data is not None and weights.quant is not None
+        assert weights is not None and weights.data is not None and weights.quant is not None
         old = weights.quant
         data, quant = symmetric_weights(weights.data, old, _OUTPUT_AXES.get(op.kind))
         weights.type, weights.data, weights.quant = "INT8", data, quant
