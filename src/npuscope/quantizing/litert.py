@@ -12,8 +12,8 @@ import numpy as np
 from npuscope.edits import NotFitting, open_document
 from npuscope.edits.records import QuantSteps
 from npuscope.edits.tflite.document import TfliteDocument
-from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.errors import ModelError
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import Kernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
@@ -46,6 +46,7 @@ class LitertWork:
             notes.append("16-bit floats became 32-bit ones")
         if document.close_batch():
             notes.append("the dynamic batch size was set to 1")
+        document.use_new_codes()
         # The quantizer walks through the list without asking whether there is one.
         document.model.fields.setdefault("SignatureDefs", [])
         self.data = document.to_bytes()
@@ -116,7 +117,7 @@ class LitertWork:
             ) from error
         return bytes(made)
 
-    def _tensors(self) -> list[EditTensor]:
+    def _tensors(self) -> list[FileTensor]:
         return TfliteDocument.parse(self.data).tensors
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
@@ -196,7 +197,7 @@ def _is_input(work: LitertWork, name: str) -> bool:
 
 
 def _check(document: TfliteDocument) -> None:
-    if len(document.model.get("Subgraphs", [])) > 1:
+    if len(document.subgraphs) > 1:
         raise ModelError(
             "the model has several subgraphs: what is inside cannot be calibrated",
             hint="export one static graph without control flow or state",
@@ -220,7 +221,7 @@ def _use_float32(document: TfliteDocument) -> bool:
     return found
 
 
-def _layer(document: TfliteDocument, op: EditOp) -> Layer:
+def _layer(document: TfliteDocument, op: FileOp) -> Layer:
     kind = document.kind(op)
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     computed = tuple(tensor.name for tensor in tensors if not tensor.is_constant)
@@ -235,7 +236,7 @@ def _statistics(found: Range, rank: int) -> dict[str, np.ndarray]:
     return {name: np.full((1,) * rank, value, np.float32) for name, value in ends.items()}
 
 
-def _make_integer(document: TfliteDocument, op: EditOp, plan: Plan) -> None:
+def _make_integer(document: TfliteDocument, op: FileOp, plan: Plan) -> None:
     """One op between a DEQUANTIZE and a QUANTIZE; it stays where its operand is float."""
     result = op.outputs[0]
     found = plan.ranges.get(result.name)

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from npuscope.edits.records import in_order
 from npuscope.files.onnx.constants import TensorReader, text
+from npuscope.files.order import in_order
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
