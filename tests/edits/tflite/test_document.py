@@ -16,8 +16,8 @@ from ai_edge_litert import schema_py_generated as schema
 from models import Net, mobilenet_like, save, to_tflite
 from npuscope.edits import open_document
 from npuscope.edits.tflite.document import TfliteDocument
-from npuscope.files.tflite.records import Record
 from npuscope.files.load import load_model, read_model
+from npuscope.files.tflite.records import Record
 from npuscope.graph.compare import first_difference
 from npuscope.graph.model import Graph, Quant
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.ops import OnnxOps
 from npuscope.edits.records import LOWEST, NotFitting, QuantSteps
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
 from npuscope.graph.model import Graph, Quant, Tensor
 from npuscope.text import safe_terminal
 
@@ -45,7 +45,9 @@ class OnnxBorder(OnnxOps):
         """Numbers of the types of all tensors that ONNX can infer."""
         import onnx
 
-        proto = onnx.ModelProto.FromString(self.to_bytes())
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.current())
+        del proto.graph.value_info[:]  # an edit may have changed them
         for entry in proto.graph.output:
             entry.type.tensor_type.ClearField("shape")
         graph = onnx.shape_inference.infer_shapes(proto).graph

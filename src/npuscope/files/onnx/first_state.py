@@ -1,0 +1,148 @@
+"""An .onnx file as it was read: what of it still holds once nodes were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from npuscope.errors import ModelError
+from npuscope.files.onnx.bodies import captured, outer_names
+from npuscope.files.onnx.constants import text
+from npuscope.text import safe_terminal
+
+Node = Any
+Model = Any
+
+
+class FirstState:
+    """`named` are tensors that training and quantization remarks name."""
+
+    def __init__(self, model: Model, original: bytes) -> None:
+        written = model.SerializeToString(deterministic=True)
+        self._digest = blake2b(written).digest()
+        self._data = original or written
+        self.named = _named(model)
+
+    def is_like(self, written: bytes) -> bool:
+        """Is this what the writer makes of the file as it was?"""
+        return blake2b(written).digest() == self._digest
+
+    def settle(
+        self, model: Model, nodes: Sequence[Node], inside: Mapping[int, frozenset[str]]
+    ) -> None:
+        """Drop from a changed model what does not hold any more: stated shapes and remarks.
+
+        `inside`: what the bodies of a node read, by its id. A tensor that they read cannot be
+        changed, for nobody edits the bodies along.
+        """
+        import onnx
+
+        holders = [node for node in nodes if id(node) in inside]
+        if not (holders or model.graph.value_info or model.graph.quantization_annotation):
+            return
+        first = onnx.ModelProto.FromString(self._data)
+        both = _Both(first, model)
+        for node in holders:
+            both.check(node, inside[id(node)])
+        gone = both.first_makers.keys() - both.alike
+        _keep(model.graph.value_info, lambda entry: entry.name not in gone)
+        lost = both.first_makers.keys() - both.makers.keys()
+        _keep(model.graph.quantization_annotation, lambda entry: entry.tensor_name not in lost)
+
+
+def _named(model: Model) -> set[str]:
+    names = {
+        item.value
+        for entry in model.graph.quantization_annotation
+        for item in entry.quant_parameter_tensor_names
+    }
+    for training in model.training_info:
+        names |= outer_names(training.algorithm) | outer_names(training.initialization)
+        bindings = (*training.initialization_binding, *training.update_binding)
+        names |= {text for binding in bindings for text in (binding.key, binding.value)}
+    return names
+
+
+def _keep(entries: Any, holds: Any) -> None:
+    kept = [entry for entry in entries if holds(entry)]
+    if len(kept) < len(entries):
+        copies = [type(entry).FromString(entry.SerializeToString()) for entry in kept]
+        del entries[:]
+        entries.extend(copies)
+
+
+class _Both:
+    """A model before and after edits. `alike` are tensors of the same type and shape as before,
+    as far as anybody can tell."""
+
+    def __init__(self, first: Model, model: Model) -> None:
+        self.first_makers, self.makers = _makers(first), _makers(model)
+        self._first_types, self._types = _types(first), _types(model)
+        self.alike = {n for n, kind in _sources(model) & _sources(first)}
+        for node in model.graph.node:
+            reads = {*node.input, *captured(node)} - {""}
+            settled = all(map(self._is_untouched, node.output)) and reads <= self.alike
+            self.alike |= {name for name in node.output if settled or self._is_known(name, name)}
+
+    def _is_untouched(self, tensor: str) -> bool:
+        old, new = self.first_makers.get(tensor), self.makers.get(tensor)
+        return old is not None and old == new
+
+    def _is_known(self, before: str, after: str) -> bool:
+        kind = self._first_types.get(before)
+        return kind is not None and kind == self._types.get(after)
+
+    def check(self, node: Node, inside: frozenset[str]) -> None:
+        """What a node with bodies hands to them must be what it was."""
+        sources = self.alike - self.makers.keys()
+        wrong = {n for n in inside if n not in sources and not self._is_untouched(n)}
+        old = self.first_makers.get(node.output[0])
+        pairs = zip(old.input, node.input, strict=False) if old is not None else ()
+        wrong |= {b for a, b in pairs if not (b in self.alike or self._is_known(a, b) or not b)}
+        if wrong or old is None or len(old.input) != len(node.input):
+            names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
+            raise ModelError(
+                f"{safe_terminal(names)} is used inside of {text(node.op_type)} "
+                f"'{safe_terminal(text(node.name))}', which cannot be edited along"
+            )
+
+
+def _makers(model: Model) -> dict[str, Node]:
+    return {name: node for node in model.graph.node for name in node.output if name}
+
+
+def _sources(model: Model) -> set[tuple[str, bytes]]:
+    """Inputs and constants, each as its name with its type and shape."""
+    graph = model.graph
+    return {
+        *((e.name, e.type.SerializeToString()) for e in graph.input),
+        *((e.name, b"%d" % e.data_type + repr(e.dims).encode()) for e in graph.initializer),
+        *((e.values.name, repr(e.dims).encode()) for e in graph.sparse_initializer),
+    }
+
+
+def _types(model: Model) -> dict[str, bytes]:
+    """Type and shape of tensors as onnx infers them, without what the file says."""
+    import onnx
+
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    del bare.graph.value_info[:]
+    for entry in bare.graph.output:
+        if entry.type.HasField("tensor_type"):
+            entry.type.tensor_type.ClearField("shape")
+    try:
+        graph = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return {}
+    entries = (*graph.input, *graph.value_info, *graph.output)
+    return {entry.name: _typed(entry.type) for entry in entries}
+
+
+def _typed(kind: Any) -> bytes:
+    """Sizes that inference made names up for are just open."""
+    for dim in kind.tensor_type.shape.dim:
+        if dim.dim_param.startswith("unk__"):
+            dim.ClearField("value")
+    return bytes(kind.SerializeToString(deterministic=True))
