@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
-    from npuscope.advice.fix.workbench import Opened
 
 
 # --- JSON; keys are added, never renamed ---
@@ -110,8 +109,9 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
 
 def _file_line(fixed: Fixed, output: str | None) -> list[str]:
     if output:
+        inside = "; what other files held is inside" if fixed.inlined else ""
         unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
-        return [f"file     {safe_terminal(output)}{unchanged}"]
+        return [f"file     {safe_terminal(output)}{unchanged}{inside}"]
     return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
 
 
@@ -122,7 +122,11 @@ def answer(fixed: Fixed) -> str:
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
     left = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
-    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}{left}"
+    runtime = fixed.runtime
+    checked = not fixed.changed or (runtime is not None and runtime.runs)
+    alone = "" if checked else " (not checked by an outside runtime)"
+    outputs = f"{effect_words(fixed.effects)}{alone}"
+    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{left}"
 
 
 def change(before: Profile, after: Profile) -> str:
@@ -221,16 +225,19 @@ def _effect_lines(fixed: Fixed) -> list[str]:
 
 
 def _runtime_line(fixed: Fixed) -> list[str]:
-    return [f"checked  {safe_terminal(runtime_words(fixed.runtime))}"]
+    return [f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []
 
 
-def runtime_words(found: Opened | None) -> str:
+def runtime_words(fixed: Fixed) -> str:
     """What an outside runtime says of the fixed file."""
+    found = fixed.runtime
+    if not fixed.changed:
+        return "the file is not changed"
     if found is None:
         return "in no outside runtime (pip install npuscope[reference])"
     if found.runs:
         told = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
         return f"opens and runs in {found.name}{told}"
-    if found.ran:
-        return f"{found.name} runs the original and refuses the fixed file: do not use it"
-    return f"{found.name} runs neither the original nor the fixed file"
+    if found.opens:
+        return f"opens in {found.name}, which does not run it, nor the original"
+    return f"not checked: {found.name} does not open the original either"

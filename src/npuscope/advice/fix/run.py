@@ -14,7 +14,8 @@ from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.blas_threads import one_thread
 from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
-from npuscope.errors import NpuscopeError
+from npuscope.errors import ModelError, NpuscopeError
+from npuscope.files.load import model_bytes
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
@@ -67,7 +68,8 @@ class Step:
 class Fixed(Shown):
     """The result: first and last profile, the steps between, and the content of the fixed file.
 
-    `effects` compare the end with the original; `runtime` names what opened it.
+    `effects` compare the end with the original; `runtime` names what opened it, None where there
+    is none or the file was not `changed`. `inlined`: data of other files are inside now.
     """
 
     data: bytes
@@ -78,6 +80,8 @@ class Fixed(Shown):
     seeds: int
     runtime: Opened | None = None
     interrupted: bool = False  # more could have been tried
+    changed: bool = True
+    inlined: bool = False
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -259,15 +263,26 @@ def _fixed(path: str | Path, choice: Choice, options: Options, seeds: int) -> Fi
         told = "interrupted after %d steps: what was found until then is checked and kept"
         log.warning(told, len(work.steps))
     progress("comparing outputs before and after")
+    first, last = work.first, work.look
+    runtime = opened(work.bench.path, first, last, seeds) if last.data != first.data else None
+    if runtime is not None and runtime.is_worse:
+        names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
+        raise ModelError(
+            f"{runtime.name} takes the original and refuses the fixed file: nothing was written",
+            where=str(path),
+            hint=f"name fixes with --only, without one of: {names}",
+        )
     return Fixed(
-        work.look.data,
-        work.first.profile,
-        work.look.profile,
+        last.data,
+        first.profile,
+        last.profile,
         tuple(work.steps),
-        effects(work.first.network.graph, work.look.network.graph, seeds, work.bench.known),
+        effects(first.network.graph, last.network.graph, seeds, work.bench.known),
         seeds,
-        opened(work.bench.path, work.first, work.look, seeds),
+        runtime,
         interrupted,
+        last.data != first.data,
+        first.data != model_bytes(work.bench.path),
     )
 
 
@@ -333,7 +348,7 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     try:
         after = bench.look(document)
     except NpuscopeError as error:
-        reason = f"the edited file cannot be read: {error}"
+        reason = f"the edited file cannot be written or read: {error}"
         return replace(refused, outcome=Outcome(False, reason)), look
     found = effects(look.network.graph, after.network.graph, seeds, bench.known)
     outcome = judge(candidate, look, after, found, bench.risks)

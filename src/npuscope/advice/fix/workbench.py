@@ -26,11 +26,11 @@ from npuscope.advice.subject import UNCOSTED, Bench
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
 from npuscope.files.load import load_model, read_model
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Graph, Numerics
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
-from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_runs
+from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
@@ -172,6 +172,13 @@ class Opened:
     effects: tuple[OutputEffect, ...]
     runs: bool = True  # the fixed file
     ran: bool = True  # the original
+    opens: bool = True  # the fixed file
+    opened: bool = True  # the original
+
+    @property
+    def is_worse(self) -> bool:
+        """Does the runtime take the original, but not the fixed file?"""
+        return (self.ran and not self.runs) or (self.opened and not self.opens)
 
 
 def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
@@ -179,30 +186,32 @@ def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
     name = installed_runtime(after.network.graph)
     if name is None:
         return None
-    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
-    new, old = _run(path, (after, before), reals)
-    found: tuple[OutputEffect, ...] = ()
-    if old is not None and new is not None:
-        found = _effects(before.network.graph, after.network.graph, old, new)
-    return Opened(name, found, new is not None, old is not None)
-
-
-def _run(
-    path: Path, looks: tuple[Look, ...], reals: list[list[np.ndarray]]
-) -> list[dict[str, np.ndarray] | None]:
-    """Real values of each output, all samples in a row; None where the runtime fails. A file that
-    no fix changed is run once."""
-    files = list(dict.fromkeys(look.data for look in looks))
-    by_data = {look.data: look.network.graph for look in looks}
+    graphs = [_in_file(look) for look in (before, after)]
+    reals = [seeded_inputs(graphs[0], seed) for seed in range(seeds)]
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        runs = []
-        for number, data in enumerate(files):
-            model, graph = folder / f"model{number}{path.suffix}", by_data[data]
-            model.write_bytes(data)
-            samples = [given(graph, values) for values in reals]
-            runs.append(OutsideRun(model, graph, samples))
-        found = dict(zip(files, outside_runs(runs, any_kernels=True), strict=True))
-    return [_columns(look.network.graph, found[look.data]) for look in looks]
+        models = [folder / f"{place}{path.suffix}" for place in ("before", "after")]
+        for model, look in zip(models, (before, after), strict=True):
+            model.write_bytes(look.data)
+        rows = zip(models, graphs, strict=True)
+        runs = [OutsideRun(model, g, [given(g, values) for values in reals]) for model, g in rows]
+        results = outside_runs(runs, any_kernels=True)
+        old, new = (_columns(g, values) for g, values in zip(graphs, results, strict=True))
+        if old is None or new is None:
+            was, now = outside_opens(name, models)
+            return Opened(name, (), new is not None, old is not None, now, was)
+    return Opened(name, _effects(graphs[0], graphs[1], old, new))
+
+
+def _in_file(look: Look) -> Graph:
+    """The network with the inputs and outputs that its file has: what a .tflite file keeps for the
+    next inference follows them in a Graph, and a runtime keeps that itself."""
+    graph, document = look.network.graph, look.document
+    if graph.numerics is not Numerics.LITERT:
+        return graph
+    inputs = graph.inputs[: len(document.network_inputs())]
+    outputs = graph.outputs[: len(document.network_outputs())]
+    tensors = graph.tensors.values()
+    return Graph(graph.name, tensors, graph.ops, inputs, outputs, graph.numerics)
 
 
 def _columns(graph: Graph, found: list[list[np.ndarray]] | None) -> dict[str, np.ndarray] | None:

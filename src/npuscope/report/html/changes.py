@@ -76,7 +76,7 @@ def _outputs(fixed: Fixed) -> list[list[str]]:
 
 def _fix_facts(fixed: Fixed) -> list[list[str]]:
     after, clocks = fixed.after, clocks_of(fixed.after)
-    checked = runtime_words(fixed.runtime)
+    checked = runtime_words(fixed)
     return [
         ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
         ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
