@@ -329,8 +329,9 @@ class TfliteFileGraph:
 
     def _signature(self, record: Record) -> Signature:
         graph = _at(self.subgraphs, record.get("SubgraphIndex"))
+        numbered = dict(enumerate(graph.tensors))
         entries = {
-            side: [(e, _at(graph.tensors, e.get("TensorIndex"))) for e in record.get(side, [])]
+            side: [(e, numbered.get(e.get("TensorIndex"))) for e in record.get(side, [])]
             for side in SIDES
         }
         border = {side: [*tensors] for side, tensors in graph.sides.items()}

@@ -124,19 +124,20 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Names that applications use for tensors of a subgraph: entries with their tensors, by side.
-    `border` is what the subgraph had on that side when the file was read."""
+    """Names that applications use for tensors of a subgraph: entries with their tensors, by side;
+    None where a writer left a number that leads nowhere. `border` is what the subgraph had on that
+    side when the file was read."""
 
     source: Record
     graph: Subgraph
-    entries: dict[str, list[tuple[Record, FileTensor]]]
+    entries: dict[str, list[tuple[Record, FileTensor | None]]]
     border: dict[str, list[FileTensor]]
 
     def tensors(self) -> Iterator[FileTensor]:
         """Those that it names for sure: on a side that was changed, names follow the border."""
         for side, entries in self.entries.items():
             if self.graph.sides[side] == self.border[side]:
-                yield from (tensor for _, tensor in entries)
+                yield from (tensor for _, tensor in entries if tensor is not None)
 
     def record(self, numbers: Mapping[FileTensor, int]) -> Record:
         lists = {side: self._written(side, numbers) for side in self.entries}
@@ -145,8 +146,11 @@ class Signature:
     def _written(self, side: str, numbers: Mapping[FileTensor, int]) -> list[Record]:
         entries, now = self.entries[side], self.graph.sides[side]
         if now == self.border[side]:
-            return [changed(entry, TensorIndex=numbers[tensor]) for entry, tensor in entries]
-        named = [(entry.get("Name", b""), tensor) for entry, tensor in entries]
+            return [
+                entry if tensor is None else changed(entry, TensorIndex=numbers[tensor])
+                for entry, tensor in entries
+            ]
+        named = [(entry.get("Name", b""), t) for entry, t in entries if t is not None]
         names = _border_names(named, self.border[side], now)
         return [
             Record("TensorMap", {"Name": name, "TensorIndex": numbers[tensor]})
