@@ -80,6 +80,8 @@ def judged(path: Path, runtime: Runtime, folder: Path) -> dict[str, Any]:
     kind = "onnx" if path.suffix == ".onnx" else "tflite"
     row: dict[str, Any] = {"file": path.name, "format": kind}
     data = path.read_bytes()
+    if kind == "tflite" and data[4:8] != b"TFL3":
+        return row | {"refused": "not a model"}
     try:
         document = parsed(path, data)
         copy, written = document.to_bytes(), document.written()

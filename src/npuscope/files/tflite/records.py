@@ -24,7 +24,7 @@ from npuscope.files.tflite.tables import (
 from npuscope.graph.limits import Budget
 from npuscope.lean_dataclass import dataclass
 
-_RECORD_BYTES = 16  # what a table takes in a file at least, about
+_RECORD_BYTES = 64  # what a table takes here at least, about; many may be one in the file
 _ALIGNED_BYTES = 16  # of the data of buffers, by the schema
 _WORD = struct.Struct("<I").unpack_from
 # Fields that say where the data of a table is that does not fit into the flatbuffer.
@@ -129,21 +129,18 @@ class _Reader:
         self.budget.take(_RECORD_BYTES)
         self._reached(table.pos, table.slots[1])
         record = Record(name, dict(defaults(name)))
-        places, numbered = table.slots[2:], fields(name)
-        for entry in numbered:
-            if entry.slot < len(places) and places[entry.slot]:
-                value = self._value(table, entry, record)
-                if value is not None:
-                    record.fields[entry.name] = value
-        if sum(map(bool, places)) > sum(
-            f.slot < len(places) and bool(places[f.slot]) for f in numbered
-        ):
+        present = {slot for slot, place in enumerate(table.slots[2:]) if place}
+        for entry in fields(name):
+            value = self._value(table, entry) if entry.slot in present else None
+            if value is not None:
+                record.fields[entry.name] = value
+        if present - {entry.slot for entry in fields(name)}:
             self.unknown = self.unknown or f"a field of {name}"
         if name in _OUTSIDE:
             self._take_outside(record)
         return record
 
-    def _value(self, table: Table, entry: TableField, record: Record) -> Any:
+    def _value(self, table: Table, entry: TableField) -> Any:
         slot = 4 + 2 * entry.slot
         if entry.is_vector:
             return self._vector(table, entry, table.vector(slot))
