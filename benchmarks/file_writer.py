@@ -7,8 +7,9 @@ For every .tflite and .onnx file below the folders:
 * copy: written with nothing changed, it is the same bytes;
 * writer: parsed, written without the original bytes, it is equal in every field, which the
   runtimes' own schema classes judge (tests/file_fields.py);
-* edit: an op that does nothing is put between two ops; taken out of that file again, what is
-  written is equal to the original in every field;
+* edit: an op that does nothing is put in front of another (where all ops are bound to other parts
+  of the file, a tensor is renamed); undone in that file, what is written is equal to the original
+  in every field;
 * runtime: LiteRT or onnxruntime opens the written and the edited file where it opens the original,
   and gives equal outputs on the same seeded inputs. Runtimes run in a process of their own, which
   is started again after a crash or a time-out.
@@ -146,27 +147,41 @@ def _identity(document: Any) -> bytes | None:
 
 
 def _reshape(document: Any) -> bytes | None:
+    """Kernels of RESHAPE copy any type; one open size stays open."""
     from npuscope.files.tflite.records import Record
 
-    inner = [tensor for op in document.ops if not op.is_bound for tensor in op.outputs]
+    inner = [tensor for op in document.ops for tensor in op.outputs]
     for tensor in (*inner, *document.graph_inputs):
-        readers = document.readers(tensor)
-        whole = tensor.type in ("FLOAT32", "INT8", "UINT8") and min(tensor.shape, default=0) > 0
-        if not readers or not whole or readers[0].is_bound or _is_open(tensor):
+        readers = [op for op in document.readers(tensor) if not op.is_bound]
+        sizes = _sizes(tensor)
+        if not readers or tensor.type not in _RESHAPED or not sizes.size or sizes.min() == 0:
             continue
-        shape = np.array(tensor.shape, np.int32)
-        sizes = document.add_tensor(f"{_MARK}_shape", "INT32", shape.shape, None, shape)
-        made = document.add_tensor(_MARK, tensor.type, tensor.shape, tensor.quant)
-        options = Record("ReshapeOptions", {"NewShape": shape})
-        document.add_op("RESHAPE", [tensor, sizes], [made], options)
-        document.rewire(tensor, made, readers[:1])
+        if (sizes < 0).sum() > 1:
+            continue
+        held = document.add_tensor(f"{_MARK}_shape", "INT32", sizes.shape, None, sizes)
+        result = document.add_tensor(_MARK, tensor.type, tensor.shape, tensor.quant)
+        options = Record("ReshapeOptions", {"NewShape": sizes})
+        document.add_op("RESHAPE", [tensor, held], [result], options)
+        document.rewire(tensor, result, readers[:1])
+        return bytes(document.to_bytes())
+    return _renamed(document)
+
+
+_RESHAPED = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
+
+
+def _sizes(tensor: Any) -> np.ndarray:
+    signature = tensor.source.get("ShapeSignature")
+    is_open = signature is not None and len(signature)
+    return np.array(signature if is_open else tensor.shape, np.int32)
+
+
+def _renamed(document: Any) -> bytes | None:
+    """All operators are bound to others: a tensor gets another name."""
+    for tensor in document.tensors[:1]:
+        tensor.name = f"{_MARK}/{tensor.name}"
         return bytes(document.to_bytes())
     return None
-
-
-def _is_open(tensor: Any) -> bool:
-    signature = tensor.source.get("ShapeSignature")
-    return signature is not None and (signature < 0).any()
 
 
 def undone(document: Any) -> bytes:
@@ -175,10 +190,12 @@ def undone(document: Any) -> bytes:
         node = next(node for node in document.nodes if node.name.startswith(_MARK))
         document.rewire(node.output[0], node.input[0])
         document.remove(node)
+    elif document.tensors[0].name.startswith(f"{_MARK}/"):
+        document.tensors[0].name = document.tensors[0].name.removeprefix(f"{_MARK}/")
     else:
-        made = next(tensor for tensor in document.tensors if tensor.name == _MARK)
-        op = document.producer(made)
-        document.rewire(made, op.inputs[0])
+        result = next(tensor for tensor in document.tensors if tensor.name == _MARK)
+        op = document.producer(result)
+        document.rewire(result, op.inputs[0])
         document.remove(op)
     return bytes(document.to_bytes())
 
