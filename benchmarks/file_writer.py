@@ -106,6 +106,8 @@ def judged(path: Path, runtime: Runtime, folder: Path) -> dict[str, Any]:
             row["edit"] = told(differences(data, again))
     except NpuscopeError as error:
         row["edit"] = f"refused: {error.message}"
+    except Exception as error:
+        row["edit"] = f"crashed: {type(error).__name__}: {error}"
     outcomes = runtime.run(folder, path.suffix, files)
     return row | {"runtime": compared(outcomes)}
 

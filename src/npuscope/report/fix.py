@@ -236,8 +236,8 @@ def runtime_words(fixed: Fixed) -> str:
     if found is None:
         return "in no outside runtime (pip install npuscope[reference])"
     if found.runs:
-        told = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
-        return f"opens and runs in {found.name}{told}"
+        same = f"outputs {effect_words(found.effects)} there" if found.effects else ""
+        return f"opens and runs in {found.name}; {same or 'its outputs are new'}"
     if found.opens:
         return f"opens in {found.name}, which does not run it, nor the original"
     return f"not checked: {found.name} does not open the original either"

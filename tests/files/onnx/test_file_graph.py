@@ -177,6 +177,15 @@ def test_what_is_handed_to_a_body_keeps_its_type() -> None:
         graph.to_bytes()
 
 
+def test_a_node_with_bodies_may_have_no_output() -> None:
+    model = whole_onnx()
+    spare = model.graph.node.add()
+    spare.CopyFrom(model.graph.node[1])
+    del spare.output[:]
+    data = model.SerializeToString()
+    assert len(model_of(inserted(data)).graph.node) == 7
+
+
 def test_a_node_without_a_name_is_not_taken_for_one_in_a_body() -> None:
     model = whole_onnx()
     model.graph.node[0].name = ""

@@ -97,10 +97,11 @@ class _Both:
         """What a node with bodies hands to them must be what it was."""
         sources = self.alike - self.makers.keys()
         wrong = {n for n in inside if n not in sources and not self._is_untouched(n)}
-        old = self.first_makers.get(node.output[0])
-        pairs = zip(old.input, node.input, strict=False) if old is not None else ()
+        makers = (self.first_makers[n] for n in node.output if n in self.first_makers)
+        old = next(makers, node)
+        pairs = zip(old.input, node.input, strict=False)
         wrong |= {b for a, b in pairs if not (b in self.alike or self._is_known(a, b) or not b)}
-        if wrong or old is None or len(old.input) != len(node.input):
+        if wrong or len(old.input) != len(node.input):
             names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
             raise ModelError(
                 f"{safe_terminal(names)} is used inside of {text(node.op_type)} "
