@@ -9,7 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from npuscope.edits.records import in_order
+from npuscope.errors import ModelError
 from npuscope.files.onnx.constants import TensorReader, text
+from npuscope.files.onnx.stated import infer
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
@@ -60,7 +62,9 @@ class OnnxFile:
             if entry.data_location == onnx.TensorProto.EXTERNAL:
                 values = onnx.numpy_helper.from_array(reader.read(entry).data, entry.name)
                 entry.CopyFrom(values)
-        return cls(proto)
+        document = cls(proto)
+        _ = document.opset  # a file without one is refused before anything is tried
+        return document
 
     def copy(self) -> Self:
         import onnx
@@ -69,8 +73,14 @@ class OnnxFile:
 
     @property
     def opset(self) -> int:
-        known = (e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx"))
-        return int(next(known))
+        known = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
+        if not known:
+            raise ModelError(
+                "the file does not state the opset of its standard ops, so edits have no version "
+                "to follow",
+                hint="add it: model.opset_import.append(onnx.helper.make_opsetid('', 17))",
+            )
+        return int(known[0])
 
     # finding
 
@@ -269,7 +279,7 @@ class OnnxFile:
                     dim.dim_value = 1
         for entry in proto.graph.output:
             entry.type.tensor_type.ClearField("shape")
-        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        graph = infer(proto)
         entries = [*graph.input, *graph.value_info, *graph.output]
         known = {entry.name: _dims(entry) for entry in entries}
         known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}

@@ -236,7 +236,8 @@ class TfliteFile:
     def _op(self, index: int, record: Record, codes: list[Record]) -> EditOp:
         code = codes[record.get("OpcodeIndex", 0)]
         kind = _kind(code)
-        shown = kind if kind != "CUSTOM" else f"CUSTOM {code.get('CustomCode', b'').decode()}"
+        custom = code.get("CustomCode", b"").decode(errors="replace")
+        shown = kind if kind != "CUSTOM" else f"CUSTOM {custom}"
         places = _ints(record.get("Inputs"))
         return EditOp(
             kind,
