@@ -52,7 +52,7 @@ EXTRAS = (
         "sweep",
         "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
         "tables",
-        {"distributed": "2024.1", "pyarrow": "18.1"},
+        {"distributed": "2024.1", "cryptography": "42", "pyarrow": "18.1"},
     ),
     Extra(
         "notebook",
