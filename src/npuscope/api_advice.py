@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.options.check import verb
-from npuscope.whole_file import write_whole
+from npuscope.whole_file import refuse_same, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,8 +211,7 @@ def fix(
 
 
 def _check_output(source: Path, target: Path, made: str = "fixed") -> None:
-    if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError("this is the file to read", where=f"-o {target}")
+    refuse_same(source, target)
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
             f"the model is a {source.suffix} file, so the {made} one is",

@@ -43,7 +43,7 @@ def dilated(distance: int) -> Graph:
 def test_a_kernel_of_too_many_pieces() -> None:
     error = refusal(dilated(20_000))
     assert error.message == (
-        "its window, with the dilation, would be cut into 88,897,778 pieces; the limit is 4,096"
+        "its window, with the dilation, would be cut into 88,897,778 pieces; the limit is 1,024"
     )
     assert error.where
     assert error.hint == "use a smaller window or a smaller dilation"

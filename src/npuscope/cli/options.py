@@ -192,7 +192,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 # --- The same source and options for another verb, as a command line ---
 
-_ANSWERS = ("json", "quiet", "verbose")  # how the answer is printed
+_ANSWERS = ("json", "quiet", "verbose", "force")  # how the answer is printed
 
 
 def words_for(args: argparse.Namespace, verb: str, other: str) -> str:

@@ -6,10 +6,11 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 from __future__ import annotations
 
 from functools import cache
-from math import ceil, floor, log2
+from math import ceil, floor, isfinite, log2
 
 import numpy as np
 
+from npuscope.errors import ModelError
 from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
@@ -63,6 +64,8 @@ def _between(values: Array, low: int, high: int) -> Array:
 def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
     """An offset as a 32-bit coefficient and the shift that brings it back to size."""
     largest = float(np.abs(values).max())
+    if not isfinite(largest):
+        raise ModelError("its constants and scales give an offset that is not finite")
     c_shift = max(0, ceil(log2((largest + 1) / 2**31))) if largest >= 2**31 else 0
     if c_shift or rounding:
         values = np.asarray(values) / 2.0**c_shift + rounding

@@ -122,9 +122,9 @@ def _make_signs_alike(model: onnx.ModelProto) -> bool:
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
     """Of all tensors whose type is known, by name."""
-    from onnx.shape_inference import infer_shapes
+    from npuscope.files.onnx.stated import infer
 
-    graph = infer_shapes(model).graph
+    graph = infer(model)
     values = (*graph.input, *graph.value_info, *graph.output)
     known = {value.name: value.type.tensor_type.elem_type for value in values}
     return known | {tensor.name: tensor.data_type for tensor in graph.initializer}

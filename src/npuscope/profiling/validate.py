@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
@@ -23,6 +23,7 @@ from npuscope.progress import progress
 from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
+from npuscope.text import safe_terminal
 
 Array = np.ndarray
 log = logging.getLogger(__name__)
@@ -187,6 +188,12 @@ class _Collected:
         self.runtime, results = outside
         for expected, row in zip(self.expected, results, strict=True):
             for name, found in zip(self.graph.outputs, row, strict=True):
+                if found.shape != expected[name].shape:
+                    raise ModelError(
+                        f"{self.runtime} gives it the shape {found.shape}, expected "
+                        f"{expected[name].shape}",
+                        where=f"output '{safe_terminal(name)}'",
+                    )
                 # In steps of the output, so that float and integer outputs share one figure.
                 lsb = self.outputs[name].lsb
                 self.reference.add(found / lsb, expected[name] / lsb)

@@ -11,6 +11,7 @@ import numpy as np
 
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, ModelError
+from npuscope.files.onnx.file import decode, inline_own_functions
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
@@ -58,14 +59,11 @@ def _layer(node: Any, constants: set[str]) -> Layer:
 
 def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path) -> FloatNetwork:
     """The repairs in order; `folder` is for files in between."""
-    import onnx
-    from onnx import inliner
-
-    proto = onnx.ModelProto.FromString(whole_bytes(path))
+    proto = decode(whole_bytes(path))
     _check(proto)
     notes: list[str] = []
     if proto.functions:
-        proto = inliner.inline_local_functions(proto)
+        proto = inline_own_functions(proto)
         notes.append("functions of the file were inlined")
     _drop_constant_inputs(proto)
     use_float32(proto, notes)

@@ -25,6 +25,7 @@ from npuscope.advice.fix.results import Results
 from npuscope.advice.subject import UNCOSTED, Bench
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
+from npuscope.errors import ModelError
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph, Numerics
 from npuscope.lean_dataclass import dataclass, replace
@@ -36,6 +37,9 @@ from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_graph, lint_model_file
 from npuscope.whole_file import work_folder
+
+# What references to nothing and values that do not fit their fields end in.
+_CONTRADICTIONS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError)
 
 
 @dataclass(slots=True)
@@ -129,7 +133,15 @@ class Workbench:
     def open(self) -> Document:
         """The file as a document, once the reader has found nothing wrong with it."""
         load_model(self.path, self.options.get("shapes"))
-        return open_document(self.path)
+        try:
+            document = open_document(self.path)
+            document.to_bytes()
+        except _CONTRADICTIONS as error:
+            raise ModelError(
+                f"the file contradicts itself and cannot be written again: {error}",
+                where=str(self.path),
+            ) from error
+        return document
 
     def look(self, document: Document) -> Look:
         data = document.to_bytes()

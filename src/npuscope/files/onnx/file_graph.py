@@ -13,6 +13,7 @@ from npuscope.errors import ModelError
 from npuscope.files.onnx.bodies import all_bodies, bodies, captured, constants, names_inside
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.first_state import FirstState
+from npuscope.files.onnx.stated import infer
 from npuscope.files.order import in_order
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
@@ -75,15 +76,23 @@ class OnnxFileGraph:
             entry.raw_data = reader.outside(entry)
             entry.ClearField("external_data")
             entry.ClearField("data_location")
-        return cls(proto, b"" if outside else data)
+        document = cls(proto, b"" if outside else data)
+        _ = document.opset  # a file without one is refused before anything is tried
+        return document
 
     def copy(self) -> Self:
         return type(self).parse(self.to_bytes(), Path())
 
     @property
     def opset(self) -> int:
-        known = (e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx"))
-        return int(next(known))
+        known = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
+        if not known:
+            raise ModelError(
+                "the file does not state the opset of its standard ops, so edits have no version "
+                "to follow",
+                hint="add it: model.opset_import.append(onnx.helper.make_opsetid('', 17))",
+            )
+        return int(known[0])
 
     # finding
 
@@ -322,7 +331,7 @@ class OnnxFileGraph:
                     dim.dim_value = 1
         for entry in proto.graph.output:
             entry.type.tensor_type.ClearField("shape")
-        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        graph = infer(proto)
         entries = [*graph.input, *graph.value_info, *graph.output]
         known = {entry.name: _dims(entry) for entry in entries}
         known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
