@@ -146,7 +146,10 @@ def compared(
     for number, (mine, read) in enumerate(zip(expected, outputs, strict=True)):
         if mine.tobytes() != read.tobytes():
             apart = np.abs(mine.ravel().astype(float) - read.ravel().astype(float))
-            return "differs", f"output {number}: up to {apart.max():g}, {apart.astype(bool).sum()} values"
+            return (
+                "differs",
+                f"output {number}: up to {apart.max():g}, {apart.astype(bool).sum()} values",
+            )
     return "equal", ""
 
 

@@ -315,7 +315,7 @@ def _quant(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) 
     if not scales or len(scales) != len(zeros) or prod(shape) == 0:
         return None
     # As the C compiler sees them: scales are of type float.
-    rounded = tuple(float(scale) for scale in np.float32(scales))
+    rounded = tuple(float(scale) for scale in np.asarray(scales, np.float32))
     return Quant(rounded, tuple(int(zero) for zero in zeros), _axis(row, len(scales), len(shape)))
 
 

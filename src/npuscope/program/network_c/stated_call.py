@@ -13,16 +13,20 @@ import numpy as np
 import orjson
 
 from npuscope.errors import FileError
+from npuscope.lean_dataclass import replace
 from npuscope.program.model import Call
 from npuscope.program.network_c.parse_source import Comment, Function
 from npuscope.records import decode, encode
+from npuscope.text import as_utf8
 
 _MARK = "call="
 
 
 def call_comment(call: Call) -> str:
     """JSON of ASCII characters; a slash is escaped, so that nothing in it ends the comment."""
-    text = json.dumps(encode(call), separators=(",", ":"), default=np.generic.item)
+    inputs, outputs = (tuple(map(as_utf8, names)) for names in (call.inputs, call.outputs))
+    record = encode(replace(call, inputs=inputs, outputs=outputs))
+    text = json.dumps(record, separators=(",", ":"), default=np.generic.item)
     text = text.replace("/", "\\u002f")
     return f"  /* {_MARK}{text} */"
 
