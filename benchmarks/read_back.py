@@ -2,9 +2,10 @@
 
     python benchmarks/read_back.py FOLDER... [--generations 2.2 4.0] [--json read_back.json]
 
-Each model is compiled for each generation. The Program, the build's folder without program.json,
-and the bare network.c with its blobs and weights take the same random inputs; outputs have to be
-equal bit by bit. Prints one line a case that is not equal, then a table of generations.
+Models, the smallest first, are compiled for each generation. The Program, the build's folder
+without program.json, and the bare network.c with its blobs and weights take the same random
+inputs; outputs have to be equal bit by bit. Prints one line a case that is not equal, then a table
+of generations.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def _arguments() -> argparse.Namespace:
 def _models(folders: list[Path], most_mb: float) -> list[Path]:
     files = (f for folder in folders for f in ([folder] if folder.is_file() else folder.rglob("*")))
     models = [f for f in files if f.suffix in (".tflite", ".onnx")]
-    return sorted(f for f in models if f.stat().st_size <= most_mb * 1e6)
+    return sorted(
+        (f for f in models if f.stat().st_size <= most_mb * 1e6), key=lambda f: f.stat().st_size
+    )
 
 
 def _cases(model: Path, generation: str, options: argparse.Namespace) -> Iterator[Case]:
