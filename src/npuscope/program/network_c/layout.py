@@ -228,6 +228,7 @@ class ChannelPosition(IntEnum):
 
 
 CHPOS_PREFIX = "CHPos_"
+AXIS_NOTE = "axis "  # behind `per_channel`: which axis has a scale for each of its places
 BUFFER_FIELDS = (
     "name",
     "addr_base",

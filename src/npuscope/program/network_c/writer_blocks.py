@@ -19,6 +19,7 @@ from npuscope.program.network_c.layout import (
     PROCESSOR_NUMBER,
     Flag,
 )
+from npuscope.program.network_c.stated_call import call_comment
 from npuscope.program.network_c.writer_buffers import NoKernel, SoftwareCall
 from npuscope.program.network_c.writer_kernels import fill
 from npuscope.program.network_c.writer_library import (
@@ -48,6 +49,7 @@ def call_function(scope: Scope, epoch: Epoch) -> Lines:
         *_cache(scope, call.inputs, "Invalidate"),
         f"  /* Unit= {PROCESSOR_NUMBER} [{PROCESSOR_NAME} 0] */",
         f"  /* kind={c_comment(kind)} node={node_name(epoch)} */",
+        call_comment(call),
         *_work(scope, epoch, call),
         *_cache(scope, call.outputs, "Clean"),
         "}",

@@ -220,7 +220,8 @@ def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wi
     if unit.operation == ArithOp.AFFINE:
         return _affine(unit, a * x, None if y is None else b * y, constant)
     if unit.operation == ArithOp.CLIP:
-        return x
+        # The coefficients are the bounds; the clip range belongs to `clipout` alone.
+        return np.clip(x, a, c)
     # One-operand MIN and MAX do not occur in vendor code; here the constant takes the place of Y.
     second = constant if y is None else y
     if unit.operation == ArithOp.MUL:
@@ -242,7 +243,7 @@ def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
 def _finish(unit: Arith, value: Wide) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     result = shift(value, unit.shift_o)
-    if unit.clipout or unit.operation == ArithOp.CLIP:
+    if unit.clipout:
         result = np.clip(result, unit.clipmin, unit.clipmax)
     return narrow(result, unit.outbytes_o, unit.saturation_o)
 
