@@ -261,7 +261,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         once = (tiling.tiles == 1 or each_once) and tiling.passes == 1
         # Words of two channels are put together by an engine that reads memory.
         words = tiling.mode is not ConvMode.DSS2
-        return once and words and tiling.pipe == 1 and tiling.depth == frame
+        whole = stage.seen == value.shape[:2]
+        return once and words and whole and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:

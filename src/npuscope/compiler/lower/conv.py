@@ -23,11 +23,10 @@ from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
     channel_parts,
-    cut,
     good_parts,
     pack_weights,
     piece_count,
-    tightened,
+    windows,
 )
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
@@ -91,7 +90,21 @@ def lower_conv(context: Context, op: Op) -> None:
     kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
+        size = context.value(op.inputs[0]).shape[:2]
+        if not windows(kernel, attrs, size, context.machine):
+            attrs, kernel = _blank(attrs, kernel, size, context.graph.output_tensor(op).shape)
     _emit_layer(context, op, attrs, kernel)
+
+
+def _blank(
+    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
+) -> tuple[ConvAttrs, Kernel]:
+    """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
+    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[1:3], attrs.strides, strict=True))
+    pads = (0, 0, rows - size[0], columns - size[1])
+    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
+        np.zeros_like(kernel.taps[:, :1, :1])
+    )
 
 
 def lower_fully_connected(context: Context, op: Op) -> None:
@@ -204,10 +217,9 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     shift_o = _shift(context, layer)
     if layer.moved:
         return _moved_sums(context, layer, shift_o), shift_o
-    attrs, pieces = layer.attrs, _pieces(context, layer)
-    order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
+    pieces = _pieces(context, layer)
+    order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
-        pieces = tightened(pieces, layer.kernel, attrs.pads)
         return _chained(context, layer, pieces, shift_o), shift_o
     if any(piece.tiled_inputs for piece in pieces):
         order = PieceOrder.SERIES
@@ -251,9 +263,9 @@ def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) 
 
 
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
-    """Windows of the kernel, and parts of the input channels where these have no good divisors."""
-    attrs = layer.attrs
-    pieces = cut(layer.kernel.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    """Windows of the kernel that meet the image, and parts of the input channels where these have
+    no good divisors."""
+    pieces = windows(layer.kernel, layer.attrs, layer.features.shape[:2], context.machine)
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
     if layer.grouped:

@@ -12,6 +12,7 @@ from npuscope.compiler.stages import Tiling
 from npuscope.compiler.tiling import largest_divisor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs
 
 # --- Kernels larger than the unit's, cut into pieces that are convolutions of their own ---
 #
@@ -75,6 +76,11 @@ class Piece:
     def window(self) -> tuple[int, int]:
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
+    def meets(self, height: int, width: int) -> bool:
+        """Some tap lies on the image; the others of the piece see padding alone."""
+        top, left, bottom, right = self.crop
+        return max(top, bottom) < height and max(left, right) < width
+
     def of(self, kernel: Kernel) -> Array:
         window = kernel.window(self.rows, self.columns)
         if self.channels is None:
@@ -105,6 +111,16 @@ def cut(
         for rows in _spans(window[0], height)
         for columns in _spans(window[1], width)
     ]
+
+
+def windows(
+    kernel: Kernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
+) -> list[Piece]:
+    """The pieces that meet an image of `size`; what sees padding alone adds nothing."""
+    pieces = cut(kernel.shape[1:3], attrs.strides, attrs.pads, machine)
+    if len(pieces) > 1 and attrs.dilations != (1, 1):
+        pieces = tightened(pieces, kernel, attrs.pads)
+    return [piece for piece in pieces if piece.meets(*size)]
 
 
 def _spans(length: int, limit: int) -> list[Span]:
