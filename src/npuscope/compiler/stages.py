@@ -11,7 +11,7 @@ from enum import Enum
 
 import numpy as np
 
-from npuscope.compiler.numbers import FunctionTable
+from npuscope.compiler.function_table import FunctionTable
 from npuscope.graph.model import Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused

@@ -166,6 +166,14 @@ def tensor_value(tensor: Tensor) -> Value:
     )
 
 
+def carrier(value: Value, tensor: Tensor) -> Value:
+    """The value under the tensor's name, which belongs to the tensor's own bytes: unsigned ones of
+    a signed tensor take another."""
+    if value.signed is (tensor.dtype is not DType.UINT8):
+        return value.named(tensor.name, tensor=tensor.name)
+    return value.named(f"{tensor.name}.unsigned", tensor="")
+
+
 def plane_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """(H, W, C) of a channel-last shape of any rank; leading axes fold into H."""
     if len(shape) < 2:

@@ -22,6 +22,7 @@ from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
+    blank,
     channel_parts,
     good_parts,
     pack_weights,
@@ -92,19 +93,8 @@ def lower_conv(context: Context, op: Op) -> None:
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
         size = context.value(op.inputs[0]).shape[:2]
         if not windows(kernel, attrs, size, context.machine):
-            attrs, kernel = _blank(attrs, kernel, size, context.graph.output_tensor(op).shape)
+            attrs, kernel = blank(attrs, kernel, size, context.graph.output_tensor(op).shape)
     _emit_layer(context, op, attrs, kernel)
-
-
-def _blank(
-    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
-) -> tuple[ConvAttrs, Kernel]:
-    """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
-    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[1:3], attrs.strides, strict=True))
-    pads = (0, 0, rows - size[0], columns - size[1])
-    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
-        np.zeros_like(kernel.taps[:, :1, :1])
-    )
 
 
 def lower_fully_connected(context: Context, op: Op) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.compiler.stages import Tiling
 from npuscope.compiler.tiling import largest_divisor
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.layers import ConvAttrs
 
@@ -121,6 +121,17 @@ def windows(
     if len(pieces) > 1 and attrs.dilations != (1, 1):
         pieces = tightened(pieces, kernel, attrs.pads)
     return [piece for piece in pieces if piece.meets(*size)]
+
+
+def blank(
+    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
+) -> tuple[ConvAttrs, Kernel]:
+    """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
+    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[1:3], attrs.strides, strict=True))
+    pads = (0, 0, rows - size[0], columns - size[1])
+    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
+        np.zeros_like(kernel.taps[:, :1, :1])
+    )
 
 
 def _spans(length: int, limit: int) -> list[Span]:
