@@ -90,6 +90,15 @@ class Context:
             self.shifted[name] = self.flip_sign(value, output, origin)
         return self.shifted[name]
 
+    def image(self, value: Value) -> Value:
+        """The value as (1, H, W, C), whatever rank its tensor has."""
+        tensor = self.graph.tensors.get(value.tensor)
+        if tensor is None or tensor.shape == (1, *value.shape):
+            return value
+        view = value.named(f"{value.name}.image", tensor="")
+        self.result.views[view.name] = value
+        return view
+
     def gathered(self, value: Value, origin: tuple[str, ...]) -> Value:
         """The value with its pixels one behind the other, for who cannot read a window."""
         if not value.pitch:

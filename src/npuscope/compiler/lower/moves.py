@@ -14,6 +14,7 @@ from npuscope.compiler.lower.context import (
     moved,
     plane_shape,
     quant_pair,
+    require_batch_one,
     rescale,
 )
 from npuscope.compiler.lower.software import call_stage, fall_back
@@ -289,6 +290,7 @@ def lower_pad(context: Context, op: Op) -> None:
     if trail:
         _pad_channels(context, op, trail)
         return
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
     if output.quant != source.quant:
@@ -381,6 +383,7 @@ def lower_resize(context: Context, op: Op) -> None:
     if any(refused.way == "NPU+CPU" for refused in trail) or factor is None:
         fall_back(context, op, trail)
         return
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     height, width, channels = source.shape
     copies = factor * factor

@@ -8,7 +8,15 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import ZERO, Clip, Context, affine_stage, moved, quant_pair
+from npuscope.compiler.lower.context import (
+    ZERO,
+    Clip,
+    Context,
+    affine_stage,
+    moved,
+    quant_pair,
+    require_batch_one,
+)
 from npuscope.compiler.numbers import (
     Affine,
     Scaling,
@@ -33,6 +41,7 @@ FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
 def lower_max_pool(context: Context, op: Op) -> None:
     attrs = cast(PoolAttrs, op.attrs)
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
     if output.quant != source.quant:
@@ -73,6 +82,7 @@ def _average(
     strides: tuple[int, int],
 ) -> None:
     """POOL gives the mean with 8 fraction bits; an ARITH stage rounds and rescales it."""
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     target = context.new_value(context.graph.output_tensor(op))
     keeps_scale = quant_pair(source) == quant_pair(target)
