@@ -12,7 +12,8 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
-from npuscope.ops.table import OPS
+from npuscope.lean_dataclass import replace
+from npuscope.ops.table import OPS, spec
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.model import Buffer, Call, Claims, Epoch, EpochKind, Program
 
@@ -91,7 +92,11 @@ def call_graph(call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str
     op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
     fed = [name for name in dict.fromkeys(call.inputs) if name and not buffers[name].is_param]
     numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
-    return Graph(call.kernel, tensors, [op], fed, call.outputs, numerics)
+    graph = Graph(call.kernel, tensors, [op], fed, call.outputs, numerics)
+    for name, shape in zip(call.outputs, spec(op).shape(graph, op), strict=True):
+        if not shape and graph.tensor(name).elements == 1:  # a buffer has at least one axis
+            graph.tensors[name] = replace(graph.tensor(name), shape=shape)
+    return graph
 
 
 def _tensor(buffer: Buffer, data: Array | None) -> Tensor:

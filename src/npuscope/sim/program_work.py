@@ -41,7 +41,7 @@ def run_call(call: Call, memory: Memory) -> None:
     graph = call_graph(call, buffers, constants)
     results = run(graph, {name: memory.read(name) for name in graph.inputs})
     for name in call.outputs:
-        memory.write(name, results[name])
+        memory.write(name, results[name].reshape(buffers[name].shape))
 
 
 def _copy(call: Call, copy: Copy, memory: Memory) -> None:
