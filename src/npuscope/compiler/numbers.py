@@ -5,7 +5,7 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 
 from __future__ import annotations
 
-from math import ceil, floor, log2
+from math import ceil, floor, inf, log2
 
 import numpy as np
 
@@ -134,6 +134,23 @@ def safe_conv_shift(largest_sums: Array) -> int:
     """Open rule: no sum that matters leaves 16 bits."""
     needed = float(largest_sums.max())
     return max(0, ceil(log2(needed / INT16_MAX))) if needed > INT16_MAX else 0
+
+
+def likely_sums(weights: Array, inputs: tuple[int, int]) -> Array:
+    """Per channel what sums reach in practice: all inputs at their largest, and beside that eight
+    deviations of inputs that differ from each other."""
+    flat = weights.reshape(len(weights), -1).astype(np.float64)
+    spread = (inputs[1] - inputs[0]) / 12**0.5
+    level = np.abs(flat.sum(axis=1)) * max(abs(inputs[0]), abs(inputs[1]))
+    return np.asarray(level + 8 * spread * np.sqrt((flat * flat).sum(axis=1)))
+
+
+def fine_enough_shift(scaling: Scaling, roundings: int) -> int:
+    """The largest shift at which so many roundings of a sum stay below a quarter of a step of the
+    output."""
+    unit = scaling.input_scale * float(scaling.weight_scales.max())
+    step = scaling.output_scale / unit if unit else inf
+    return floor(log2(min(step, 2.0**62) / 4 / (roundings / 12) ** 0.5))
 
 
 def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
