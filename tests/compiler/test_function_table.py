@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from npuscope.compiler.numbers import evaluate, fit_function
+from npuscope.compiler.function_table import evaluate, fit_function
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": lambda r: 1 / (1 + np.exp(-r)),

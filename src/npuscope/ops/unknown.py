@@ -42,8 +42,8 @@ def check_executable(names: Iterable[str], doing: str = "executed") -> None:
     if listed:
         raise TargetError(
             f"cannot be {doing}: {_counted(listed)} not known here",
-            hint="estimate, explain and compile work without them; to run the network, cut the "
-            "model before them",
+            hint="estimate and explain work without them; to run the network, cut the model before "
+            "them",
         )
 
 

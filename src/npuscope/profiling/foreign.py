@@ -15,8 +15,9 @@ from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
+from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
-from npuscope.sim.memory import Memory, element_type, from_stored, to_stored
+from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, written
 
 # A buffer counts as a tensor's copy up to this mean difference, in steps.

@@ -8,7 +8,17 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import ZERO, Clip, Context, affine_stage, moved, quant_pair
+from npuscope.compiler.lower.context import (
+    ZERO,
+    Clip,
+    Context,
+    affine_stage,
+    clamp_range,
+    moved,
+    quant_pair,
+    require_batch_one,
+    rescale,
+)
 from npuscope.compiler.numbers import (
     Affine,
     Scaling,
@@ -20,7 +30,7 @@ from npuscope.compiler.numbers import (
     requantize_value,
 )
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
-from npuscope.graph.model import Op
+from npuscope.graph.model import Activation, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
@@ -33,6 +43,7 @@ FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
 def lower_max_pool(context: Context, op: Op) -> None:
     attrs = cast(PoolAttrs, op.attrs)
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
     if output.quant != source.quant:
@@ -48,7 +59,17 @@ def lower_max_pool(context: Context, op: Op) -> None:
         strides=attrs.strides,
         pads=attrs.pads,
     )
-    context.define(op.outputs[0], moved(context, op, context.emit(stage)))
+    context.define(op.outputs[0], _clamped(context, op, moved(context, op, context.emit(stage))))
+
+
+def _clamped(context: Context, op: Op, value: Value) -> Value:
+    """The pool's own activation; no unit of its own where it cuts nothing."""
+    activation = getattr(op.attrs, "activation", Activation.NONE)
+    clip = clamp_range(activation, value)
+    if clip is None:
+        return value
+    output = value.named(f"{value.name}.clamped", tensor="")
+    return rescale(context, f"{op.name}.clamp", value, output, op.origin, clip)
 
 
 def lower_average_pool(context: Context, op: Op) -> None:
@@ -73,6 +94,7 @@ def _average(
     strides: tuple[int, int],
 ) -> None:
     """POOL gives the mean with 8 fraction bits; an ARITH stage rounds and rescales it."""
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     target = context.new_value(context.graph.output_tensor(op))
     keeps_scale = quant_pair(source) == quant_pair(target)
@@ -100,13 +122,13 @@ def _average(
         )
     )
     if keeps_scale:
-        context.define(op.outputs[0], mean)
+        context.define(op.outputs[0], _clamped(context, op, mean))
         return
     numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
     output = target.named(target.name, shape=mean.shape)
     name = f"{op.outputs[0]}.requantize"
     context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin))
-    context.define(op.outputs[0], output)
+    context.define(op.outputs[0], _clamped(context, op, output))
 
 
 def _pooled(

@@ -94,7 +94,7 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """Dequantize what it reads, compute in float, quantize what it makes."""
     names = [_real_constant(context, name) for name in op.inputs]
     inputs = []
-    for name in (name for name in op.inputs if name in context.values):
+    for name in dict.fromkeys(name for name in op.inputs if name in context.values):
         source = context.gathered(context.operand(name, op.origin), op.origin)
         real = real_value(source, f"{name}.{op.name}.real")
         kernel = "Dequantize" if source.quant else "Cast"

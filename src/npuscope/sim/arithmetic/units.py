@@ -10,6 +10,7 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.geometry import arith_words, broadcasts, takes_y
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.units import Activ, Arith, Decun, Ref
 from npuscope.sim.arithmetic.streams import (
@@ -136,22 +137,6 @@ def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
             y = (yield Take(1, unit.batchDepth if broadcasts(unit) else len(x)))[None]
         yield compute(coefficients, x[None], y, frame).reshape(-1)
         frame += 1
-
-
-def arith_words(unit: Arith) -> int:
-    return unit.fWidth * unit.fHeight * unit.batchDepth
-
-
-def takes_y(unit: Arith, has_y: bool) -> bool:
-    return has_y and not unit.combinebc
-
-
-def broadcasts(unit: Arith) -> bool:
-    """Port Y brings one value per channel, which the unit keeps for the whole frame.
-
-    Documented for up to 512 entries; how registers select a streamed vector is our interpretation.
-    """
-    return bool(unit.dualinput and unit.scalar and unit.bcast == Bcast.CHAN)
 
 
 def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 0) -> Words:
