@@ -1,0 +1,353 @@
+"""What every network has to stand: each judge compares two ways to the same numbers.
+
+reference  our reference executor against LiteRT or onnxruntime
+npu        the compiled Program against the reference, layer by layer, each on the reference's inputs
+readback   the written network.c, read again and run, against the Program
+fix        the fixed file opens where the original did, and outputs called equal are
+verbs      no verb calls itself broken, and estimates are finite
+file       a file that is written as it was read holds the same
+
+A fault is named by judge and symptom, so that the same bug counts once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from differential.generate import network_of
+from differential.network import Network
+from differential.probe import first_difference, outside_steps
+from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
+from npuscope import api
+from npuscope.building import Build, build
+from npuscope.errors import InternalError, NpuscopeError
+from npuscope.files.load import load_model
+from npuscope.graph.model import Graph, Numerics
+from npuscope.ops.run import run
+from npuscope.ops.unknown import unknown_names
+from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
+from npuscope.profiling.outside import OutsideRun, outside_runs
+from npuscope.profiling.validate import LAYER_LIMIT, output_step
+from npuscope.program.code_files import NO_C
+from npuscope.program.model import Epoch, Program
+from npuscope.program.sources import read_program
+from npuscope.sim.memory import Memory, from_stored, to_stored
+from npuscope.sim.run import execute, written
+
+Arrays = dict[str, np.ndarray]
+GENERATIONS = ("4.0", "open", "3.0", "2.2")
+LIMIT_S = 60.0
+_FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    judge: str
+    symptom: str
+    details: str = ""
+
+    @property
+    def cause(self) -> str:
+        return f"{self.judge}: {self.symptom}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the judges say of a network; `counts` are facts that are no faults."""
+
+    seed: int
+    format: str
+    nodes: int
+    generation: str
+    faults: list[Fault] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, judge: str, symptom: str, details: str = "") -> None:
+        self.faults.append(Fault(judge, symptom, details))
+
+
+@dataclass(slots=True)
+class Trial:
+    """A network with its file, its graph as we read it, a sample, and what others make of it."""
+
+    path: Path
+    verdict: Verdict
+    network: Network | None = None  # None: a file of which nothing else is known
+    build: Build | None = None
+    graph: Graph | None = None
+    sample: Arrays = field(default_factory=dict)
+    expected: Arrays = field(default_factory=dict)
+    outside: list[np.ndarray] | None = None
+
+
+def generation_of(seed: int) -> str:
+    """Generations take turns."""
+    return GENERATIONS[seed // 2 % len(GENERATIONS)]
+
+
+def trial_of(network: Network, seed: int, folder: Path, generation: str = "") -> Trial:
+    """The network with its file in the folder."""
+    path = folder / f"{seed}.{network.format}"
+    path.write_bytes(network.written())
+    generation = generation or generation_of(seed)
+    return Trial(path, Verdict(seed, network.format, len(network.nodes), generation), network)
+
+
+def trials(
+    seeds: Sequence[int], folder: Path, profile: str = "mixed", judges: Sequence[str] = ()
+) -> list[Verdict]:
+    """The networks of some seeds, judged; the outside runtime runs them together."""
+    made = [trial_of(network_of(seed, profile), seed, folder) for seed in seeds]
+    return judged(made, folder, judges)
+
+
+def judged(made: list[Trial], folder: Path, judges: Sequence[str] = ()) -> list[Verdict]:
+    for trial in made:
+        with _faults(trial, "read"):
+            _read(trial)
+    _run_outside([trial for trial in made if trial.graph is not None])
+    for trial in made:
+        for name in judges or JUDGES:
+            if trial.graph is not None:
+                with _faults(trial, name):
+                    JUDGES[name](trial, folder)
+    return [trial.verdict for trial in made]
+
+
+class _faults:
+    """Errors inside become faults of the judge."""
+
+    def __init__(self, trial: Trial, judge: str) -> None:
+        self.trial, self.judge = trial, judge
+        self.limit = _time_limit(LIMIT_S)
+
+    def __enter__(self) -> None:
+        self.limit.__enter__()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
+        self.limit.__exit__(None, None, None)
+        if error is None or isinstance(error, KeyboardInterrupt):
+            return False
+        symptom = cause_of(error)
+        if isinstance(error, NpuscopeError) and not isinstance(error, InternalError):
+            symptom = f"refused, {symptom}"
+        self.trial.verdict.add(self.judge, symptom, str(error))
+        return True
+
+
+def _read(trial: Trial) -> None:
+    graph = load_model(trial.path)
+    unknown = unknown_names(graph)
+    if unknown:
+        for name in dict.fromkeys(unknown):
+            notes = " ".join(note for note in graph.notes if name in note)
+            trial.verdict.add("read", f"{name} is not known", notes)
+        return
+    trial.graph = graph
+    trial.sample = random_sample(graph, np.random.default_rng(trial.verdict.seed))
+    trial.expected = run(graph, trial.sample)
+
+
+def _run_outside(made: list[Trial]) -> None:
+    """One process a runtime, which goes on behind a network that ends it."""
+    for numerics in Numerics:
+        mine = [t for t in made if t.graph is not None and t.graph.numerics is numerics]
+        runs = [OutsideRun(t.path, t.graph, [t.sample]) for t in mine if t.graph is not None]
+        results = outside_runs(runs, any_kernels=True) if runs else []
+        for trial, result in zip(mine, results, strict=True):
+            trial.outside = result[0] if result is not None else None
+
+
+# --- The reference executor ---
+
+
+def reference(trial: Trial, folder: Path) -> None:
+    """At most a step apart, or it began with a step that a later op made larger."""
+    graph, verdict = trial.graph, trial.verdict
+    assert graph is not None
+    if trial.outside is None:
+        verdict.add("reference", "the outside runtime does not run it")
+        return
+    tally = Tally(1.0)
+    for name, theirs in zip(graph.outputs, trial.outside, strict=True):
+        lsb = output_step(graph, name)
+        tally.add(theirs / lsb, trial.expected[name] / lsb)
+    verdict.counts["elements"] += tally.elements
+    verdict.counts["elements that are not equal"] += tally.elements - tally.equal
+    if tally.largest < 1 + 1e-3 and tally.equal == tally.elements:
+        return
+    verdict.counts["networks with a difference"] += 1
+    steps = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
+    fault = first_difference(steps) if steps else None
+    if fault is not None:
+        verdict.add("reference", *fault)
+    elif tally.largest >= 1 + 1e-3 and (steps is None or steps.equal):
+        verdict.add("reference", "only the whole network differs", f"{tally.largest:g} LSB")
+
+
+# --- The compiled program ---
+
+
+def npu(trial: Trial, folder: Path) -> None:
+    """Units within a step on nearly all elements, kernels of the CPU without a difference."""
+    made = _built(trial)
+    graph, program = trial.graph, made.program
+    assert graph is not None
+    expected = run(graph, trial.sample, [name for op in graph.ops for name in op.outputs])
+    bridge = OwnBridge(program, graph)
+    known = bridge.forced(expected)
+    done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
+
+    def compare(epoch: Epoch, memory: Memory) -> None:
+        for name in written(epoch):
+            if name not in known or done[name] != epoch.number:
+                continue
+            tally = Tally(_step(graph, name, known[name]))
+            tally.add(memory.read(name), known[name])
+            _layer(trial.verdict, epoch, tally)
+            memory.write(name, known[name])
+
+    execute(program, bridge.inputs(trial.sample), observe=compare, force=known)
+    free = bridge.outputs(execute(program, bridge.inputs(trial.sample)).outputs)
+    exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
+    trial.verdict.counts["programs with the reference's outputs"] += exact
+    trial.verdict.counts["programs"] += 1
+
+
+def _step(graph: Graph, name: str, values: np.ndarray) -> float:
+    tensor = graph.tensors.get(name)
+    if values.dtype.kind != "f" or tensor is None or name not in graph.outputs:
+        return 1.0
+    return output_step(graph, name)
+
+
+def _layer(verdict: Verdict, epoch: Epoch, tally: Tally) -> None:
+    kind = "units" if epoch.call is None else "CPU"
+    verdict.counts[f"layers of {kind}"] += 1
+    verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
+    shown = ", ".join(dict.fromkeys(epoch.operators))
+    details = f"{verdict.generation}: {epoch.name}, {tally.largest:g} LSB, {tally.close} of {tally.elements} within 1"
+    if kind == "CPU":
+        if tally.largest > 1e-3:
+            verdict.add("npu", f"CPU kernel {shown} differs", details)
+    elif tally.close / tally.elements < LAYER_LIMIT and tally.largest > _FEW_STEPS:
+        size = "more" if tally.largest > 8 else "up to 8 LSB"
+        verdict.add("npu", f"{shown} {size}", details)
+
+
+def _built(trial: Trial) -> Build:
+    if trial.build is None:
+        trial.build = build(trial.path, {"generation": trial.verdict.generation})
+    return trial.build
+
+
+def readback(trial: Trial, folder: Path) -> None:
+    """Bytes in, bytes out: names are not kept."""
+    made, place = _built(trial), folder / f"build{trial.verdict.seed}"
+    notes = api.write(made, place)
+    missing = [note for note in notes if note.startswith(NO_C)]
+    if missing:
+        trial.verdict.counts["programs without network.c"] += 1
+        return
+    (place / "program.json").unlink()
+    again = read_program(place)
+    ours = execute(made.program, trial.sample).outputs
+    stored = [_stored(made.program, n, trial.sample[n]) for n in made.program.inputs]
+    given = {n: _logical(again, n, raw) for n, raw in zip(again.inputs, stored, strict=True)}
+    theirs = execute(again, given).outputs
+    for name, other in zip(made.program.outputs, again.outputs, strict=True):
+        ours_raw = _stored(made.program, name, ours[name])
+        theirs_raw = _stored(again, other, theirs[other])
+        if ours_raw.tobytes() != theirs_raw.tobytes():
+            trial.verdict.add("readback", "outputs differ", f"{trial.verdict.generation}: {name}")
+            return
+
+
+def _stored(program: Program, name: str, value: np.ndarray) -> np.ndarray:
+    return to_stored(program.buffer_map()[name], value)
+
+
+def _logical(program: Program, name: str, raw: np.ndarray) -> np.ndarray:
+    return from_stored(program.buffer_map()[name], raw)
+
+
+# --- The file, edited and as it is ---
+
+
+def fix(trial: Trial, folder: Path) -> None:
+    fixed_path = trial.path.with_stem(f"{trial.path.stem}_fixed")
+    fixed = api.fix(trial.path, fixed_path, seeds=1, generation=trial.verdict.generation)
+    if not fixed.applied:
+        if fixed.data != trial.path.read_bytes():
+            trial.verdict.add("fix", "nothing to do, but the copy is not the file")
+        return
+    trial.verdict.counts["fixed files"] += 1
+    graph = load_model(fixed_path)
+    edits = ", ".join(sorted({step.candidate.fix.id for step in fixed.applied}))
+    sample = {n: trial.sample.get(n) for n in graph.inputs}
+    if any(value is None for value in sample.values()):
+        return  # another border: `fix` says so
+    result = outside_runs([OutsideRun(fixed_path, graph, [sample])], any_kernels=True)[0]  # type: ignore[list-item]
+    if result is None and trial.outside is not None:
+        trial.verdict.add("fix", "the outside runtime does not run the fixed file", edits)
+        return
+    exact = {effect.output for effect in fixed.effects if effect.exact}
+    assert trial.graph is not None
+    if result is None or trial.outside is None or graph.outputs != trial.graph.outputs:
+        return
+    for name, before, after in zip(graph.outputs, trial.outside, result[0], strict=True):
+        if name in exact and before.shape == after.shape and before.dtype == after.dtype:
+            apart = np.abs(before.astype(float) - after.astype(float)).max(initial=0.0)
+            if apart > output_step(graph, name) * (1 + 1e-3):
+                trial.verdict.add(
+                    "fix", "outputs called equal differ", f"{edits}: {name}, {apart:g}"
+                )
+
+
+_VERBS = (
+    "estimate {file} --json",
+    "explain {file} --json",
+    "lint {file} --json",
+    "profile {file} --json",
+    "validate {file} --json",
+    "compile {file} -o {out} --json",
+    "fix {file} -o {out}.SUFFIX --json",
+)
+_FINE = (0, 1)
+
+
+def verbs(trial: Trial, folder: Path) -> None:
+    """One verb a network, in turns, as the command line runs it."""
+    words = _VERBS[trial.verdict.seed // 2 % len(_VERBS)].replace("SUFFIX", trial.verdict.format)
+    command = Command(f"{words} --generation {trial.verdict.generation}")
+    target = Target("generated", lambda side: [], (), (command,), file=trial.path.name)
+    case = Case(target, trial.verdict.seed, trial.path.read_bytes(), command)
+    outcome = Workshop(folder / "side", lambda side: None).run(case, LIMIT_S)
+    verb = words.split()[0]
+    trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
+    for cause in outcome.causes:
+        trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)
+    if outcome.code not in _FINE and not outcome.causes:
+        trial.verdict.add("verbs", f"{verb}: exit code {outcome.code}", outcome.details)
+
+
+def finite(trial: Trial, folder: Path) -> None:
+    made = api.estimate(trial.path, generation=trial.verdict.generation)
+    if not (np.isfinite(made.total_ms) and made.total_ms > 0):
+        trial.verdict.add("finite", f"estimate is {made.total_ms} ms")
+
+
+Judge = Callable[[Trial, Path], None]
+JUDGES: dict[str, Judge] = {
+    "reference": reference,
+    "npu": npu,
+    "readback": readback,
+    "fix": fix,
+    "verbs": verbs,
+    "finite": finite,
+}
