@@ -118,7 +118,7 @@ def save(table: Table, folder: Path, profile: str, reduce_s: float) -> None:
         if verdict.nodes:
             network = network_of(verdict.seed, profile)
             if reduce_s:
-                network = reduced(network, verdict.seed, verdict.generation, one.cause, reduce_s)
+                network = reduced(network, verdict.seed, verdict.generation, fault, reduce_s)
             place = folder / re.sub(r"\W+", "_", one.cause)[:80]
             place.mkdir(parents=True, exist_ok=True)
             file = place / f"minimal.{network.format}"

@@ -13,12 +13,13 @@ A fault is named by judge and symptom, so that the same bug counts once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from differential.chains import reach
 from differential.generate import network_of
 from differential.network import Network
 from differential.probe import first_difference, outside_steps
@@ -34,10 +35,10 @@ from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 from npuscope.profiling.validate import LAYER_LIMIT, output_step
 from npuscope.program.code_files import NO_C
-from npuscope.program.model import Epoch, Program
+from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import execute, written
+from npuscope.sim.run import execute, reads, written
 
 Arrays = dict[str, np.ndarray]
 GENERATIONS = ("4.0", "open", "3.0", "2.2")
@@ -50,10 +51,11 @@ class Fault:
     judge: str
     symptom: str
     details: str = ""
+    ops: str = ""
 
     @property
     def cause(self) -> str:
-        return f"{self.judge}: {self.symptom}"
+        return f"{self.judge}: {self.symptom}" + (f" ({self.ops})" if self.ops else "")
 
 
 @dataclass(slots=True)
@@ -67,8 +69,8 @@ class Verdict:
     faults: list[Fault] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, judge: str, symptom: str, details: str = "") -> None:
-        self.faults.append(Fault(judge, symptom, details))
+    def add(self, judge: str, symptom: str, details: str = "", ops: str = "") -> None:
+        self.faults.append(Fault(judge, symptom, details, ops))
 
 
 @dataclass(slots=True)
@@ -198,19 +200,16 @@ def npu(trial: Trial, folder: Path) -> None:
     made = _built(trial)
     graph, program = trial.graph, made.program
     assert graph is not None
-    expected = run(graph, trial.sample, [name for op in graph.ops for name in op.outputs])
+    layers = Layers(graph, trial)
     bridge = OwnBridge(program, graph)
-    known = bridge.forced(expected)
+    known = bridge.forced(layers.expected)
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
     def compare(epoch: Epoch, memory: Memory) -> None:
         for name in written(epoch):
-            if name not in known or done[name] != epoch.number:
-                continue
-            tally = Tally(_step(graph, name, known[name]))
-            tally.add(memory.read(name), known[name])
-            _layer(trial.verdict, epoch, tally)
-            memory.write(name, known[name])
+            if name in known and done[name] == epoch.number:
+                layers.compare(epoch, memory.buffer(name), memory.read(name), known)
+                memory.write(name, known[name])
 
     execute(program, bridge.inputs(trial.sample), observe=compare, force=known)
     free = bridge.outputs(execute(program, bridge.inputs(trial.sample)).outputs)
@@ -219,25 +218,46 @@ def npu(trial: Trial, folder: Path) -> None:
     trial.verdict.counts["programs"] += 1
 
 
-def _step(graph: Graph, name: str, values: np.ndarray) -> float:
-    tensor = graph.tensors.get(name)
-    if values.dtype.kind != "f" or tensor is None or name not in graph.outputs:
-        return 1.0
-    return output_step(graph, name)
+class Layers:
+    """Epochs on the reference's own inputs, against its results."""
 
+    def __init__(self, graph: Graph, trial: Trial) -> None:
+        self.graph, self.verdict = graph, trial.verdict
+        names = [name for op in graph.ops for name in op.outputs]
+        self.expected = {**trial.sample, **run(graph, trial.sample, names)}
 
-def _layer(verdict: Verdict, epoch: Epoch, tally: Tally) -> None:
-    kind = "units" if epoch.call is None else "CPU"
-    verdict.counts[f"layers of {kind}"] += 1
-    verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
-    shown = ", ".join(dict.fromkeys(epoch.operators))
-    details = f"{verdict.generation}: {epoch.name}, {tally.largest:g} LSB, {tally.close} of {tally.elements} within 1"
-    if kind == "CPU":
-        if tally.largest > 1e-3:
-            verdict.add("npu", f"CPU kernel {shown} differs", details)
-    elif tally.close / tally.elements < LAYER_LIMIT and tally.largest > _FEW_STEPS:
-        size = "more" if tally.largest > 8 else "up to 8 LSB"
-        verdict.add("npu", f"{shown} {size}", details)
+    def compare(
+        self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
+    ) -> None:
+        tally = Tally(self._step(buffer, found))
+        tally.add(found, known[buffer.name])
+        kind = "units" if epoch.call is None else "CPU"
+        self.verdict.counts[f"layers of {kind}"] += 1
+        self.verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
+        few = tally.largest <= (_FEW_STEPS if kind == "units" else 1 + 1e-3)
+        most = tally.close / tally.elements >= LAYER_LIMIT and kind == "units"
+        if few or most or tally.largest <= self._allowed(epoch, buffer):
+            return
+        size = "off by more than 8 LSB" if tally.largest > 8 else "off by up to 8 LSB"
+        self.verdict.add(
+            "npu",
+            f"{kind} {size}",
+            f"{self.verdict.generation}: {epoch.name}, {tally.largest:g} LSB, "
+            f"{tally.close} of {tally.elements} within 1",
+            ", ".join(origin.partition(":")[0] for origin in epoch.origin),
+        )
+
+    def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:
+        """What a step of rounding between its ops can do."""
+        if buffer.tensor not in self.graph.tensors:
+            return 0.0
+        given = {name.removesuffix(".sub") for name in reads(epoch)}
+        return 1.5 * reach(self.graph, buffer.tensor, given, self.expected) + _FEW_STEPS
+
+    def _step(self, buffer: Buffer, values: np.ndarray) -> float:
+        if values.dtype.kind != "f" or buffer.tensor not in self.graph.outputs:
+            return 1.0
+        return output_step(self.graph, buffer.tensor)
 
 
 def _built(trial: Trial) -> Build:

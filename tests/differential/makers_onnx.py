@@ -77,10 +77,10 @@ def clamped(draft: Draft, kind: str, inputs: Any, result: Value, **options: Any)
 
 
 def _window(
-    draft: Draft, sizes: Shape, most_kernel: int = 7, dilated: bool = True
+    draft: Draft, sizes: Shape, dilated: bool = True, pooling: bool = False
 ) -> tuple[Shape, Shape, dict[str, Any]]:
     """Kernel, output sizes and attributes of a window over some spatial axes."""
-    kernel = tuple(min(draft.choose(*_KERNELS), most_kernel) for _ in sizes)
+    kernel = tuple(draft.choose(*_KERNELS) for _ in sizes)
     strides = [draft.choose(*_STRIDES) for _ in sizes]
     dilations = [draft.choose(*_DILATIONS) if dilated else 1 for _ in sizes]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -95,10 +95,9 @@ def _window(
         results = [-(-n // s) for n, s in zip(sizes, strides, strict=True)]
         options["auto_pad"] = auto
         return kernel, tuple(results), options
-    before = [
-        0 if auto else draft.rng.randint(0, k // 2 * d)
-        for k, d in zip(kernel, dilations, strict=True)
-    ]
+    # onnxruntime pools no window that lies outside of the picture.
+    most = [k - 1 if pooling else k // 2 * d for k, d in zip(kernel, dilations, strict=True)]
+    before = [0 if auto else draft.rng.randint(0, n) for n in most]
     after = [0 if auto else draft.choose(n, n, 0) for n in before]
     rows = zip(sizes, before, after, reach, strides, strict=True)
     results = [(n + a + b - r) // s + 1 for n, a, b, r, s in rows]
@@ -166,13 +165,13 @@ def conv_transpose(draft: Draft, kind: str) -> Value:
 
 def max_pool(draft: Draft, kind: str) -> Value:
     x = draft.image(3, 4, 4)
-    _, results, options = _window(draft, x.shape[2:], dilated=draft.chance(0.3))
+    _, results, options = _window(draft, x.shape[2:], draft.chance(0.3), pooling=True)
     return move(draft, kind, x, x, (*x.shape[:2], *results), **options)
 
 
 def average_pool(draft: Draft, kind: str) -> Value:
     x = draft.image(3, 4, 4)
-    _, results, options = _window(draft, x.shape[2:], dilated=False)
+    _, results, options = _window(draft, x.shape[2:], dilated=False, pooling=True)
     options["count_include_pad"] = draft.choose(0, 1)
     result = moved(draft, x, (*x.shape[:2], *results))
     return clamped(draft, kind, x, result, **options)
@@ -709,6 +708,11 @@ _CURVES: dict[str, Maker] = {
     "HardSigmoid": function(lambda x: np.clip(0.25 * x + 0.4, 0, 1), alpha=0.25, beta=0.4),
     "Gelu": since(20, function(lambda x: x / (1 + np.exp(-1.7 * x)))),
     "com.microsoft.Gelu": function(lambda x: x / (1 + np.exp(-1.7 * x))),
+    "Softsign": function(lambda x: x / (1 + np.abs(x))),
+    "Selu": function(lambda x: np.where(x > 0, x, 1.7 * np.expm1(x))),
+    "Celu": function(lambda x: np.where(x > 0, x, 0.7 * np.expm1(x / 0.7)), alpha=0.7),
+    "ThresholdedRelu": function(lambda x: np.where(x > 0.4, x, 0), alpha=0.4),
+    "Shrink": function(lambda x: x, lambd=0.6, bias=0.2),
     "Abs": function(np.abs),
     "Neg": function(np.negative),
     "Sign": function(np.sign),

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from differential.judges import judged, trial_of
+from differential.judges import Fault, judged, trial_of
 from differential.network import Network, pruned
 
 
-def reduced(network: Network, seed: int, generation: str, cause: str, most_s: float) -> Network:
-    """Every smaller network that still has the fault is taken, until none has or time is over."""
+def reduced(
+    network: Network, seed: int, generation: str, fault: Fault, most_s: float
+) -> Network:
+    """Every smaller network that still has the symptom is taken, until none has or time is over."""
     end = time.monotonic() + most_s
     shrunk = True
     while shrunk and time.monotonic() < end:
@@ -21,17 +23,17 @@ def reduced(network: Network, seed: int, generation: str, cause: str, most_s: fl
         for smaller in _smaller(network):
             if time.monotonic() > end:
                 break
-            if cause in _causes(smaller, seed, generation, cause.partition(":")[0]):
+            if fault.symptom in _symptoms(smaller, seed, generation, fault.judge):
                 network, shrunk = smaller, True
                 break
     return network
 
 
-def _causes(network: Network, seed: int, generation: str, judge: str) -> list[str]:
+def _symptoms(network: Network, seed: int, generation: str, judge: str) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="differential-") as name:
         trial = trial_of(network, seed, Path(name), generation)
         verdict = judged([trial], Path(name), () if judge == "read" else (judge,))[0]
-    return [fault.cause for fault in verdict.faults]
+    return [fault.symptom for fault in verdict.faults]
 
 
 def _smaller(network: Network) -> Iterator[Network]:

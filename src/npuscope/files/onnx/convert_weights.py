@@ -11,10 +11,13 @@ from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
 from npuscope.files.onnx.task import Task
-from npuscope.graph.model import Tensor
+from npuscope.graph.model import Attrs, Tensor
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import PoolAttrs
+from npuscope.ops.row import window_output
 
 # --- Windowed ops without weights, and the window attributes that Conv shares with them ---
 
@@ -139,12 +142,11 @@ def _same_pads(
     return before[0], before[1], after[0], after[1]
 
 
-def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
+def _pool_attrs(task: Task, shape: Shape, axes: int) -> tuple[PoolAttrs, _Pair]:
+    """The window, and its dilations."""
     node = task.node
     kernel = pair(node.integers("kernel_shape"), axes, 1)
     window = window_of(node, kernel, shape, axes)
-    if window.dilations != (1, 1):
-        raise NotComputed(f"pooling with dilations {window.dilations} is not supported")
     counts = bool(node.integer("count_include_pad", 0))
     pads = window.pads
     if node.integer("ceil_mode", 0):
@@ -152,14 +154,15 @@ def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
         if counts and pads != window.pads:
             raise NotComputed("ceil_mode with count_include_pad is not supported")
     counts = counts and any(pads)
-    return PoolAttrs(kernel, window.strides, pads, counts)
+    return PoolAttrs(kernel, window.strides, pads, counts), window.dilations
 
 
 def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
     """Ceil mode adds a last window that extends past the end: the same as more padding there."""
     pads = list(window.pads)
     for axis in (0, 1):
-        free = shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]
+        reach = (kernel[axis] - 1) * window.dilations[axis] + 1
+        free = shape[axis + 1] + pads[axis] + pads[axis + 2] - reach
         extra = -free % window.strides[axis]
         starts_inside = free + extra < shape[axis + 1] + pads[axis]
         pads[axis + 2] += extra if starts_inside else 0
@@ -171,10 +174,44 @@ def pool(kind: str) -> Callable[[Task], None]:
         if len([name for name in task.node.outputs if name]) > 1:
             raise NotComputed("the second output (indices) is not supported")
         x = task.windowed(0)
-        attrs = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
-        task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
+        attrs, dilations = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
+        if dilations == (1, 1):
+            task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
+        elif kind == "MaxPool":
+            _dilated_max(task, x, attrs, dilations)
+        else:
+            raise NotComputed(f"an average with dilations {dilations} is not supported")
 
     return convert
+
+
+def _dilated_max(task: Task, x: Value, attrs: PoolAttrs, dilations: _Pair) -> None:
+    """The largest of slices, a kernel's place apart: along the rows, then along the columns."""
+    top, left, bottom, right = attrs.pads
+    if any(attrs.pads):
+        pads = ((0, 0), (top, bottom), (left, right), (0, 0))
+        x = task.make("Pad", (x.tensor,), PadAttrs(pads, _lowest(task.tensor(x))), x.layout, x.via)
+    for axis in (0, 1):
+        window, stride, dilation = attrs.window[axis], attrs.strides[axis], dilations[axis]
+        sizes = list(task.tensor(x).shape)
+        sizes[axis + 1] = window_output(sizes[axis + 1], window, stride, dilation, 0)
+        steps = tuple(stride if place == axis + 1 else 1 for place in range(4))
+        parts = []
+        for place in range(window):
+            starts = tuple(place * dilation if n == axis + 1 else 0 for n in range(4))
+            cut = SliceAttrs(starts, tuple(sizes), steps)
+            parts.append(task.make("Slice", (x.tensor,), cut, x.layout, x.via))
+        x = parts[0]
+        for part in parts[1:]:
+            x = task.make("Max", (x.tensor, part.tensor), BinaryAttrs(), x.layout)
+    task.emit("Identity", (x.tensor,), Attrs(), x.layout)
+
+
+def _lowest(tensor: Tensor) -> float:
+    """A value that no other is below."""
+    if tensor.quant is None:
+        return float(np.finfo(np.float32).min)
+    return (tensor.dtype.limits[0] - tensor.quant.zero_point) * tensor.quant.scale
 
 
 # --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---
@@ -247,18 +284,12 @@ def _turned(const: Const, groups: int) -> Const:
 
 
 def gemm(task: Task) -> None:
+    """rewrite.py left an alpha for constant weights only, and no beta."""
     node = task.node
-    if node.input(2) and node.number("beta", 1.0) != 1.0:
-        raise NotComputed("Gemm with beta is not supported", hint="multiply the bias by beta")
     turned = bool(node.integer("transA", 0))
     if task.constant(1) is not None:
         _dense(task, bool(node.integer("transB", 0)), (1, 0) if turned else (0, 1))
         return
-    if node.number("alpha", 1.0) != 1.0 or node.input(2):
-        raise NotComputed(
-            "Gemm of two activations with alpha or a bias is not supported",
-            hint="write it as MatMul, Mul, Add",
-        )
     attrs = MatMulAttrs(turned, bool(node.integer("transB", 0)))
     a, b = task.in_source_order(0), task.in_source_order(1)
     task.emit("MatMul", (a.tensor, b.tensor), attrs, plain(2), (*a.via, *b.via))
@@ -289,8 +320,8 @@ def _dense_weights(task: Task, transposed: bool) -> Tensor:
     if alpha == 1.0:
         return task.parameter(1, f"OI{order}", order)
     const = task.needed(1)
-    if const.data.ndim != 2 or not alpha > 0:
-        raise NotComputed(f"weights {const.data.shape} with alpha {alpha} are not supported")
+    if const.data.ndim != 2:
+        raise ModelError(f"weights have shape {const.data.shape}, expected 2 axes")
     key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
     return task.store(_times(const, alpha).transpose(order), key)
 
