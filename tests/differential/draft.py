@@ -14,7 +14,7 @@ from differential.network import Network, Node, Shape, Value
 SIZES = (1, 1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 11, 13, 16, 17)
 MOST_ELEMENTS = 6000
 MOST_MACS = 400_000
-_LARGEST = 64.0  # scales of calibrated networks stay below 1
+LARGEST = 64.0  # scales of calibrated networks stay below 1
 _WEIGHT_SPREAD = 73  # standard deviation of whole numbers in -127..127
 
 
@@ -96,7 +96,7 @@ class Draft:
         """A quantized value for about that range, 0 included; `exact` does not cut it."""
         self.check(shape)
         factor = 1.0 if exact else self.rng.uniform(0.6, 1.4)
-        low, high = max(min(low, 0.0) * factor, -_LARGEST), min(max(high, 0.0) * factor, _LARGEST)
+        low, high = max(min(low, 0.0) * factor, -LARGEST), min(max(high, 0.0) * factor, LARGEST)
         if high - low < 1e-4:
             high = low + 1e-4
         dtype = dtype or self.dtype

@@ -52,6 +52,7 @@ class Fault:
     symptom: str
     details: str = ""
     ops: str = ""
+    values: tuple[str, ...] = ()  # where it shows, then what that is computed from
 
     @property
     def cause(self) -> str:
@@ -69,8 +70,8 @@ class Verdict:
     faults: list[Fault] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, judge: str, symptom: str, details: str = "", ops: str = "") -> None:
-        self.faults.append(Fault(judge, symptom, details, ops))
+    def add(self, judge: str, symptom: str, details: str = "", ops: str = "", *values: str) -> None:
+        self.faults.append(Fault(judge, symptom, details, ops, values))
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ def reference(trial: Trial, folder: Path) -> None:
     graph, verdict = trial.graph, trial.verdict
     assert graph is not None
     if trial.outside is None:
-        verdict.add("reference", "the outside runtime does not run it")
+        verdict.counts["networks that the outside runtime does not run"] += 1
         return
     tally = Tally(1.0)
     for name, theirs in zip(graph.outputs, trial.outside, strict=True):
@@ -245,6 +246,8 @@ class Layers:
             f"{self.verdict.generation}: {epoch.name}, {tally.largest:g} LSB, "
             f"{tally.close} of {tally.elements} within 1",
             ", ".join(origin.partition(":")[0] for origin in epoch.origin),
+            buffer.tensor,
+            *reads(epoch),
         )
 
     def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:

@@ -367,7 +367,7 @@ def truth_of(draft: Draft, kind: str) -> Value:
 
 
 def reduction(draft: Draft, kind: str) -> Value:
-    x = draft.pick_within(-1.5, 1.5, 1, 2, 3, 4) if kind == "ReduceProd" else draft.pick(1, 2, 3, 4)
+    x = draft.pick_within(-1.0, 1.0, 1, 2, 3, 4) if kind == "ReduceProd" else draft.pick(1, 2, 3, 4)
     axes, keep = some_axes(draft, len(x.shape)), draft.chance(0.5)
     shape = reduced(x.shape, axes, keep)
     if not shape:

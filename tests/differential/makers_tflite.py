@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from differential.draft import Draft, Unsuitable
+from differential.draft import LARGEST, Draft, Unsuitable
 from differential.network import Shape, Value
 from differential.shapes import (
     broadcast_part,
@@ -121,7 +121,7 @@ def _weighted(
     draft: Draft, kind: str, x: Value, weights: Value, shape: Shape, options: dict[str, int]
 ) -> Value:
     activation = _activation(draft)
-    needed = kind == "CONV_2D"  # LiteRT refuses it without
+    needed = kind != "FULLY_CONNECTED"  # LiteRT refuses or ends without
     bias = [draft.bias(x, weights, shape[-1])] if needed or draft.chance(0.7) else []
     result = _result(draft, shape, _reach(x), activation)
     options = {**options, "fusedActivationFunction": activation}
@@ -409,7 +409,7 @@ def cast(draft: Draft, kind: str) -> Value:
 
 
 def real_product(draft: Draft, kind: str) -> Value:
-    x = draft.pick_within(-1.5, 1.5)
+    x = draft.pick_within(-1.0, 1.0)
     axes, keep = some_axes(draft, len(x.shape)), draft.chance(0.5)
     shape = reduced(x.shape, axes, keep)
     inputs = (_real(draft, x), draft.constant(axes, "int32"))
@@ -427,9 +427,13 @@ def reduction(draft: Draft, kind: str) -> Value:
     count = x.elements / max(np.prod(shape, dtype=int), 1)
     if kind in ("REDUCE_MAX", "REDUCE_MIN") or (kind == "MEAN" and draft.chance(0.3)):
         result = draft.like(x, shape)
+    elif kind == "SUM":  # LiteRT does not cut off what leaves the range
+        reach = _reach(x) * count
+        if reach > LARGEST:
+            raise Unsuitable
+        result = draft.value(shape, -reach, reach, exact=True)
     else:
-        # LiteRT does not cut off a SUM that leaves the range.
-        result = _result(draft, shape, _reach(x) * (2 * count if kind == "SUM" else 1))
+        result = _result(draft, shape, _reach(x))
     given = draft.constant(
         [axis - len(x.shape) if draft.chance(0.3) else axis for axis in axes], "int32"
     )

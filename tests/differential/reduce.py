@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ def reduced(
 ) -> Network:
     """Every smaller network that still has the symptom is taken, until none has or time is over."""
     end = time.monotonic() + most_s
+    for smaller in _around(network, fault):
+        if fault.symptom in _symptoms(smaller, seed, generation, fault.judge):
+            network = smaller
+            break
     shrunk = True
     while shrunk and time.monotonic() < end:
         shrunk = False
@@ -27,6 +32,19 @@ def reduced(
                 network, shrunk = smaller, True
                 break
     return network
+
+
+def _around(network: Network, fault: Fault) -> Iterator[Network]:
+    """What lies between the values that the fault names, or at least what leads to them."""
+    names = [re.sub("_(exact|real|given)$", "", name) for name in fault.values]
+    first, *given = [name for name in names if name in network.values] or [""]
+    if first and first not in network.inputs:
+        ending = replace(network, outputs=(first,), float_border=False)
+        inner = tuple(n for n in given if network.values[n].data is None)
+        kept = tuple(node for node in network.nodes if not set(inner).intersection(node.outputs))
+        inputs = tuple(dict.fromkeys((*network.inputs, *inner)))
+        yield pruned(replace(ending, nodes=kept, inputs=inputs))
+        yield pruned(ending)
 
 
 def _symptoms(network: Network, seed: int, generation: str, judge: str) -> list[str]:
