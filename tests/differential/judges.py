@@ -5,7 +5,6 @@ npu        the compiled Program against the reference, layer by layer, each on t
 readback   the written network.c, read again and run, against the Program
 fix        the fixed file opens where the original did, and outputs called equal are
 verbs      no verb calls itself broken, and estimates are finite
-file       a file that is written as it was read holds the same
 
 A fault is named by judge and symptom, so that the same bug counts once.
 """
@@ -26,23 +25,27 @@ from differential.probe import first_difference, outside_steps
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
 from npuscope import api
 from npuscope.building import Build, build
-from npuscope.errors import InternalError, NpuscopeError
+from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph, Numerics
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
+from npuscope.profiling.run import estimate
 from npuscope.profiling.validate import LAYER_LIMIT, output_step
-from npuscope.program.code_files import NO_C
+from npuscope.program.code_files import NO_C, code_files, pool_images
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, reads, written
+from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
 GENERATIONS = ("4.0", "open", "3.0", "2.2")
 LIMIT_S = 60.0
+# What the compiler may refuse: several pictures at once, and nothing that is quantized.
+REFUSALS = ("ModelError at compiler/lower/context.py:require_batch_one", ":refuse_float_network")
 _FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
 
 
@@ -137,10 +140,17 @@ class _faults:
         if error is None or isinstance(error, KeyboardInterrupt):
             return False
         symptom = cause_of(error)
+        if _is_refusal(symptom):
+            self.trial.verdict.counts[f"refused: {symptom.rpartition(':')[2]}"] += 1
+            return True
         if isinstance(error, NpuscopeError) and not isinstance(error, InternalError):
             symptom = f"refused, {symptom}"
         self.trial.verdict.add(self.judge, symptom, str(error))
         return True
+
+
+def _is_refusal(cause: str) -> bool:
+    return any(reason in cause for reason in REFUSALS)
 
 
 def _read(trial: Trial) -> None:
@@ -272,12 +282,16 @@ def _built(trial: Trial) -> Build:
 def readback(trial: Trial, folder: Path) -> None:
     """Bytes in, bytes out: names are not kept."""
     made, place = _built(trial), folder / f"build{trial.verdict.seed}"
-    notes = api.write(made, place)
-    missing = [note for note in notes if note.startswith(NO_C)]
-    if missing:
+    if trial.verdict.seed % 8 < 2:  # the whole build
+        notes = api.write(made, place)
+        (place / "program.json").unlink()
+    else:  # network.c, blobs and weights alone
+        notes, files = code_files(made.program, made.machine, "network")
+        place.mkdir()
+        write_files(place, {**{n: _bytes(t) for n, t in files.items()}, **pool_images(made.program)})
+    if any(note.startswith(NO_C) for note in notes):
         trial.verdict.counts["programs without network.c"] += 1
         return
-    (place / "program.json").unlink()
     again = read_program(place)
     ours = execute(made.program, trial.sample).outputs
     stored = [_stored(made.program, n, trial.sample[n]) for n in made.program.inputs]
@@ -289,6 +303,10 @@ def readback(trial: Trial, folder: Path) -> None:
         if ours_raw.tobytes() != theirs_raw.tobytes():
             trial.verdict.add("readback", "outputs differ", f"{trial.verdict.generation}: {name}")
             return
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def _stored(program: Program, name: str, value: np.ndarray) -> np.ndarray:
@@ -341,11 +359,12 @@ _VERBS = (
     "compile {file} -o {out} --json",
     "fix {file} -o {out}.SUFFIX --json",
 )
-_FINE = (0, 1)
+_FINE, _REFUSED = (0, 1), (ModelError.exit_code,)
 
 
 def verbs(trial: Trial, folder: Path) -> None:
-    """One verb a network, in turns, as the command line runs it."""
+    """An estimate of each, and one other verb in turns, as the command line runs it."""
+    wanted = _FINE if _estimated(trial) else _REFUSED
     words = _VERBS[trial.verdict.seed // 2 % len(_VERBS)].replace("SUFFIX", trial.verdict.format)
     command = Command(f"{words} --generation {trial.verdict.generation}")
     target = Target("generated", lambda side: [], (), (command,), file=trial.path.name)
@@ -355,14 +374,22 @@ def verbs(trial: Trial, folder: Path) -> None:
     trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
     for cause in outcome.causes:
         trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)
-    if outcome.code not in _FINE and not outcome.causes:
+    if outcome.code not in wanted and not outcome.causes and verb != "lint":
         trial.verdict.add("verbs", f"{verb}: exit code {outcome.code}", outcome.details)
 
 
-def finite(trial: Trial, folder: Path) -> None:
-    made = api.estimate(trial.path, generation=trial.verdict.generation)
-    if not (np.isfinite(made.total_ms) and made.total_ms > 0):
-        trial.verdict.add("finite", f"estimate is {made.total_ms} ms")
+def _estimated(trial: Trial) -> bool:
+    """False where the compiler refuses the network for a reason that it gives."""
+    try:
+        made = _built(trial)
+    except ModelError as error:
+        if _is_refusal(cause_of(error)):
+            return False
+        raise
+    profile = estimate(made.program, made.machine, trial.graph)
+    if not (np.isfinite(profile.total_ms) and profile.total_ms > 0):
+        trial.verdict.add("verbs", f"estimate: {profile.total_ms} ms")
+    return True
 
 
 Judge = Callable[[Trial, Path], None]
@@ -372,5 +399,4 @@ JUDGES: dict[str, Judge] = {
     "readback": readback,
     "fix": fix,
     "verbs": verbs,
-    "finite": finite,
 }

@@ -409,7 +409,7 @@ def cast(draft: Draft, kind: str) -> Value:
 
 
 def real_product(draft: Draft, kind: str) -> Value:
-    x = draft.pick_within(-1.0, 1.0)
+    x = draft.pick_within(-1.0, 1.0, 1, 2, 3, 4)
     axes, keep = some_axes(draft, len(x.shape)), draft.chance(0.5)
     shape = reduced(x.shape, axes, keep)
     inputs = (_real(draft, x), draft.constant(axes, "int32"))
