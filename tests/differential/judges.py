@@ -288,7 +288,9 @@ def readback(trial: Trial, folder: Path) -> None:
     else:  # network.c, blobs and weights alone
         notes, files = code_files(made.program, made.machine, "network")
         place.mkdir()
-        write_files(place, {**{n: _bytes(t) for n, t in files.items()}, **pool_images(made.program)})
+        write_files(
+            place, {**{n: _bytes(t) for n, t in files.items()}, **pool_images(made.program)}
+        )
     if any(note.startswith(NO_C) for note in notes):
         trial.verdict.counts["programs without network.c"] += 1
         return

@@ -154,8 +154,12 @@ def conv_transpose(draft: Draft, kind: str) -> Value:
     draft.check_macs(n * int(np.prod(sizes)) * inner * count * groups)
     weights = draft.weights((channels, count, *kernel), 1, inner)
     options = {
-        "kernel_shape": kernel, "strides": strides, "dilations": dilations,
-        "pads": [*before, *after], "output_padding": more, "group": groups,
+        "kernel_shape": kernel,
+        "strides": strides,
+        "dilations": dilations,
+        "pads": [*before, *after],
+        "output_padding": more,
+        "group": groups,
     }
     shape = (n, count * groups, *results)
     single = len(weights.scales) == 1 or groups == 1
@@ -194,9 +198,14 @@ def gemm(draft: Draft, kind: str) -> Value:
     weights = draft.weights((count, inner) if other else (inner, count), 0 if other else 1, inner)
     options: dict[str, Any] = {"transA": int(turned), "transB": int(other)}
     bias = _bias(draft, x, weights, count)
-    if draft.chance(0.3):
-        options |= {"alpha": draft.choose(0.5, 2.0, 1.5), "beta": draft.choose(1.0, 0.5)}
-        bias = [draft.constant(draft.noise.uniform(-1, 1, count).astype(np.float32))]
+    if draft.chance(0.4):
+        options |= {"alpha": draft.choose(0.5, 1.0, 1.5, -0.5), "beta": draft.choose(1.0, 0.5)}
+        shape = draft.choose((count,), (1, count), (rows, count), (rows, 1), (1,))
+        bias = [draft.constant(draft.noise.uniform(-1, 1, shape).astype(np.float32))]
+    if draft.chance(0.2):
+        weights = draft.pick(2, fits=lambda v: v.shape[1 if other else 0] == inner)
+        count = weights.shape[0 if other else 1]
+        bias = []
     return clamped(
         draft, kind, [x, weights, *bias], _result(draft, (rows, count), _reach(x)), **options
     )
@@ -238,7 +247,9 @@ def _both(draft: Draft) -> tuple[Value, Value, Shape]:
     """A value and one that broadcasts with it: another, the same, or a constant."""
     x = draft.pick(fits=lambda v: len(v.shape) >= 1)
     try:
-        y = draft.pick(fits=lambda v: v.shape == x.shape or (draft.chance(0.3) and _broadcasts(x, v)))
+        y = draft.pick(
+            fits=lambda v: v.shape == x.shape or (draft.chance(0.3) and _broadcasts(x, v))
+        )
     except Unsuitable:
         y = x
     if y is x or draft.chance(0.4):
@@ -663,18 +674,24 @@ _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def resize(draft: Draft, kind: str) -> Value:
-    """To sizes, or by factors that need not be whole."""
-    x = draft.pick(3, 4, 4)
+    """To sizes, or by factors that need not be whole; nearest along any axes."""
+    x = draft.pick(2, 3, 4, 4, 5)
     mode = draft.choose("nearest", "linear")
     options = {"mode": mode, "coordinate_transformation_mode": draft.choose(*_COORDINATES)}
     if mode == "nearest":
         options["nearest_mode"] = draft.choose(*_ROUNDINGS)
-    spatial = len(x.shape) - 2
+    rank = len(x.shape)
+    axes = set(
+        some_axes(draft, rank) if mode == "nearest" and draft.chance(0.3) else range(2, rank)
+    )
+    if rank in (2, 5) and mode == "linear":
+        axes = {rank - 1}
     if draft.chance(0.5):
-        sizes = [*x.shape[:2], *(draft.size() for _ in range(spatial))]
+        sizes = [draft.size() if axis in axes else dim for axis, dim in enumerate(x.shape)]
         inputs = (x, None, None, draft.constant(sizes, "int64"))
     else:
-        factors = [1.0, 1.0, *(draft.choose(0.5, 1.0, 1.5, 2.0, 2.0, 3.0) for _ in range(spatial))]
+        choices = (0.5, 1.0, 1.5, 2.0, 2.0, 3.0)
+        factors = [draft.choose(*choices) if axis in axes else 1.0 for axis in range(rank)]
         sizes = [int(np.floor(dim * f)) for dim, f in zip(x.shape, factors, strict=True)]
         inputs = (x, None, draft.constant(factors, "float32"))
     return draft.add(kind, inputs, moved(draft, x, tuple(sizes)), **options)

@@ -13,9 +13,7 @@ from differential.judges import Fault, judged, trial_of
 from differential.network import Network, pruned
 
 
-def reduced(
-    network: Network, seed: int, generation: str, fault: Fault, most_s: float
-) -> Network:
+def reduced(network: Network, seed: int, generation: str, fault: Fault, most_s: float) -> Network:
     """Every smaller network that still has the symptom is taken, until none has or time is over."""
     end = time.monotonic() + most_s
     for smaller in _around(network, fault):

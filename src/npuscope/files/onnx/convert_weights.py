@@ -1,8 +1,6 @@
-"""ONNX ops with weights or windows, and the window attributes that they share."""
+"""ONNX ops with weights, and the windows that they share with pooling."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -11,29 +9,25 @@ from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
 from npuscope.files.onnx.task import Task
-from npuscope.graph.model import Attrs, Tensor
+from npuscope.graph.model import Tensor
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
-from npuscope.ops.moves import PadAttrs, SliceAttrs
-from npuscope.ops.reduce import PoolAttrs
-from npuscope.ops.row import window_output
 
-# --- Windowed ops without weights, and the window attributes that Conv shares with them ---
+# --- Windows ---
 
-_Pair = tuple[int, int]
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window over H and W; `pads` is (top, left, bottom, right)."""
 
-    strides: _Pair
+    strides: Pair
     pads: tuple[int, int, int, int]
-    dilations: _Pair
+    dilations: Pair
 
 
-def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
+def pair(values: tuple[int, ...] | None, axes: int, default: int) -> Pair:
     """Height and width; one spatial axis is the width."""
     found = values if values is not None else (default,) * axes
     if len(found) != axes:
@@ -41,7 +35,7 @@ def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
     return (default, found[0]) if axes == 1 else (found[0], found[1])
 
 
-def _axes(node: Node, kernel: _Pair) -> int:
+def _axes(node: Node, kernel: Pair) -> int:
     """Number of spatial axes in the source, from its attributes."""
     for name, per_axis in (("kernel_shape", 1), ("strides", 1), ("pads", 2), ("dilations", 1)):
         values = node.integers(name)
@@ -65,7 +59,7 @@ def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class TransposedWindow(Window):
-    output_pads: _Pair
+    output_pads: Pair
 
 
 def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> TransposedWindow:
@@ -84,9 +78,7 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
     return TransposedWindow(strides, pads, dilations, more)
 
 
-def _missing(
-    node: Node, shape: Shape, strides: _Pair, reach: _Pair, more: _Pair, axes: int
-) -> _Pair:
+def _missing(node: Node, shape: Shape, strides: Pair, reach: Pair, more: Pair, axes: int) -> Pair:
     """Rows and columns of zeros behind a result that is smaller than what is asked for."""
     given = node.integers("output_shape")
     if not given:
@@ -97,7 +89,7 @@ def _missing(
 
 
 def _cuts(
-    node: Node, shape: Shape, strides: _Pair, reach: _Pair, axes: int
+    node: Node, shape: Shape, strides: Pair, reach: Pair, axes: int
 ) -> tuple[int, int, int, int]:
     """What to crop to get the output's size; the odd one is cropped in front unless SAME_UPPER."""
     given = node.integers("output_shape")
@@ -113,7 +105,7 @@ def _cuts(
 
 
 def _pads(
-    node: Node, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape, axes: int
+    node: Node, kernel: Pair, strides: Pair, dilations: Pair, shape: Shape, axes: int
 ) -> tuple[int, int, int, int]:
     mode = node.text("auto_pad", "NOTSET")
     if mode == "VALID":
@@ -129,7 +121,7 @@ def _pads(
 
 
 def _same_pads(
-    mode: str, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape
+    mode: str, kernel: Pair, strides: Pair, dilations: Pair, shape: Shape
 ) -> tuple[int, int, int, int]:
     before, after = [], []
     for axis in (0, 1):
@@ -140,78 +132,6 @@ def _same_pads(
         before.append(small if mode == "SAME_UPPER" else large)
         after.append(large if mode == "SAME_UPPER" else small)
     return before[0], before[1], after[0], after[1]
-
-
-def _pool_attrs(task: Task, shape: Shape, axes: int) -> tuple[PoolAttrs, _Pair]:
-    """The window, and its dilations."""
-    node = task.node
-    kernel = pair(node.integers("kernel_shape"), axes, 1)
-    window = window_of(node, kernel, shape, axes)
-    counts = bool(node.integer("count_include_pad", 0))
-    pads = window.pads
-    if node.integer("ceil_mode", 0):
-        pads = _ceil_pads(kernel, window, shape)
-        if counts and pads != window.pads:
-            raise NotComputed("ceil_mode with count_include_pad is not supported")
-    counts = counts and any(pads)
-    return PoolAttrs(kernel, window.strides, pads, counts), window.dilations
-
-
-def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
-    """Ceil mode adds a last window that extends past the end: the same as more padding there."""
-    pads = list(window.pads)
-    for axis in (0, 1):
-        reach = (kernel[axis] - 1) * window.dilations[axis] + 1
-        free = shape[axis + 1] + pads[axis] + pads[axis + 2] - reach
-        extra = -free % window.strides[axis]
-        starts_inside = free + extra < shape[axis + 1] + pads[axis]
-        pads[axis + 2] += extra if starts_inside else 0
-    return pads[0], pads[1], pads[2], pads[3]
-
-
-def pool(kind: str) -> Callable[[Task], None]:
-    def convert(task: Task) -> None:
-        if len([name for name in task.node.outputs if name]) > 1:
-            raise NotComputed("the second output (indices) is not supported")
-        x = task.windowed(0)
-        attrs, dilations = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
-        if dilations == (1, 1):
-            task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
-        elif kind == "MaxPool":
-            _dilated_max(task, x, attrs, dilations)
-        else:
-            raise NotComputed(f"an average with dilations {dilations} is not supported")
-
-    return convert
-
-
-def _dilated_max(task: Task, x: Value, attrs: PoolAttrs, dilations: _Pair) -> None:
-    """The largest of slices, a kernel's place apart: along the rows, then along the columns."""
-    top, left, bottom, right = attrs.pads
-    if any(attrs.pads):
-        pads = ((0, 0), (top, bottom), (left, right), (0, 0))
-        x = task.make("Pad", (x.tensor,), PadAttrs(pads, _lowest(task.tensor(x))), x.layout, x.via)
-    for axis in (0, 1):
-        window, stride, dilation = attrs.window[axis], attrs.strides[axis], dilations[axis]
-        sizes = list(task.tensor(x).shape)
-        sizes[axis + 1] = window_output(sizes[axis + 1], window, stride, dilation, 0)
-        steps = tuple(stride if place == axis + 1 else 1 for place in range(4))
-        parts = []
-        for place in range(window):
-            starts = tuple(place * dilation if n == axis + 1 else 0 for n in range(4))
-            cut = SliceAttrs(starts, tuple(sizes), steps)
-            parts.append(task.make("Slice", (x.tensor,), cut, x.layout, x.via))
-        x = parts[0]
-        for part in parts[1:]:
-            x = task.make("Max", (x.tensor, part.tensor), BinaryAttrs(), x.layout)
-    task.emit("Identity", (x.tensor,), Attrs(), x.layout)
-
-
-def _lowest(tensor: Tensor) -> float:
-    """A value that no other is below."""
-    if tensor.quant is None:
-        return float(np.finfo(np.float32).min)
-    return (tensor.dtype.limits[0] - tensor.quant.zero_point) * tensor.quant.scale
 
 
 # --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---

@@ -103,9 +103,7 @@ def _gemm(node: Node, constants: Constants) -> list[Node]:
     return [*made[:-1], replace(made[-1], outputs=node.outputs)]
 
 
-def _times(
-    node: Node, name: str, factor: float, constants: Constants
-) -> tuple[list[Node], str]:
+def _times(node: Node, name: str, factor: float, constants: Constants) -> tuple[list[Node], str]:
     """A tensor times a number: what computes it, and its name. Constants are scaled at once."""
     if factor == 1.0 or not name:
         return [], name
