@@ -33,7 +33,7 @@ from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 from npuscope.profiling.run import estimate
-from npuscope.profiling.validate import LAYER_LIMIT, output_step
+from npuscope.profiling.validate import output_step
 from npuscope.program.code_files import NO_C, code_files, pool_images
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.sources import read_program
@@ -47,6 +47,7 @@ LIMIT_S = 60.0
 # What the compiler may refuse: several pictures at once, and nothing that is quantized.
 REFUSALS = ("ModelError at compiler/lower/context.py:require_batch_one", ":refuse_float_network")
 _FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
+_MOST_SHARE = 0.98  # of a layer's elements within a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class Layers:
         self.verdict.counts[f"layers of {kind}"] += 1
         self.verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
         few = tally.largest <= (_FEW_STEPS if kind == "units" else 1 + 1e-3)
-        most = tally.close / tally.elements >= LAYER_LIMIT and kind == "units"
+        most = tally.close / tally.elements >= _MOST_SHARE and kind == "units"
         if few or most or tally.largest <= self._allowed(epoch, buffer):
             return
         size = "off by more than 8 LSB" if tally.largest > 8 else "off by up to 8 LSB"
