@@ -33,7 +33,6 @@ from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 from npuscope.profiling.run import estimate
-from npuscope.profiling.validate import output_step
 from npuscope.program.code_files import NO_C, code_files, pool_images
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.sources import read_program
@@ -148,6 +147,15 @@ class _faults:
             symptom = f"refused, {symptom}"
         self.trial.verdict.add(self.judge, symptom, str(error))
         return True
+
+
+def output_step(graph: Graph, name: str) -> float:
+    """One step of an output; a real one counts in steps of what was dequantized."""
+    maker = graph.producers().get(name)
+    if graph.tensors[name].quant is not None or maker is None or maker.kind != "Dequantize":
+        return 1.0
+    quant = graph.first_input(maker).quant
+    return quant.scale if quant else 1.0
 
 
 def _is_refusal(cause: str) -> bool:
