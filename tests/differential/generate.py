@@ -1,4 +1,4 @@
-"""A random network of a seed: one to three inputs, then nodes of all kinds until it is large enough.
+"""A random network of a seed: one to three inputs, then nodes of all kinds until it is large.
 
 `PROFILES` are what networks are made of. A kind without a maker is listed with the reason.
 """
@@ -41,7 +41,7 @@ def mixed(draft: Draft) -> None:
 
 
 def convolution(draft: Draft) -> None:
-    """One convolution alone: all strides, dilations, pads and kernels, larger than the image too."""
+    """One convolution: all strides, dilations, pads and kernels, larger than the image too."""
     kinds = {
         "tflite": ("CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"),
         "onnx": ("Conv",) * 4 + ("ConvTranspose",),

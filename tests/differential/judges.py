@@ -1,7 +1,7 @@
 """What every network has to stand: each judge compares two ways to the same numbers.
 
 reference  our reference executor against LiteRT or onnxruntime
-npu        the compiled Program against the reference, layer by layer, each on the reference's inputs
+npu        the compiled Program against the reference, layer by layer on the reference's inputs
 readback   the written network.c, read again and run, against the Program
 fix        the fixed file opens where the original did, and outputs called equal are
 verbs      no verb calls itself broken, and estimates are finite

@@ -1,4 +1,4 @@
-"""Where our reference executor and the outside runtime part: the network with all values as outputs.
+"""Where our reference executor and the outside runtime part: all values as outputs.
 
 An op is at fault only if what it reads is equal in both; a step that an earlier op was off may
 become many behind an Exp or a division.

@@ -53,7 +53,7 @@ def _symptoms(network: Network, seed: int, generation: str, judge: str) -> list[
 
 
 def _smaller(network: Network) -> Iterator[Network]:
-    """Large steps first: one output alone, then a node in the middle as the end or the beginning."""
+    """Large steps first: one output alone, then a node in the middle as end or beginning."""
     if len(network.outputs) > 1:
         for name in network.outputs:
             yield pruned(replace(network, outputs=(name,)))
