@@ -31,6 +31,11 @@ test-oldest:
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.fuzz $(TARGET) -n $(or $(N),200)
 
+# `make differential N=500 SEED=1000`: random quantized networks, each judged by two ways to compute.
+.PHONY: differential
+differential: $(VENV)/.installed-test
+	$(BIN)/python -m tests.differential -n $(or $(N),200) --seed $(or $(SEED),0)
+
 # The documentation as a site of plain files, in build/docs.
 .PHONY: docs
 docs: $(VENV)/.installed

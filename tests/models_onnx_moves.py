@@ -134,6 +134,35 @@ def resize_of_one_axis(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Resize", x, "", w.constant(np.float32([1, 1, 2.5])), mode="linear")
 
 
+@case(shape=(1, 3, 4, 5, 2))
+def nearest_of_three_axes(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Resize", x, "", "", w.constant(np.array([1, 3, 7, 3, 5])), mode="nearest")
+
+
+@case(shape=(3, 5))
+def linear_along_the_first_axis(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Resize", x, "", "", w.constant(np.array([7, 5])), mode="linear")
+
+
+for name, shape, attrs in (
+    ("dilated MaxPool", (1, 3, 7, 9), {"kernel_shape": [3, 2], "dilations": [2, 3]}),
+    (
+        "dilated MaxPool with pads",
+        (1, 3, 6, 5),
+        {"kernel_shape": [2, 3], "dilations": [3, 2], "strides": [1, 2], "pads": [1, 2, 0, 1]},
+    ),
+    ("dilated MaxPool of a signal", (1, 3, 11), {"kernel_shape": [3], "dilations": [4]}),
+    (
+        "dilated MaxPool that rounds up",
+        (1, 3, 8, 8),
+        {"kernel_shape": [2, 2], "dilations": [2, 2], "strides": [3, 3], "ceil_mode": 1},
+    ),
+):
+    CASES[name] = OpCase(
+        lambda w, x, rng, attrs=attrs: w.node("MaxPool", x, **attrs), shape, all_integer=True
+    )
+
+
 @case(opset=9, all_integer=False)
 def upsample(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Upsample", x, w.constant(np.float32([1, 1, 2, 3])), mode="nearest")

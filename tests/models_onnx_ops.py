@@ -87,6 +87,12 @@ simple("Gelu", "Gelu", opset=20)
 simple("GeluByTanh", "Gelu", opset=20, approximate="tanh")
 simple("LeakyRelu", "LeakyRelu", alpha=0.3)
 simple("Elu", "Elu", alpha=0.7)
+simple("Softsign", "Softsign", scale=1 / 128, opset=13)  # with opset 18 ONNX defines it by others
+simple("Selu", "Selu", alpha=1.5, gamma=1.1)
+simple("Selu without numbers", "Selu", opset=13)
+simple("Celu", "Celu", alpha=0.6)
+simple("ThresholdedRelu", "ThresholdedRelu", alpha=0.4)
+simple("Shrink", "Shrink", lambd=0.6, bias=0.25)
 simple("HardSigmoid", "HardSigmoid", alpha=0.3, beta=0.4, scale=1 / 256, zero_point=-128)
 simple("Softmax", "Softmax", axis=1, scale=1 / 256, zero_point=-128)
 simple("LogSoftmax", "LogSoftmax", axis=-1, scale=0.05, zero_point=127)
@@ -191,6 +197,39 @@ def where(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
 def cast_of_a_mask(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     same = w.node("Equal", w.node("Round", x), w.constant(np.float32(1.0)))
     return w.node("Mul", w.node("Cast", same, to=1), x)
+
+
+def _gemm(bias: tuple[int, ...], **attrs: float) -> Build:
+    def build(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+        return w.node("Gemm", x, weights(w, rng, 7, 5), w.constant(rng.normal(size=bias)), **attrs)
+
+    return build
+
+
+for name, bias, attrs in (
+    ("Gemm with beta", (5,), {"beta": 0.5}),
+    ("Gemm with alpha and beta", (1, 5), {"alpha": 1.5, "beta": 2.0}),
+):
+    CASES[name] = OpCase(_gemm(bias, **attrs), shape=(3, 7))
+for name, bias, attrs in (
+    ("Gemm with a number", (1,), {"beta": 0.5}),
+    ("Gemm with a column", (3, 1), {}),
+    ("Gemm with a matrix", (3, 5), {"alpha": 0.5}),
+    ("Gemm with a negative alpha", (5,), {"alpha": -0.5}),
+):
+    CASES[name] = OpCase(_gemm(bias, **attrs), shape=(3, 7), all_integer=False)
+
+
+@case(shape=(4, 7), all_integer=False)
+def gemm_of_two_activations(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Gemm", x, x, w.constant(rng.normal(size=4)), transB=1, alpha=0.2, beta=0.3)
+
+
+@case(shape=(5, 1, 6), scale=1 / 128)
+def lstm(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    shapes = (1, 12, 6), (1, 12, 3), (1, 24)
+    parts = [w.constant(rng.uniform(-0.5, 0.5, shape)) for shape in shapes]
+    return w.node("LSTM", x, *parts, hidden_size=3)
 
 
 @case(scale=0.05, shape=(1, 4, 6))

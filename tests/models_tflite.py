@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+
+from npuscope.ops.table import TFLITE
 
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
 NONE, RELU, RELU6 = 0, 1, 3
@@ -42,9 +45,21 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", {}),
     "SPLIT": ("SplitOptions", {}),
     "PACK": ("PackOptions", {}),
+    "SPLIT_V": ("SplitVOptions", {}),
+    "ARG_MAX": ("ArgMaxOptions", {"outputType": schema.TensorType.INT32}),
+    "ARG_MIN": ("ArgMinOptions", {"outputType": schema.TensorType.INT32}),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
 }
+
+
+_VERSIONS = {"BROADCAST_TO": 2}  # the first one that LiteRT has; most kernels look at types only
+
+
+def _table_of(kind: str) -> tuple[str, dict[str, Any]]:
+    """The options table that the op's row names."""
+    row = TFLITE.get(kind)
+    return (row.options[0] if row and row.options else "", {})
 
 
 class TfliteWriter:
@@ -66,6 +81,7 @@ class TfliteWriter:
         axis: int = 0,
         data: np.ndarray | None = None,
         signature: tuple[int, ...] | None = None,
+        variable: bool = False,
     ) -> int:
         """Add a tensor, a constant if it has `data`, and return its index."""
         made = schema.TensorT()
@@ -73,6 +89,7 @@ class TfliteWriter:
         made.type = getattr(schema.TensorType, dtype.upper())
         made.shapeSignature = list(signature) if signature else None
         made.buffer = self._buffer(dtype, data) if data is not None else 0
+        made.isVariable = variable
         if scale is not None:
             made.quantization = _quantization(scale, zero_point, axis)
         self.tensors.append(made)
@@ -88,13 +105,21 @@ class TfliteWriter:
         self.buffers.append(buffer)
         return len(self.buffers) - 1
 
-    def op(self, kind: str, inputs: list[int], outputs: list[int], **options: Any) -> None:
+    def op(
+        self,
+        kind: str,
+        inputs: list[int],
+        outputs: list[int],
+        inner: Sequence[int] = (),
+        **options: Any,
+    ) -> None:
         """Add an operator; options by their schema names, e.g. strideH=2."""
         made = schema.OperatorT()
         made.opcodeIndex = self._code(kind)
         made.inputs, made.outputs = list(inputs), list(outputs)
-        if kind in _OPTIONS:
-            table, defaults = _OPTIONS[kind]
+        made.intermediates = list(inner) or None
+        table, defaults = _OPTIONS.get(kind) or _table_of(kind)
+        if table:
             made.builtinOptionsType = getattr(schema.BuiltinOptions, table)
             made.builtinOptions = getattr(schema, f"{table}T")()
             for name, value in {**defaults, **options}.items():
@@ -107,6 +132,7 @@ class TfliteWriter:
         number = getattr(schema.BuiltinOperator, "CUSTOM" if custom else kind)
         code.builtinCode, code.deprecatedBuiltinCode = number, min(number, 127)
         code.customCode = custom.encode() if custom else None
+        code.version = _VERSIONS.get(kind, 1)
         self.codes.append(code)
         return len(self.codes) - 1
 

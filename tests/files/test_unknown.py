@@ -243,6 +243,15 @@ def test_an_unknown_op_of_constants_is_not_folded(tmp_path: Path) -> None:
     assert api.estimate(model).unknown_ops == ("Noise",)
 
 
+def test_an_unknown_op_between_quantized_values_keeps_its_place(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    x = w.qdq(w.input("x", (1, 4)), 0.1)
+    y = w.qdq(w.node("acme.Frobnicate", x), 0.2)
+    w.node("Relu", y, output="y")
+    graph = load_model(save(tmp_path, "m.onnx", w.finish({"y": (1, 4)})))
+    assert unknown_names(graph) == ("acme.Frobnicate",)
+
+
 def test_types_that_only_unknown_ops_hand_on_have_a_stand_in(tmp_path: Path) -> None:
     w = TfliteWriter()
     x = w.tensor("x", (1, 8), "float32")

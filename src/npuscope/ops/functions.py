@@ -40,6 +40,36 @@ class HardSigmoidAttrs(Attrs):
 
 
 @dataclass(frozen=True, slots=True)
+class SeluAttrs(Attrs):
+    """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below."""
+
+    alpha: float
+    gamma: float
+
+
+@dataclass(frozen=True, slots=True)
+class CeluAttrs(Attrs):
+    """x for x >= 0, alpha * (exp(x / alpha) - 1) below."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdAttrs(Attrs):
+    """x above alpha, 0 up to it."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkAttrs(Attrs):
+    """x + bias below -limit, x - bias above limit, 0 between."""
+
+    bias: float = 0.0
+    limit: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class GeluAttrs(Attrs):
     """x * Phi(x), exactly or by the formula with tanh."""
 
@@ -139,6 +169,16 @@ _SMOOTH = (
         tflite={"GELU": Tflite("convert_values:gelu", options=("GeluOptions", "Approximate"))},
         onnx={"Gelu": _own("gelu"), "com.microsoft.Gelu": _own("gelu")},
     ),
+    _function("Softsign", "functions:softsign", onnx="Softsign"),
+    _function("Selu", "functions:selu", attrs=SeluAttrs, onnx={"Selu": _own("selu")}),
+    _function("Celu", "functions:celu", attrs=CeluAttrs, onnx={"Celu": _own("celu")}),
+    _function(
+        "ThresholdedRelu",
+        "functions:thresholded_relu",
+        attrs=ThresholdAttrs,
+        onnx={"ThresholdedRelu": _own("thresholded_relu")},
+    ),
+    _function("Shrink", "functions:shrink", attrs=ShrinkAttrs, onnx={"Shrink": _own("shrink")}),
 )
 _ARITHMETIC = (
     _function(

@@ -132,7 +132,7 @@ ROWS = (
         kernel=Kernel("moves", "float_ops:max_pool", "reduce:max_pool"),
         moves_data=True,
         tflite={"MAX_POOL_2D": Tflite("convert_values:pool", ("MaxPool",), _POOL_OPTIONS)},
-        onnx={"MaxPool": Onnx("convert_weights:pool", ("MaxPool",), windowed=True)},
+        onnx={"MaxPool": Onnx("convert_pools:pool", ("MaxPool",), windowed=True)},
     ),
     Row(
         "AveragePool",
@@ -142,7 +142,7 @@ ROWS = (
         types=real_type,
         kernel=Kernel("whole", "float_ops:average_pool", "reduce:litert_average_pool"),
         tflite={"AVERAGE_POOL_2D": Tflite("convert_values:pool", ("AveragePool",), _POOL_OPTIONS)},
-        onnx={"AveragePool": Onnx("convert_weights:pool", ("AveragePool",), windowed=True)},
+        onnx={"AveragePool": Onnx("convert_pools:pool", ("AveragePool",), windowed=True)},
     ),
     _reduction(
         "Mean",

@@ -221,14 +221,19 @@ def _litert(model: str, kernels: str) -> Runtime:
     return run
 
 
+_WRONG = ("SUM",)  # on integers its reference kernel reads memory that it never set
+
+
 def _interpreter(model: str, kernels: str) -> Any:
-    """Some operators have no reference kernel in the version that a file asks for."""
+    """Some operators have no reference kernel in the version that a file asks for, one a wrong."""
     try:
-        return litert_interpreter(model)
+        found = litert_interpreter(model)
     except (ValueError, RuntimeError):
         if kernels != "any":
             raise
         return litert_interpreter(model, Kernels.DEFAULT)
+    wrong = any(op["op_name"] in _WRONG for op in found._get_ops_details())
+    return litert_interpreter(model, Kernels.DEFAULT) if wrong and kernels == "any" else found
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

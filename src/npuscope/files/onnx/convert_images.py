@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, prod
 
 from npuscope.errors import ModelError, NotComputed
-from npuscope.files.onnx.layout import ADDED, Layout, Shape, checked_axis
+from npuscope.files.onnx.layout import ADDED, Layout, Shape, checked_axis, plain
 from npuscope.files.onnx.task import Task
 from npuscope.ops.images import (
     BlockAttrs,
@@ -37,7 +37,11 @@ def resize(task: Task) -> None:
         raise NotComputed("antialias and exclude_outside are not supported")
     shape = task.shape(task.value(0))
     sizes, scales = _target(task, shape)
-    layout = _storage(shape, sizes, scales)
+    changed = [n for n, size in enumerate(shape) if sizes[n] != size or scales[n] != 1.0]
+    layout = _storage(len(shape), set(changed))
+    if layout is None:
+        _resize_each(task, changed, sizes, scales, _MODES[mode])
+        return
     x = task.arranged(0, layout)
     height, width = layout[1:3]
     attrs = ResizeAttrs(
@@ -47,6 +51,26 @@ def resize(task: Task) -> None:
         *_places(task),
     )
     task.emit("Resize", (x.tensor,), attrs, layout, x.via)
+
+
+def _resize_each(
+    task: Task, changed: list[int], sizes: list[int], scales: list[float], mode: ResizeMode
+) -> None:
+    """Axes that are no picture's, one after the other, each as the columns of pictures."""
+    if mode is ResizeMode.LINEAR and len(changed) > 1:
+        raise NotComputed(
+            f"linear resizing of the axes {changed} at once is not supported",
+            hint="resize one or two spatial axes of a tensor with 3 or 4 axes",
+        )
+    x = task.in_source_order(0)
+    shape, places = list(task.shape(x)), _places(task)
+    for axis in changed:
+        view = prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :])
+        x = task.arranger.reshape(x, view, task.node.origin, f"{task.node.output}_view{axis}")
+        attrs = ResizeAttrs((1, sizes[axis]), (1.0, scales[axis]), mode, *places)
+        x = task.make("Resize", (x.tensor,), attrs, plain(4), x.via)
+        shape[axis] = sizes[axis]
+    task.finish(task.arranger.reshape(x, tuple(shape), task.node.origin, task.node.output))
 
 
 def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
@@ -90,17 +114,10 @@ def _one_each(axes: list[int], values: list[float]) -> list[tuple[int, float]]:
     return list(zip(axes, values, strict=True))
 
 
-def _storage(shape: Shape, sizes: list[int], scales: list[float]) -> Layout:
-    changed = {
-        axis for axis, size in enumerate(shape) if sizes[axis] != size or scales[axis] != 1.0
-    }
-    for axes, layout in _STORAGE.get(len(shape), ()):
-        if changed <= axes:
-            return layout
-    raise ModelError(
-        f"axes {sorted(changed)} of shape {shape} cannot be resized",
-        hint="resize one or two spatial axes of a tensor with 3 or 4 axes",
-    )
+def _storage(rank: int, changed: set[int]) -> Layout | None:
+    """How a picture or a signal is stored to resize it."""
+    rows = _STORAGE.get(rank, ())
+    return next((layout for axes, layout in rows if changed <= axes), None)
 
 
 def depth_to_space(task: Task) -> None:

@@ -34,7 +34,7 @@ def recurrent(task: Task) -> None:
     wanted = [name if name in task.reader.read else "" for name in outputs[:3]]
     made = task.make(node.kind, inputs, attrs, plain(4), x.via, name=wanted[0])
     if wanted[0]:
-        task.finish_as(wanted[0], made)
+        task.finish(made)
     if wanted[1]:
         task.finish_as(wanted[1], _last(task, made, attrs, wanted[1]))
     if wanted[2]:

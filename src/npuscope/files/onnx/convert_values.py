@@ -14,7 +14,17 @@ from npuscope.files.onnx.layout import ADDED, Layout, checked_axis, dropped, pla
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType
 from npuscope.ops.elementwise import BinaryAttrs, ModAttrs
-from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.functions import (
+    CeluAttrs,
+    ClipAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    SeluAttrs,
+    ShrinkAttrs,
+    ThresholdAttrs,
+)
 from npuscope.ops.norms import (
     BatchNormAttrs,
     GroupNormAttrs,
@@ -29,6 +39,7 @@ from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 
 Convert = Callable[[Task], None]
 _INF = float("inf")
+_SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772, 1.0507009873554805  # ONNX's defaults
 _FLOAT32_MAX = 3.4e38  # some exporters write "no limit" as the largest float32
 
 
@@ -51,6 +62,24 @@ def elu(task: Task) -> None:
 def hard_sigmoid(task: Task) -> None:
     alpha, beta = task.node.number("alpha", 0.2), task.node.number("beta", 0.5)
     unary("HardSigmoid", HardSigmoidAttrs(alpha, beta))(task)
+
+
+def selu(task: Task) -> None:
+    alpha = task.node.number("alpha", _SELU_ALPHA)
+    unary("Selu", SeluAttrs(alpha, task.node.number("gamma", _SELU_GAMMA)))(task)
+
+
+def celu(task: Task) -> None:
+    unary("Celu", CeluAttrs(task.node.number("alpha", 1.0)))(task)
+
+
+def thresholded_relu(task: Task) -> None:
+    unary("ThresholdedRelu", ThresholdAttrs(task.node.number("alpha", 1.0)))(task)
+
+
+def shrink(task: Task) -> None:
+    bias, limit = task.node.number("bias", 0.0), task.node.number("lambd", 0.5)
+    unary("Shrink", ShrinkAttrs(bias, limit))(task)
 
 
 def gelu(task: Task) -> None:

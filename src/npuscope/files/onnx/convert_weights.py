@@ -1,8 +1,6 @@
-"""ONNX ops with weights or windows, and the window attributes that they share."""
+"""ONNX ops with weights, and the windows that they share with pooling."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -14,23 +12,22 @@ from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
-from npuscope.ops.reduce import PoolAttrs
 
-# --- Windowed ops without weights, and the window attributes that Conv shares with them ---
+# --- Windows ---
 
-_Pair = tuple[int, int]
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window over H and W; `pads` is (top, left, bottom, right)."""
 
-    strides: _Pair
+    strides: Pair
     pads: tuple[int, int, int, int]
-    dilations: _Pair
+    dilations: Pair
 
 
-def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
+def pair(values: tuple[int, ...] | None, axes: int, default: int) -> Pair:
     """Height and width; one spatial axis is the width."""
     found = values if values is not None else (default,) * axes
     if len(found) != axes:
@@ -38,7 +35,7 @@ def pair(values: tuple[int, ...] | None, axes: int, default: int) -> _Pair:
     return (default, found[0]) if axes == 1 else (found[0], found[1])
 
 
-def _axes(node: Node, kernel: _Pair) -> int:
+def _axes(node: Node, kernel: Pair) -> int:
     """Number of spatial axes in the source, from its attributes."""
     for name, per_axis in (("kernel_shape", 1), ("strides", 1), ("pads", 2), ("dilations", 1)):
         values = node.integers(name)
@@ -62,7 +59,7 @@ def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class TransposedWindow(Window):
-    output_pads: _Pair
+    output_pads: Pair
 
 
 def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> TransposedWindow:
@@ -81,9 +78,7 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
     return TransposedWindow(strides, pads, dilations, more)
 
 
-def _missing(
-    node: Node, shape: Shape, strides: _Pair, reach: _Pair, more: _Pair, axes: int
-) -> _Pair:
+def _missing(node: Node, shape: Shape, strides: Pair, reach: Pair, more: Pair, axes: int) -> Pair:
     """Rows and columns of zeros behind a result that is smaller than what is asked for."""
     given = node.integers("output_shape")
     if not given:
@@ -94,7 +89,7 @@ def _missing(
 
 
 def _cuts(
-    node: Node, shape: Shape, strides: _Pair, reach: _Pair, axes: int
+    node: Node, shape: Shape, strides: Pair, reach: Pair, axes: int
 ) -> tuple[int, int, int, int]:
     """What to crop to get the output's size; the odd one is cropped in front unless SAME_UPPER."""
     given = node.integers("output_shape")
@@ -110,7 +105,7 @@ def _cuts(
 
 
 def _pads(
-    node: Node, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape, axes: int
+    node: Node, kernel: Pair, strides: Pair, dilations: Pair, shape: Shape, axes: int
 ) -> tuple[int, int, int, int]:
     mode = node.text("auto_pad", "NOTSET")
     if mode == "VALID":
@@ -126,7 +121,7 @@ def _pads(
 
 
 def _same_pads(
-    mode: str, kernel: _Pair, strides: _Pair, dilations: _Pair, shape: Shape
+    mode: str, kernel: Pair, strides: Pair, dilations: Pair, shape: Shape
 ) -> tuple[int, int, int, int]:
     before, after = [], []
     for axis in (0, 1):
@@ -137,44 +132,6 @@ def _same_pads(
         before.append(small if mode == "SAME_UPPER" else large)
         after.append(large if mode == "SAME_UPPER" else small)
     return before[0], before[1], after[0], after[1]
-
-
-def _pool_attrs(task: Task, shape: Shape, axes: int) -> PoolAttrs:
-    node = task.node
-    kernel = pair(node.integers("kernel_shape"), axes, 1)
-    window = window_of(node, kernel, shape, axes)
-    if window.dilations != (1, 1):
-        raise NotComputed(f"pooling with dilations {window.dilations} is not supported")
-    counts = bool(node.integer("count_include_pad", 0))
-    pads = window.pads
-    if node.integer("ceil_mode", 0):
-        pads = _ceil_pads(kernel, window, shape)
-        if counts and pads != window.pads:
-            raise NotComputed("ceil_mode with count_include_pad is not supported")
-    counts = counts and any(pads)
-    return PoolAttrs(kernel, window.strides, pads, counts)
-
-
-def _ceil_pads(kernel: _Pair, window: Window, shape: Shape) -> tuple[int, int, int, int]:
-    """Ceil mode adds a last window that extends past the end: the same as more padding there."""
-    pads = list(window.pads)
-    for axis in (0, 1):
-        free = shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]
-        extra = -free % window.strides[axis]
-        starts_inside = free + extra < shape[axis + 1] + pads[axis]
-        pads[axis + 2] += extra if starts_inside else 0
-    return pads[0], pads[1], pads[2], pads[3]
-
-
-def pool(kind: str) -> Callable[[Task], None]:
-    def convert(task: Task) -> None:
-        if len([name for name in task.node.outputs if name]) > 1:
-            raise NotComputed("the second output (indices) is not supported")
-        x = task.windowed(0)
-        attrs = _pool_attrs(task, task.tensor(x).shape, len(task.shape(x)) - 2)
-        task.emit(kind, (x.tensor,), attrs, x.layout, x.via)
-
-    return convert
 
 
 # --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---
@@ -247,18 +204,12 @@ def _turned(const: Const, groups: int) -> Const:
 
 
 def gemm(task: Task) -> None:
+    """rewrite.py left an alpha for constant weights only, and no beta."""
     node = task.node
-    if node.input(2) and node.number("beta", 1.0) != 1.0:
-        raise NotComputed("Gemm with beta is not supported", hint="multiply the bias by beta")
     turned = bool(node.integer("transA", 0))
     if task.constant(1) is not None:
         _dense(task, bool(node.integer("transB", 0)), (1, 0) if turned else (0, 1))
         return
-    if node.number("alpha", 1.0) != 1.0 or node.input(2):
-        raise NotComputed(
-            "Gemm of two activations with alpha or a bias is not supported",
-            hint="write it as MatMul, Mul, Add",
-        )
     attrs = MatMulAttrs(turned, bool(node.integer("transB", 0)))
     a, b = task.in_source_order(0), task.in_source_order(1)
     task.emit("MatMul", (a.tensor, b.tensor), attrs, plain(2), (*a.via, *b.via))
@@ -289,8 +240,8 @@ def _dense_weights(task: Task, transposed: bool) -> Tensor:
     if alpha == 1.0:
         return task.parameter(1, f"OI{order}", order)
     const = task.needed(1)
-    if const.data.ndim != 2 or not alpha > 0:
-        raise NotComputed(f"weights {const.data.shape} with alpha {alpha} are not supported")
+    if const.data.ndim != 2:
+        raise ModelError(f"weights have shape {const.data.shape}, expected 2 axes")
     key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
     return task.store(_times(const, alpha).transpose(order), key)
 

@@ -116,10 +116,7 @@ OLDEST_OPSET, NEWEST_OPSET = 7, 28
 _UPDATED_OPSET = 13
 # Ops that ONNX itself defines by others, and that no converter knows: read as their definition.
 FUNCTIONS = frozenset(
-    (
-        *("Attention", "Celu", "MeanVarianceNormalization", "ReduceLogSum", "ReduceLogSumExp"),
-        *("Selu", "Shrink", "Softsign", "ThresholdedRelu"),
-    )
+    (*("Attention", "MeanVarianceNormalization", "ReduceLogSum", "ReduceLogSumExp"),)
 )
 _OWN_DOMAINS = ("", "ai.onnx")
 # onnxruntime writes its own versions of standard ops when the opset lacks a type

@@ -253,6 +253,7 @@ class OnnxReader:
     def _convert(self, node: Node) -> None:
         if node.kind not in ONNX:
             if not walk_branch(self, node):
+                self.plan.release(node.output)
                 unknown(self, node)
             return
         try:

@@ -19,9 +19,10 @@ Rewrite = Callable[[Node, Constants], list[Node]]
 
 def rewrite(source: OnnxModel) -> OnnxModel:
     nodes: list[Node] = []
+    constants = dict(source.constants)
     for node in source.nodes:
-        nodes.extend(_rewritten(node, source.constants))
-    return replace(source, nodes=tuple(nodes))
+        nodes.extend(_rewritten(node, constants))
+    return replace(source, nodes=tuple(nodes), constants=constants)
 
 
 def _rewritten(node: Node, constants: Constants) -> list[Node]:
@@ -82,13 +83,45 @@ def _before(kind: str, then: str, both: bool = False) -> Rewrite:
 
 
 def _gemm(node: Node, constants: Constants) -> list[Node]:
-    """An activation as third operand becomes an Add: a Gemm takes a constant bias only."""
-    bias = node.input(2)
-    if not bias or bias in constants or node.number("beta", 1.0) != 1.0:
+    """A layer takes constant weights, a positive alpha and a constant row as bias; what else a
+    Gemm may have becomes Mul and Add behind it."""
+    weights, alpha = constants.get(node.input(1)), node.number("alpha", 1.0)
+    first = weights is not None and alpha > 0
+    made, bias = _times(node, node.input(2), node.number("beta", 1.0), constants)
+    plain = replace(node, attributes={**node.attributes, "beta": 1.0})
+    if first and not made and (not bias or _is_row(constants.get(bias), weights, node)):
+        return [replace(plain, inputs=(*node.inputs[:2], *([bias] if bias else [])))]
+    if alpha == 1.0 and not bias:
         return [node]
-    product = f"{node.output}/product"
-    add = Node("Add", node.origin, (product, bias), node.outputs)
-    return [replace(node, inputs=node.inputs[:2], outputs=(product,)), add]
+    product = replace(plain, inputs=node.inputs[:2], outputs=(f"{node.output}/product",))
+    if not first:
+        product = replace(product, attributes={**plain.attributes, "alpha": 1.0})
+    scaling, result = _times(product, product.output, 1.0 if first else alpha, constants)
+    made = [*made, product, *scaling]
+    if bias:
+        return [*made, Node("Add", node.origin, (result, bias), node.outputs)]
+    return [*made[:-1], replace(made[-1], outputs=node.outputs)]
+
+
+def _times(node: Node, name: str, factor: float, constants: Constants) -> tuple[list[Node], str]:
+    """A tensor times a number: what computes it, and its name. Constants are scaled at once."""
+    if factor == 1.0 or not name:
+        return [], name
+    scaled = f"{node.output}/{name}"
+    if name in constants:
+        values = constants[name].real() * np.float32(factor)
+        constants[scaled] = Const(values, "float32", name=scaled)
+        return [], scaled
+    constants[f"{scaled}/factor"] = Const(np.asarray(factor, np.float32), "float32")
+    return [Node("Mul", node.origin, (name, f"{scaled}/factor"), (scaled,))], scaled
+
+
+def _is_row(bias: Const | None, weights: Const | None, node: Node) -> bool:
+    """One number for every column, the same in all rows."""
+    if bias is None or weights is None or weights.data.ndim != 2:
+        return False
+    columns = weights.data.shape[0 if node.integer("transB", 0) else 1]
+    return bias.data.size == columns and bias.data.shape[-1:] == (columns,)
 
 
 REWRITES: dict[str, Rewrite] = {

@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Op
-from npuscope.ops.functions import EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.functions import (
+    CeluAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    SeluAttrs,
+    ShrinkAttrs,
+    ThresholdAttrs,
+)
 from npuscope.ops.kernels.elementwise import centred
 from npuscope.ops.kernels.real_math import (
     erf,
@@ -79,6 +88,33 @@ def hard_sigmoid(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(HardSigmoidAttrs)
     alpha, beta = np.float32(attrs.alpha), np.float32(attrs.beta)
     return quiet(lambda x: settled(np.clip(alpha * x + beta, np.float32(0), np.float32(1))))
+
+
+def softsign(x: Array) -> Array:
+    return np.asarray(x / (1 + np.abs(x)))
+
+
+def selu(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(SeluAttrs)
+    alpha, gamma = np.float32(attrs.alpha), np.float32(attrs.gamma)
+    return quiet(lambda x: gamma * np.where(x > 0, x, alpha * expm1_below(x)))
+
+
+def celu(graph: Graph, op: Op) -> Step:
+    alpha = np.float32(op.attrs_as(CeluAttrs).alpha)
+    return quiet(lambda x: np.where(x >= 0, x, alpha * expm1_below(x / alpha)))
+
+
+def thresholded_relu(graph: Graph, op: Op) -> Step:
+    alpha = np.float32(op.attrs_as(ThresholdAttrs).alpha)
+    return quiet(lambda x: np.where(x > alpha, x, np.float32(0)))
+
+
+def shrink(graph: Graph, op: Op) -> Step:
+    attrs = op.attrs_as(ShrinkAttrs)
+    bias, limit = np.float32(attrs.bias), np.float32(attrs.limit)
+    above = quiet(lambda x: np.where(x > limit, x - bias, np.float32(0)))
+    return lambda inputs: np.where(inputs[0] < -limit, inputs[0] + bias, above(inputs))
 
 
 def gelu(graph: Graph, op: Op) -> Step:

@@ -1,0 +1,413 @@
+"""What every network has to stand: each judge compares two ways to the same numbers.
+
+reference  our reference executor against LiteRT or onnxruntime
+npu        the compiled Program against the reference, layer by layer on the reference's inputs
+readback   the written network.c, read again and run, against the Program
+fix        the fixed file opens where the original did, and outputs called equal are
+verbs      no verb calls itself broken, and estimates are finite
+
+A fault is named by judge and symptom, so that the same bug counts once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from differential.chains import reach
+from differential.generate import network_of
+from differential.network import Network
+from differential.probe import first_difference, outside_steps
+from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
+from npuscope import api
+from npuscope.building import Build, build
+from npuscope.errors import InternalError, ModelError, NpuscopeError
+from npuscope.files.load import load_model
+from npuscope.graph.model import Graph, Numerics
+from npuscope.ops.run import run
+from npuscope.ops.unknown import unknown_names
+from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
+from npuscope.profiling.outside import OutsideRun, outside_runs
+from npuscope.profiling.run import estimate
+from npuscope.program.code_files import NO_C, code_files, pool_images
+from npuscope.program.model import Buffer, Epoch, Program
+from npuscope.program.sources import read_program
+from npuscope.sim.memory import Memory, from_stored, to_stored
+from npuscope.sim.run import execute, reads, written
+from npuscope.whole_file import write_files
+
+Arrays = dict[str, np.ndarray]
+GENERATIONS = ("4.0", "open", "3.0", "2.2")
+LIMIT_S = 60.0
+# What the compiler may refuse: several pictures at once, and nothing that is quantized.
+REFUSALS = ("ModelError at compiler/lower/context.py:require_batch_one", ":refuse_float_network")
+_FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
+_MOST_SHARE = 0.98  # of a layer's elements within a step
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    judge: str
+    symptom: str
+    details: str = ""
+    ops: str = ""
+    values: tuple[str, ...] = ()  # where it shows, then what that is computed from
+
+    @property
+    def cause(self) -> str:
+        return f"{self.judge}: {self.symptom}" + (f" ({self.ops})" if self.ops else "")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the judges say of a network; `counts` are facts that are no faults."""
+
+    seed: int
+    format: str
+    nodes: int
+    generation: str
+    faults: list[Fault] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, judge: str, symptom: str, details: str = "", ops: str = "", *values: str) -> None:
+        self.faults.append(Fault(judge, symptom, details, ops, values))
+
+
+@dataclass(slots=True)
+class Trial:
+    """A network with its file, its graph as we read it, a sample, and what others make of it."""
+
+    path: Path
+    verdict: Verdict
+    network: Network | None = None  # None: a file of which nothing else is known
+    build: Build | None = None
+    graph: Graph | None = None
+    sample: Arrays = field(default_factory=dict)
+    expected: Arrays = field(default_factory=dict)
+    outside: list[np.ndarray] | None = None
+
+
+def generation_of(seed: int) -> str:
+    """Generations take turns."""
+    return GENERATIONS[seed // 2 % len(GENERATIONS)]
+
+
+def trial_of(network: Network, seed: int, folder: Path, generation: str = "") -> Trial:
+    """The network with its file in the folder."""
+    path = folder / f"{seed}.{network.format}"
+    path.write_bytes(network.written())
+    generation = generation or generation_of(seed)
+    return Trial(path, Verdict(seed, network.format, len(network.nodes), generation), network)
+
+
+def trials(
+    seeds: Sequence[int], folder: Path, profile: str = "mixed", judges: Sequence[str] = ()
+) -> list[Verdict]:
+    """The networks of some seeds, judged; the outside runtime runs them together."""
+    made = [trial_of(network_of(seed, profile), seed, folder) for seed in seeds]
+    return judged(made, folder, judges)
+
+
+def judged(made: list[Trial], folder: Path, judges: Sequence[str] = ()) -> list[Verdict]:
+    for trial in made:
+        with _faults(trial, "read"):
+            _read(trial)
+    _run_outside([trial for trial in made if trial.graph is not None])
+    for trial in made:
+        for name in judges or JUDGES:
+            if trial.graph is not None:
+                with _faults(trial, name):
+                    JUDGES[name](trial, folder)
+    return [trial.verdict for trial in made]
+
+
+class _faults:
+    """Errors inside become faults of the judge."""
+
+    def __init__(self, trial: Trial, judge: str) -> None:
+        self.trial, self.judge = trial, judge
+        self.limit = _time_limit(LIMIT_S)
+
+    def __enter__(self) -> None:
+        self.limit.__enter__()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
+        self.limit.__exit__(None, None, None)
+        if error is None or isinstance(error, KeyboardInterrupt):
+            return False
+        symptom = cause_of(error)
+        if _is_refusal(symptom):
+            self.trial.verdict.counts[f"refused: {symptom.rpartition(':')[2]}"] += 1
+            return True
+        if isinstance(error, NpuscopeError) and not isinstance(error, InternalError):
+            symptom = f"refused, {symptom}"
+        self.trial.verdict.add(self.judge, symptom, str(error))
+        return True
+
+
+def output_step(graph: Graph, name: str) -> float:
+    """One step of an output; a real one counts in steps of what was dequantized."""
+    maker = graph.producers().get(name)
+    if graph.tensors[name].quant is not None or maker is None or maker.kind != "Dequantize":
+        return 1.0
+    quant = graph.first_input(maker).quant
+    return quant.scale if quant else 1.0
+
+
+def _is_refusal(cause: str) -> bool:
+    return any(reason in cause for reason in REFUSALS)
+
+
+def _read(trial: Trial) -> None:
+    graph = load_model(trial.path)
+    unknown = unknown_names(graph)
+    if unknown:
+        for name in dict.fromkeys(unknown):
+            notes = " ".join(note for note in graph.notes if name in note)
+            trial.verdict.add("read", f"{name} is not known", notes)
+        return
+    trial.graph = graph
+    trial.sample = random_sample(graph, np.random.default_rng(trial.verdict.seed))
+    trial.expected = run(graph, trial.sample)
+
+
+def _run_outside(made: list[Trial]) -> None:
+    """One process a runtime, which goes on behind a network that ends it."""
+    for numerics in Numerics:
+        mine = [t for t in made if t.graph is not None and t.graph.numerics is numerics]
+        runs = [OutsideRun(t.path, t.graph, [t.sample]) for t in mine if t.graph is not None]
+        results = outside_runs(runs, any_kernels=True) if runs else []
+        for trial, result in zip(mine, results, strict=True):
+            trial.outside = result[0] if result is not None else None
+
+
+# --- The reference executor ---
+
+
+def reference(trial: Trial, folder: Path) -> None:
+    """At most a step apart, or it began with a step that a later op made larger."""
+    graph, verdict = trial.graph, trial.verdict
+    assert graph is not None
+    if trial.outside is None:
+        verdict.counts["networks that the outside runtime does not run"] += 1
+        return
+    tally = Tally(1.0)
+    for name, theirs in zip(graph.outputs, trial.outside, strict=True):
+        lsb = output_step(graph, name)
+        tally.add(theirs / lsb, trial.expected[name] / lsb)
+    verdict.counts["elements"] += tally.elements
+    verdict.counts["elements that are not equal"] += tally.elements - tally.equal
+    if tally.largest < 1 + 1e-3 and tally.equal == tally.elements:
+        return
+    verdict.counts["networks with a difference"] += 1
+    steps = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
+    fault = first_difference(steps) if steps else None
+    if fault is not None:
+        verdict.add("reference", *fault)
+    elif tally.largest >= 1 + 1e-3 and (steps is None or steps.equal):
+        verdict.add("reference", "only the whole network differs", f"{tally.largest:g} LSB")
+
+
+# --- The compiled program ---
+
+
+def npu(trial: Trial, folder: Path) -> None:
+    """Units within a step on nearly all elements, kernels of the CPU without a difference."""
+    made = _built(trial)
+    graph, program = trial.graph, made.program
+    assert graph is not None
+    layers = Layers(graph, trial)
+    bridge = OwnBridge(program, graph)
+    known = bridge.forced(layers.expected)
+    done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
+
+    def compare(epoch: Epoch, memory: Memory) -> None:
+        for name in written(epoch):
+            if name in known and done[name] == epoch.number:
+                layers.compare(epoch, memory.buffer(name), memory.read(name), known)
+                memory.write(name, known[name])
+
+    execute(program, bridge.inputs(trial.sample), observe=compare, force=known)
+    free = bridge.outputs(execute(program, bridge.inputs(trial.sample)).outputs)
+    exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
+    trial.verdict.counts["programs with the reference's outputs"] += exact
+    trial.verdict.counts["programs"] += 1
+
+
+class Layers:
+    """Epochs on the reference's own inputs, against its results."""
+
+    def __init__(self, graph: Graph, trial: Trial) -> None:
+        self.graph, self.verdict = graph, trial.verdict
+        names = [name for op in graph.ops for name in op.outputs]
+        self.expected = {**trial.sample, **run(graph, trial.sample, names)}
+
+    def compare(
+        self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
+    ) -> None:
+        tally = Tally(self._step(buffer, found))
+        tally.add(found, known[buffer.name])
+        kind = "units" if epoch.call is None else "CPU"
+        self.verdict.counts[f"layers of {kind}"] += 1
+        self.verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
+        few = tally.largest <= (_FEW_STEPS if kind == "units" else 1 + 1e-3)
+        most = tally.close / tally.elements >= _MOST_SHARE and kind == "units"
+        if few or most or tally.largest <= self._allowed(epoch, buffer):
+            return
+        size = "off by more than 8 LSB" if tally.largest > 8 else "off by up to 8 LSB"
+        self.verdict.add(
+            "npu",
+            f"{kind} {size}",
+            f"{self.verdict.generation}: {epoch.name}, {tally.largest:g} LSB, "
+            f"{tally.close} of {tally.elements} within 1",
+            ", ".join(origin.partition(":")[0] for origin in epoch.origin),
+            buffer.tensor,
+            *reads(epoch),
+        )
+
+    def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:
+        """What a step of rounding between its ops can do."""
+        if buffer.tensor not in self.graph.tensors:
+            return 0.0
+        given = {name.removesuffix(".sub") for name in reads(epoch)}
+        return 1.5 * reach(self.graph, buffer.tensor, given, self.expected) + _FEW_STEPS
+
+    def _step(self, buffer: Buffer, values: np.ndarray) -> float:
+        if values.dtype.kind != "f" or buffer.tensor not in self.graph.outputs:
+            return 1.0
+        return output_step(self.graph, buffer.tensor)
+
+
+def _built(trial: Trial) -> Build:
+    if trial.build is None:
+        trial.build = build(trial.path, {"generation": trial.verdict.generation})
+    return trial.build
+
+
+def readback(trial: Trial, folder: Path) -> None:
+    """Bytes in, bytes out: names are not kept."""
+    made, place = _built(trial), folder / f"build{trial.verdict.seed}"
+    if trial.verdict.seed % 8 < 2:  # the whole build
+        notes = api.write(made, place)
+        (place / "program.json").unlink()
+    else:  # network.c, blobs and weights alone
+        notes, files = code_files(made.program, made.machine, "network")
+        place.mkdir()
+        write_files(
+            place, {**{n: _bytes(t) for n, t in files.items()}, **pool_images(made.program)}
+        )
+    if any(note.startswith(NO_C) for note in notes):
+        trial.verdict.counts["programs without network.c"] += 1
+        return
+    again = read_program(place)
+    ours = execute(made.program, trial.sample).outputs
+    stored = [_stored(made.program, n, trial.sample[n]) for n in made.program.inputs]
+    given = {n: _logical(again, n, raw) for n, raw in zip(again.inputs, stored, strict=True)}
+    theirs = execute(again, given).outputs
+    for name, other in zip(made.program.outputs, again.outputs, strict=True):
+        ours_raw = _stored(made.program, name, ours[name])
+        theirs_raw = _stored(again, other, theirs[other])
+        if ours_raw.tobytes() != theirs_raw.tobytes():
+            trial.verdict.add("readback", "outputs differ", f"{trial.verdict.generation}: {name}")
+            return
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _stored(program: Program, name: str, value: np.ndarray) -> np.ndarray:
+    return to_stored(program.buffer_map()[name], value)
+
+
+def _logical(program: Program, name: str, raw: np.ndarray) -> np.ndarray:
+    return from_stored(program.buffer_map()[name], raw)
+
+
+# --- The file, edited and as it is ---
+
+
+def fix(trial: Trial, folder: Path) -> None:
+    fixed_path = trial.path.with_stem(f"{trial.path.stem}_fixed")
+    fixed = api.fix(trial.path, fixed_path, seeds=1, generation=trial.verdict.generation)
+    if not fixed.applied:
+        if fixed.data != trial.path.read_bytes():
+            trial.verdict.add("fix", "nothing to do, but the copy is not the file")
+        return
+    trial.verdict.counts["fixed files"] += 1
+    graph = load_model(fixed_path)
+    edits = ", ".join(sorted({step.candidate.fix.id for step in fixed.applied}))
+    sample = {n: trial.sample.get(n) for n in graph.inputs}
+    if any(value is None for value in sample.values()):
+        return  # another border: `fix` says so
+    result = outside_runs([OutsideRun(fixed_path, graph, [sample])], any_kernels=True)[0]  # type: ignore[list-item]
+    if result is None and trial.outside is not None:
+        trial.verdict.add("fix", "the outside runtime does not run the fixed file", edits)
+        return
+    exact = {effect.output for effect in fixed.effects if effect.exact}
+    assert trial.graph is not None
+    if result is None or trial.outside is None or graph.outputs != trial.graph.outputs:
+        return
+    for name, before, after in zip(graph.outputs, trial.outside, result[0], strict=True):
+        if name in exact and before.shape == after.shape and before.dtype == after.dtype:
+            apart = np.abs(before.astype(float) - after.astype(float)).max(initial=0.0)
+            if apart > output_step(graph, name) * (1 + 1e-3):
+                trial.verdict.add(
+                    "fix", "outputs called equal differ", f"{edits}: {name}, {apart:g}"
+                )
+
+
+_VERBS = (
+    "estimate {file} --json",
+    "explain {file} --json",
+    "lint {file} --json",
+    "profile {file} --json",
+    "validate {file} --json",
+    "compile {file} -o {out} --json",
+    "fix {file} -o {out}.SUFFIX --json",
+)
+_FINE, _REFUSED = (0, 1), (ModelError.exit_code,)
+
+
+def verbs(trial: Trial, folder: Path) -> None:
+    """An estimate of each, and one other verb in turns, as the command line runs it."""
+    wanted = _FINE if _estimated(trial) else _REFUSED
+    words = _VERBS[trial.verdict.seed // 2 % len(_VERBS)].replace("SUFFIX", trial.verdict.format)
+    command = Command(f"{words} --generation {trial.verdict.generation}")
+    target = Target("generated", lambda side: [], (), (command,), file=trial.path.name)
+    case = Case(target, trial.verdict.seed, trial.path.read_bytes(), command)
+    outcome = Workshop(folder / "side", lambda side: None).run(case, LIMIT_S)
+    verb = words.split()[0]
+    trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
+    for cause in outcome.causes:
+        trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)
+    if outcome.code not in wanted and not outcome.causes and verb != "lint":
+        trial.verdict.add("verbs", f"{verb}: exit code {outcome.code}", outcome.details)
+
+
+def _estimated(trial: Trial) -> bool:
+    """False where the compiler refuses the network for a reason that it gives."""
+    try:
+        made = _built(trial)
+    except ModelError as error:
+        if _is_refusal(cause_of(error)):
+            return False
+        raise
+    profile = estimate(made.program, made.machine, trial.graph)
+    if not (np.isfinite(profile.total_ms) and profile.total_ms > 0):
+        trial.verdict.add("verbs", f"estimate: {profile.total_ms} ms")
+    return True
+
+
+Judge = Callable[[Trial, Path], None]
+JUDGES: dict[str, Judge] = {
+    "reference": reference,
+    "npu": npu,
+    "readback": readback,
+    "fix": fix,
+    "verbs": verbs,
+}

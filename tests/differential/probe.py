@@ -1,0 +1,94 @@
+"""Where our reference executor and the outside runtime part: all values as outputs.
+
+An op is at fault only if what it reads is equal in both; a step that an earlier op was off may
+become many behind an Exp or a division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from differential.network import Network, Node
+from npuscope.files.load import load_model
+from npuscope.ops.run import run
+from npuscope.profiling.agreement import random_sample
+from npuscope.profiling.outside import OutsideRun, outside_runs
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node; `apart` is how far its result is from the other, in steps or in real numbers."""
+
+    node: Node
+    same_inputs: bool
+    apart: float
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    rows: tuple[Step, ...]
+
+    @property
+    def equal(self) -> bool:
+        return all(row.apart == 0 for row in self.rows)
+
+
+def outside_steps(network: Network, folder: Path, seed: int) -> Steps | None:
+    """None where the outside runtime does not run it."""
+    names = [name for node in network.nodes for name in node.outputs if _is_shown(network, name)]
+    open_ = replace(network, outputs=tuple(names), float_border=False)
+    path = folder / f"probe{seed}.{network.format}"
+    path.write_bytes(open_.written())
+    graph = load_model(path)
+    sample = random_sample(graph, np.random.default_rng(seed))
+    result = outside_runs([OutsideRun(path, graph, [sample])], any_kernels=True)[0]
+    if result is None:
+        return None
+    ours = dict(zip(names, run(graph, sample).values(), strict=True))
+    theirs = dict(zip(names, result[0], strict=True))
+    return Steps(tuple(_steps(network, ours, theirs)))
+
+
+def _is_shown(network: Network, name: str) -> bool:
+    """Real values between an ONNX op and its QuantizeLinear stay inside: they are never made."""
+    return network.format == "tflite" or network.values[name].dtype != "float32"
+
+
+def _steps(
+    network: Network, ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]
+) -> Iterator[Step]:
+    unequal: set[str] = set()
+    for node in network.nodes:
+        same = unequal.isdisjoint(node.inputs)
+        for name in node.outputs:
+            if name not in ours:
+                if not same:
+                    unequal.add(name)
+                continue
+            a, b = (one[name].astype(np.float64) for one in (ours, theirs))
+            apart = np.abs(np.where(a == b, 0.0, a - b)).max(initial=0.0)
+            if apart or a.shape != b.shape:
+                unequal.add(name)
+            yield Step(node, same, float(apart), _allowed(network, name, b))
+
+
+def _allowed(network: Network, name: str, theirs: np.ndarray) -> float:
+    value = network.values[name]
+    if value.scales:
+        return 1.0
+    if value.dtype == "float32":
+        return float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)) * 1e-5
+    return 0.0
+
+
+def first_difference(steps: Steps) -> tuple[str, str] | None:
+    """(symptom, details) of the first op that is off by itself."""
+    for row in steps.rows:
+        if row.same_inputs and not row.apart <= row.allowed:
+            return f"{row.node.kind} differs", f"{row.apart:g}, {dict(row.node.options)}"
+    return None
