@@ -108,9 +108,7 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(
-    path: Path, data: bytes | None, given: Given, to_quantize: bool = False
-) -> Graph:
+def _located(path: Path, data: bytes | None, given: Given, to_quantize: bool = False) -> Graph:
     """Add the file to the place of an error."""
     try:
         data = model_bytes(path) if data is None else data
