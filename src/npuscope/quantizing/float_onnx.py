@@ -16,7 +16,12 @@ from npuscope.files.onnx.float_form import QUANTIZED
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
-from npuscope.quantizing.onnx_repairs import flatten_biases, inferred, use_float32
+from npuscope.quantizing.onnx_repairs import (
+    copy_constant_outputs,
+    inferred,
+    own_biases,
+    use_float32,
+)
 from npuscope.quantizing.others import FLOAT_ONE, first_line
 from npuscope.quantizing.plan import Layer
 
@@ -70,8 +75,9 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     _name_nodes(proto)
     proto = _with_folded_shapes(proto, folder)
     proto = _with_opset(proto, notes)
+    copy_constant_outputs(proto)
     _name_nodes(proto)
-    flatten_biases(proto)
+    own_biases(proto)
     _tidy(proto)
     return FloatNetwork(inferred(proto), tuple(notes))
 

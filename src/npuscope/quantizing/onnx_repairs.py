@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+
 
 def use_float32(proto: Any, notes: list[str]) -> None:
     from onnx import TensorProto
@@ -37,25 +39,57 @@ def _widen(tensor: Any) -> None:
     tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
 
-def flatten_biases(proto: Any) -> None:
-    """The quantizer wants a Gemm's bias as a row of one number for every output."""
+def own_biases(proto: Any) -> None:
+    """Every layer with a bias of its own: the quantizer copies a shared one under a name that it
+    does not look up, which another tensor may have. A Gemm's as a row of one number per output, as
+    the quantizer wants it."""
     from onnx import numpy_helper
 
     held = {entry.name: entry for entry in proto.graph.initializer}
+    names = {*held, *(name for node in proto.graph.node for name in (*node.input, *node.output))}
+    taken: set[str] = set()
     for node in proto.graph.node:
-        if node.op_type != "Gemm" or len(node.input) < 3 or node.input[2] not in held:
+        if node.op_type not in _BIASED or len(node.input) < 3 or node.input[2] not in held:
             continue
-        weights, bias = held.get(node.input[1]), held[node.input[2]]
-        turned = any(a.name == "transB" and a.i for a in node.attribute)
-        if weights is None or list(bias.dims) == [weights.dims[0 if turned else 1]]:
+        bias = numpy_helper.to_array(held[node.input[2]])
+        row = _as_row(node, held.get(node.input[1]), bias)
+        if row is bias and node.input[2] not in taken:
+            taken.add(node.input[2])
             continue
-        count = weights.dims[0 if turned else 1]
-        values = numpy_helper.to_array(bias).reshape(-1)
-        if values.size in (1, count):
-            name = f"{node.output[0]}_bias"
-            row = np.ascontiguousarray(np.broadcast_to(values, (count,)))
-            proto.graph.initializer.append(numpy_helper.from_array(row, name))
-            node.input[2] = name
+        name = f"{node.output[0]}_bias"
+        while name in names:
+            name += "_"
+        names.add(name)
+        proto.graph.initializer.append(numpy_helper.from_array(row, name))
+        node.input[2] = name
+
+
+def _as_row(node: Any, weights: Any, bias: np.ndarray) -> np.ndarray:
+    if node.op_type != "Gemm" or weights is None:
+        return bias
+    turned = any(a.name == "transB" and a.i for a in node.attribute)
+    count = weights.dims[0 if turned else 1]
+    if bias.shape == (count,) or bias.size not in (1, count):
+        return bias
+    return np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (count,)))
+
+
+def copy_constant_outputs(proto: Any) -> None:
+    """A result that is a constant as the copy of one: the quantizer drops what no node reads."""
+    from onnx import helper
+
+    held = {entry.name: entry for entry in proto.graph.initializer}
+    for output in proto.graph.output:
+        if output.name not in held:
+            continue
+        stored = f"{output.name}/constant"
+        held[output.name].name = stored
+        for node in proto.graph.node:
+            for place, name in enumerate(node.input):
+                if name == output.name:
+                    node.input[place] = stored
+        name = f"{output.name}/copy"
+        proto.graph.node.append(helper.make_node("Identity", [stored], [output.name], name))
 
 
 def inferred(proto: Any) -> Any:
