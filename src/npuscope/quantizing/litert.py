@@ -55,7 +55,9 @@ class LitertWork:
         self.output_names = tuple(tensor.name for tensor in document.graph_outputs)
         self._made = {name for layer in self.layers for name in layer.outputs}
         self._seen: Histograms | None = None
-        self._more: tuple[str, ...] | None = None  # kinds that LiteRT runs in integers beyond the quantizer's
+        self._more: tuple[str, ...] | None = (
+            None  # kinds that LiteRT runs in integers beyond the quantizer's
+        )
 
     def float_bytes(self) -> bytes:
         return self.data

@@ -31,7 +31,7 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
-from npuscope.files.onnx.dynamic import undo_dynamic, undo_training
+from npuscope.files.onnx.dynamic import undo_dynamic
 from npuscope.files.onnx.expand import expand, expand_integer
 from npuscope.files.onnx.file import (
     Input,
@@ -50,6 +50,7 @@ from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import rewrite, tidy
 from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
 from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.trained import undo_training
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
