@@ -71,6 +71,9 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     use_float32(proto, notes)
     _fix_sizes(proto, Pins(shapes), notes)
     proto = _with_opset(proto, notes)
+    if _bodies(proto):  # branches whose condition only follows from sizes go
+        proto = _with_folded_shapes(proto, folder)
+        _refuse_bodies(proto)
     proto = folded_file(proto, path, notes)
     _name_nodes(proto)
     proto = _with_folded_shapes(proto, folder)
@@ -91,9 +94,17 @@ def _check(proto: Any) -> None:
             f"the model is quantized already: it has {found[0]}",
             hint=FLOAT_ONE,
         )
-    if found := sorted(kinds.intersection(_LOOPS)):
+
+
+def _bodies(proto: Any) -> list[str]:
+    """Kinds of control flow in the model."""
+    return sorted({node.op_type for node in proto.graph.node}.intersection(_LOOPS))
+
+
+def _refuse_bodies(proto: Any) -> None:
+    if kinds := _bodies(proto):
         raise ModelError(
-            f"the model has {found[0]}: what is inside cannot be calibrated",
+            f"the model has {kinds[0]}: what is inside cannot be calibrated",
             hint="export one static graph without control flow",
         )
 

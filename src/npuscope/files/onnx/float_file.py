@@ -104,7 +104,9 @@ def _nodes(node: Node, proto: Any) -> list[Any]:
     domain, _, kind = node.kind.rpartition(".")
     inputs, outputs = list(node.inputs), list(node.outputs)
     if proto is None:
-        made = helper.make_node(kind, inputs, outputs, domain=domain, **node.attributes)
+        made = helper.make_node(kind, inputs, outputs, domain=domain)
+        given = {name: value for name, value in node.attributes.items() if value is not None}
+        made.attribute.extend(helper.make_attribute(name, value) for name, value in given.items())
     else:
         made = onnx.NodeProto()
         made.CopyFrom(proto)

@@ -137,8 +137,8 @@ def _activation(node: Node, constants: Constants) -> Steps | None:
 
 
 def _activation_range(node: Node, constants: Constants) -> Steps | None:
-    ends = (np.asarray(node.number(name, 0.0)) for name in ("min_range", "max_range"))
-    return _between(*ends, node.integer("num_bits", _BYTE))
+    low, high = (np.asarray(node.number(name, 0.0)) for name in ("min_range", "max_range"))
+    return _between(low, high, node.integer("num_bits", _BYTE))
 
 
 def _between(low: np.ndarray, high: np.ndarray, bits: int, axis: int | None = None) -> Steps | None:
@@ -161,13 +161,11 @@ def _weights(node: Node, constants: Constants) -> Steps | None:
 
 
 def _weights_range(node: Node, constants: Constants) -> Steps | None:
-    ends = [constants.get(name) for name in node.inputs[1:3]]
-    values = [end.real().ravel().astype(np.float64) for end in ends if end is not None]
-    return (
-        _between(*values, node.integer("num_bits", _BYTE), _axis(node))
-        if len(values) == 2
-        else None
-    )
+    low, high = (constants.get(node.input(place)) for place in (1, 2))
+    if low is None or high is None:
+        return None
+    first, last = (end.real().ravel().astype(np.float64) for end in (low, high))
+    return _between(first, last, node.integer("num_bits", _BYTE), _axis(node))
 
 
 def _axis(node: Node) -> int | None:
@@ -196,8 +194,10 @@ def _bipolar(node: Node, const: Const, constants: Constants) -> Const | None:
     scale = constants.get(node.input(1))
     if scale is None:
         return None
-    signs = np.where(const.real() >= 0, 1.0, -1.0) * scale.real()
-    return Const(signs.astype(np.float32), "float32")
+    signs = np.where(const.real() >= 0, 1, -1).astype(np.int8)
+    if scale.data.size == 1:
+        return Const(signs, "int8", Quant((float(scale.real().ravel()[0]),), (0,)))
+    return Const((signs * scale.real()).astype(np.float32), "float32")
 
 
 _QONNX: dict[str, Callable[[Node, Constants], Steps | None]] = {
