@@ -135,11 +135,12 @@ def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -
 
 
 def _weights(reader: OnnxReader, node: Node) -> int:
-    """Numbers among its operands and in its bodies."""
+    """Numbers of matrices among its operands, and in its bodies."""
     given = (reader.constants[name] for name in node.inputs if name in reader.constants)
     proto = reader.node_protos().get(node.output)
     bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
-    return sum(const.data.size for const in given) + sum(map(body_weights, bodies))
+    rows = (const.data.size for const in given if const.data.ndim > 1)
+    return sum(rows) + sum(map(body_weights, bodies))
 
 
 def body_weights(body: Any) -> int:
