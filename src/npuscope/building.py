@@ -81,10 +81,14 @@ class Build(Shown):
 
 def read_graph(source: Source, options: ReadOptions) -> Graph:
     """The graph with the data types at its border that the options ask for."""
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    to_quantize = bool(options.get("as_int8"))
+    if isinstance(source, Graph):
+        graph = source
+    else:
+        graph = load_model(source, options.get("shapes"), to_quantize=to_quantize)
     from npuscope.compiler.passes.numbers import with_io_types
 
-    if options.get("as_int8"):
+    if to_quantize:
         from npuscope.compiler.passes.as_int8 import as_int8
 
         graph = as_int8(graph)

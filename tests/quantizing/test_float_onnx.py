@@ -73,7 +73,8 @@ def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
         prepare(path, None, tmp_path)
 
 
-def test_loops_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_branch_that_is_not_known_is_refused(tmp_path: Path, constant: bool) -> None:
     w = OnnxWriter()
     x = w.input("x", (1, 4))
     body = helper.make_graph(
@@ -82,11 +83,14 @@ def test_loops_are_refused(tmp_path: Path) -> None:
         [],
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 4])],
     )
-    flag = w.constant(np.array(True))
+    flag = w.constant(np.array(True)) if constant else w.input("flag", (), TensorProto.BOOL)
     w.node("If", flag, output="y", then_branch=body, else_branch=body)
     w.node("Relu", x, output="other")
     path = tmp_path / "if.onnx"
     path.write_bytes(w.finish({"y": (1, 4)}))
+    if constant:
+        assert [layer.kind for layer in prepare(path, None, tmp_path).layers()] == ["Relu"]
+        return
     with pytest.raises(ModelError, match="the model has If"):
         prepare(path, None, tmp_path)
 

@@ -14,7 +14,7 @@ from npuscope.quantizing.plan import Layer, Plan, Range, tied
 Part = Callable[[Plan], Plan]
 
 # Ranges that do not depend on data, as LiteRT's converter has them.
-_FIXED = {
+FIXED = {
     "Softmax": Range(0.0, 255 / 256),
     "Sigmoid": Range(0.0, 255 / 256),
     "HardSigmoid": Range(0.0, 255 / 256),
@@ -26,7 +26,7 @@ _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
 
 def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
     """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
-    known = {n: _FIXED[layer.kind] for layer in layers if layer.kind in _FIXED
+    known = {n: FIXED[layer.kind] for layer in layers if layer.kind in FIXED
              for n in layer.outputs if n in plan.ranges}  # fmt: skip
     changed = {name: found for name, found in known.items() if plan.ranges[name] != found}
     return [partial(Plan.with_ranges, changed=changed)] if changed else []

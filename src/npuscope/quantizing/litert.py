@@ -26,7 +26,7 @@ Values = dict[str, np.ndarray]
 _FLOAT = "FLOAT32"
 _BORDER = ("INPUT", "OUTPUT")
 _INTEGERS = "_int8"  # what edits add to the name of a float tensor
-# Ops that the quantizer leaves in float, though LiteRT has integer kernels for them.
+# Ops that the quantizer leaves in float, though versions of LiteRT have integer kernels for them.
 _LEFT_OUT = ("PRelu", "LeakyRelu", "Elu", "Abs", "Neg")
 _KINDS = {"DepthwiseConv": "Conv", "FullyConnected": "Gemm", "TransposeConv": "ConvTranspose"}
 
@@ -56,6 +56,9 @@ class LitertWork:
         self.output_names = tuple(tensor.name for tensor in document.graph_outputs)
         self._made = {name for layer in self.layers for name in layer.outputs}
         self._seen: Histograms | None = None
+        self._more: tuple[str, ...] | None = (
+            None  # kinds that LiteRT runs in integers beyond the quantizer's
+        )
 
     def float_bytes(self) -> bytes:
         return self.data
@@ -79,13 +82,29 @@ class LitertWork:
         return False
 
     def make(self, plan: Plan) -> bytes:
-        document = open_document(Path("made.tflite"), self._quantized(plan))
+        made = self._quantized(plan)
+        if plan.narrow:
+            return self._with_integers(made, plan, ())
+        if self._more is None:
+            self._more = tuple(kind for kind in _LEFT_OUT if self._opens_with(made, plan, kind))
+        return self._with_integers(made, plan, self._more)
+
+    def _with_integers(self, data: bytes, plan: Plan, kinds: Sequence[str]) -> bytes:
+        """The file with ops of these kinds in integers too, under the names of the float file."""
+        document = open_document(Path("made.tflite"), data)
         assert isinstance(document, TfliteDocument)
-        left_out = () if plan.narrow else _LEFT_OUT
-        for op in [op for op in document.ops if document.kind(op) in left_out]:
+        for op in [op for op in document.ops if document.kind(op) in kinds]:
             _make_integer(document, op, plan)
         self._keep_names(document)
         return document.to_bytes()
+
+    def _opens_with(self, data: bytes, plan: Plan, kind: str) -> bool:
+        """LiteRT has the integer kernel: versions of it differ in that."""
+        try:
+            self._opened(self._with_integers(data, plan, (kind,)), False)
+        except ModelError:
+            return False
+        return True
 
     def _keep_names(self, document: TfliteDocument) -> None:
         """The quantizer gives an output's name to the integers in front of it."""
