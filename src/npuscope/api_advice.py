@@ -273,7 +273,7 @@ def validate(
     """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
 
     In: a model, or a compiled program with the `model` it was made from. Out: how near outputs
-    and layers are, and whether that passes.
+    and layers are, and the `verdict` on it: passed, differs (as rounding does), wrong, or unjudged.
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
@@ -282,6 +282,7 @@ def validate(
         is_program,
         read_graph,
         reference_of,
+        refuse_other_model,
         refuse_stand_ins,
     )
     from npuscope.graph.model import Graph
@@ -304,6 +305,8 @@ def validate(
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.
     file = None if converted or isinstance(original, Graph) else Path(original)
+    if compiled and not isinstance(original, Graph):
+        refuse_other_model(Path(str(source)), made.program, Path(original))
     return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
 
 

@@ -7,7 +7,7 @@ graph lives and its ops and tensors stay the same.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 import numpy as np
@@ -26,8 +26,8 @@ from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.text import safe_terminal
 
 _ITEM_BYTES = 8  # of kernels' intermediate values, at most
-# What numpy raises for shapes that do not fit and sizes beyond the memory.
-_REFUSALS = (ValueError, IndexError, MemoryError)
+# What numpy raises for shapes and types that do not fit and sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, TypeError, MemoryError)
 
 
 def run(
@@ -45,6 +45,22 @@ def run_once(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     for op in graph.ops:
         _execute(_stage(graph, op, []), values)
     return {name: values[name] for name in graph.outputs}
+
+
+def disturbed(
+    graph: Graph, inputs: Mapping[str, Array], change: Callable[[str, Array], Array]
+) -> dict[str, Array]:
+    """The graph's outputs when every result of an op is changed before others read it."""
+    plan = plan_of(graph)
+    values = {**plan.constants, **checked_inputs(plan.inputs, inputs)}
+    for stage in plan.stages:
+        _execute(stage, values)
+        for name in stage.op.outputs:
+            values[name] = change(name, values[name])
+        for name in stage.dying:
+            if name not in plan.outputs:
+                del values[name]
+    return {name: values[name] for name in plan.outputs}
 
 
 def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

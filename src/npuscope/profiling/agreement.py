@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import OPS
-from npuscope.program.model import Buffer, Program
+from npuscope.program.model import Buffer, Epoch, Program
 
 # --- Seeded inputs over the whole range of their type ---
 
@@ -69,6 +69,27 @@ class Agreement:
     cosine: float
     mean: float
     std: float
+    rms_lsb: float = 0.0
+    rounding_rms_lsb: float = 0.0  # the same of the reference with rounding in every layer
+    top1_same_share: float | None = None  # of the answers, where the output gives classes
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAgreement:
+    """One epoch's result when it is given the reference's inputs."""
+
+    epoch: str
+    ops: tuple[str, ...]
+    origin: tuple[str, ...]
+    exact_share: float
+    within_1_lsb_share: float
+    max_lsb: float
+    near_share: float = 1.0  # within 2 LSB
+    channel_near_share: float = 1.0  # the same of the channel that is furthest off
+
+
+_NEAR_LSB = 2.0
+_CHANNEL_ELEMENTS = 16  # a channel of fewer cannot be told from chance
 
 
 @dataclass(slots=True)
@@ -81,6 +102,10 @@ class Tally:
     close: int = 0
     largest: float = 0.0
     total: float = 0.0
+    squares: float = 0.0
+    # Elements of each channel that are near, and how many it has.
+    near: Array = field(default_factory=lambda: np.zeros(1))
+    channel_elements: int = 0
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
@@ -94,7 +119,15 @@ class Tally:
         self.close += int((steps < 1 + 1e-3).sum())
         self.largest = max(self.largest, float(steps.max(initial=0.0)))
         self.total += float(steps.sum())
+        self.squares += float(steps @ steps)
+        channels = expected.shape[-1] if expected.ndim > 1 else 1
+        self.near = self.near + (steps < _NEAR_LSB + 1e-3).reshape(-1, max(1, channels)).sum(0)
+        self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(self.squares / max(self.elements, 1)))
 
     def agreement(self, name: str) -> Agreement:
         xy, xx, yy, x, n = self.products
@@ -109,7 +142,30 @@ class Tally:
             float(xy / np.sqrt(xx * yy)) if xx and yy else 1.0,
             float(mean),
             float(np.sqrt(max(xx / max(n, 1) - mean**2, 0.0))),
+            self.rms,
         )
+
+    @property
+    def channel_near_share(self) -> float:
+        """Of the channel that is furthest off."""
+        if self.channel_elements < _CHANNEL_ELEMENTS:
+            return 1.0
+        return float(self.near.min()) / self.channel_elements
+
+
+def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
+    """Of an epoch that writes one buffer or several."""
+    elements = max(1, sum(tally.elements for tally in tallies))
+    return LayerAgreement(
+        epoch.name,
+        epoch.operators,
+        epoch.origin,
+        sum(tally.equal for tally in tallies) / elements,
+        sum(tally.close for tally in tallies) / elements,
+        round(max(tally.largest for tally in tallies), 3),
+        min(float(tally.near.sum()) / max(1, tally.elements) for tally in tallies),
+        min(tally.channel_near_share for tally in tallies),
+    )
 
 
 # --- Values between a network and a program: inputs, outputs, reference tensors ---
