@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explain import Explanation
     from npuscope.advice.fix.run import Fixed
-    from npuscope.building import Options, ReadOptions, Source
+    from npuscope.advice.fix.trials import FileTrials
+    from npuscope.building import Build, Options, ReadOptions, Source
     from npuscope.families import Family
     from npuscope.machine.model import Machine
+    from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Bisection, Validation
     from npuscope.quantizing.run import Quantized
     from npuscope.report.core_explain import CoreExplanation
@@ -67,10 +69,23 @@ def explain(
             found = run_profile(made.program, made.machine, made.graph, batch=batch)
         else:
             found = run_estimate(made.program, made.machine, made.graph)
-        told = run_explain(made, found, _file_findings(source, made.machine))
+        trials = _trials(source, options, made, found) if not batch else None
+        told = run_explain(made, found, _file_findings(source, made.machine), trials=trials)
     generation = found.machine.generation
     write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
     return told
+
+
+def _trials(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
+    """Changes are timed where the source is a model that we compiled, not another's program."""
+    from npuscope.building import is_program
+    from npuscope.graph.model import Graph
+
+    if isinstance(source, Graph) or is_program(source):
+        return None
+    from npuscope.advice.fix.trials import FileTrials
+
+    return FileTrials(Path(source), options, made, profile)
 
 
 def _of_cores(source: Source, options: Options) -> CoreExplanation | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
     BINARY,
@@ -27,6 +28,7 @@ from npuscope.shown import counted
 # Kinds with a row in the lowering table whose units read bytes. Moves and PReLU have checks of
 # their own: they need more than "not float".
 _MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
+_INTEGER_FORMS = (*_MAPPED, "PRelu", "Concat", "Slice", "Pad", "Reshape", "Transpose", "Resize")
 # Types in which quantizers store weights.
 _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 
@@ -222,3 +224,26 @@ def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     if inner:
         ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
         yield Hit(source(ops[0]), counted(len(inner), "uint8 tensor"), "int8")
+
+
+# --- When fixes are true ---
+
+
+@holds_for("quantize-op")
+def is_float_among_integers(graph: Graph, op: Op) -> bool:
+    """An op on floats, in a network that is quantized: whole numbers and a float network need
+    something else."""
+    tensors = (graph.tensor(name) for name in (*op.inputs, *op.outputs) if name)
+    return any(is_float(tensor) for tensor in tensors) and not _is_float_network(graph)
+
+
+@holds_for("quantize-neighbours", *CONVERSIONS)
+def neighbour_could_be_integer(graph: Graph, op: Op) -> bool:
+    """The op on the float side has a form that the NPU computes."""
+    if _is_float_network(graph):
+        return False
+    makers, readers = graph.producers(), graph.consumers()
+    if op.kind == "Dequantize":
+        return any(reader.kind in _INTEGER_FORMS for reader in readers[op.outputs[0]])
+    maker = makers.get(op.inputs[0])
+    return maker is not None and maker.kind in _INTEGER_FORMS

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from string import Formatter
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.rulebook.fixes import Value
+from npuscope.rulebook.fix import Value
 
 
 @dataclass(frozen=True, slots=True)
