@@ -75,8 +75,10 @@ class Change:
 
     @property
     def gain(self) -> Gain:
-        """A bound where nothing better is known: what the ops take."""
-        known = self.fix.gain.ms is not None or not self.cost_ms
+        """A bound where nothing better is known: what the ops take. What an option of the tools
+        does to them is not known."""
+        untouched = self.fix.function is FunctionEffect.UNTOUCHED
+        known = self.fix.gain.ms is not None or not self.cost_ms or untouched
         return self.fix.gain if known else replace(at_most(self.cost_ms), elsewhere=self.moves)
 
     @property
@@ -184,7 +186,6 @@ def explain(
     return Explanation(told, profile, changes, findings, known, build, editing)
 
 
-_REMOVING = (FixEffect.REMOVES, FixEffect.MAPS)
 _Epochs = dict[str, list[tuple[int, EpochProfile]]]
 
 
@@ -205,7 +206,9 @@ def with_times(finding: Finding, by_origin: _Epochs) -> Finding:
     gone = [inside[place] for place in sorted(inside)]
     effects = {template.id: template.effect for template in catalogue()[finding.rule].fixes}
     fixes = (
-        replace(fix, gain=at_most(sum(gone))) if gone and effects[fix.id] in _REMOVING else fix
+        replace(fix, gain=at_most(sum(gone)))
+        if gone and effects[fix.id] is FixEffect.REMOVES
+        else fix
         for fix in finding.fixes
     )
     return replace(finding, fixes=tuple(fixes))
@@ -346,9 +349,11 @@ def best_changes(
     return tuple(sorted(causes.values(), key=lambda change: -(change.gain_ms or 0.0))[:_BEST])
 
 
-def _preference(change: Change) -> tuple[bool, bool, float]:
-    """Within a cause: what was timed, then what npuscope can do, then what may save most."""
-    return not change.gain.is_timed, not change.fix.automatic, -(change.gain_ms or 0.0)
+def _preference(change: Change) -> tuple[bool, int, float]:
+    """Within a cause: what was timed, then what leaves most of the network as it is, then what
+    may save most."""
+    place = list(FunctionEffect).index(change.fix.function)
+    return not change.gain.is_timed, place, -(change.gain_ms or 0.0)
 
 
 def _is_worth_it(change: Change, problems: set[str], least_ms: float) -> bool:

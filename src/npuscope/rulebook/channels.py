@@ -9,9 +9,10 @@ from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
 from npuscope.rulebook import fixes
-from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
+from npuscope.rulebook.conditions import holds_for, maker_of
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
+    CONVERSIONS,
     FUNCTIONS,
     LAYERS,
     convolutions,
@@ -177,18 +178,23 @@ def _near_inputs(graph: Graph) -> set[str]:
 
 # --- When fixes are true ---
 
+_PLACE_BY_PLACE = (*FUNCTIONS, *CONVERSIONS, "Clip", "Identity")
+
 
 @holds_for("move-stride", "Conv2D")
 def a_pointwise_layer_follows(graph: Graph, op: Op) -> bool:
     """Skipping places before or behind a 1x1 kernel is the same."""
-    behind = only_reader(graph, op)
-    while behind is not None and behind.kind in FUNCTIONS:
-        behind = only_reader(graph, behind)
-    return (
-        behind is not None
-        and behind.kind == "Conv2D"
-        and graph.tensor(behind.inputs[1]).shape[1:3] == (1, 1)
-    )
+    readers, waiting = graph.consumers(), list(op.outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in graph.outputs:
+            return False
+        for reader in readers[name]:
+            if reader.kind in _PLACE_BY_PLACE:
+                waiting += reader.outputs
+            elif reader.kind != "Conv2D" or graph.tensor(reader.inputs[1]).shape[1:3] != (1, 1):
+                return False
+    return True
 
 
 @holds_for("relu", *LAYERS)

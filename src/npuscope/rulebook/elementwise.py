@@ -115,7 +115,7 @@ def _needs_two(graph: Graph, op: Op) -> bool:
     "Division by a computed value",
     ops=("Div",),
     cause="The arithmetic unit has no division; only a constant number becomes a multiplication.",
-    fixes=(fixes.MULTIPLY_INSTEAD,),
+    fixes=(fixes.MULTIPLY_INSTEAD, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit divides; only a constant number becomes a factor."""

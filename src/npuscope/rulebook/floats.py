@@ -39,7 +39,7 @@ _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
     ops=_MAPPED,
     cause="The NPU has integer units only. An op with a float operand runs on the CPU, between a "
     "dequantize and a quantize that run there too.",
-    fixes=(fixes.QUANTIZE_OP,),
+    fixes=(fixes.QUANTIZE_OP, fixes.QUANTIZE),
 )
 def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The NPU computes on 8-bit tensors with one scale; this op has another format."""
@@ -235,6 +235,11 @@ def is_float_among_integers(graph: Graph, op: Op) -> bool:
     something else."""
     tensors = (graph.tensor(name) for name in (*op.inputs, *op.outputs) if name)
     return any(is_float(tensor) for tensor in tensors) and not _is_float_network(graph)
+
+
+@holds_for("quantize")
+def nothing_is_quantized(graph: Graph, op: Op) -> bool:
+    return _is_float_network(graph)
 
 
 @holds_for("quantize-neighbours", *CONVERSIONS)

@@ -42,7 +42,7 @@ _BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
     confidence=Confidence.REPORTED,
     cause="Engines convert channel-first to channel-last data and back; other permutations run on "
     "the CPU.",
-    fixes=(fixes.KEEP_LAYOUT, fixes.SHUFFLE_CONV),
+    fixes=(fixes.KEEP_LAYOUT, fixes.SHUFFLE_CONV, fixes.MERGE_AXES),
 )
 def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Only the change between channel-first and channel-last of one 8-bit image is a plain DMA."""
@@ -63,7 +63,7 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
     title="Transpose inside the network",
     cause="Stream engines convert channel-first to channel-last data and back; other permutations, "
     "such as those between attention heads, run on the CPU.",
-    fixes=(fixes.KEEP_LAYOUT.unbounded, fixes.SHUFFLE_CONV),
+    fixes=(fixes.KEEP_LAYOUT.unbounded, fixes.SHUFFLE_CONV, fixes.MERGE_AXES),
     also=("NA-OP-SOFTWARE",),
 )
 def axes_are_permuted(graph: Graph, op: Op) -> Hit | None:
@@ -122,7 +122,7 @@ def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
     "Resize that is not nearest",
     ops=("Resize",),
     cause="Interpolation computes with pixel positions; the NPU has no unit for it.",
-    fixes=(fixes.NEAREST_RESIZE,),
+    fixes=(fixes.NEAREST_RESIZE, fixes.FOLD_RESIZE),
     way="NPU+CPU",
 )
 def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -338,6 +338,7 @@ def interpolates_by_a_factor(graph: Graph, op: Op) -> bool:
     attrs, (height, width) = op.attrs_as(ResizeAttrs), graph.first_input(op).shape[1:3]
     factor = attrs.sizes[0] // height
     whole = factor > 1 and attrs.sizes == (factor * height, factor * width)
+    whole = whole or (height, width) == (1, 1)  # a pixel that is only repeated
     return attrs.mode is ResizeMode.LINEAR and whole and is_npu_tensor(graph.first_input(op))
 
 

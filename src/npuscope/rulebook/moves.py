@@ -332,9 +332,12 @@ def picks_neighbours(graph: Graph, op: Op) -> bool:
 @holds_for("stride-instead", "Slice")
 def steps_over_pixels(graph: Graph, op: Op) -> bool:
     """A stride skips rows and columns of an image, not images, channels or anything else."""
-    attrs, shape = op.attrs_as(SliceAttrs), graph.first_input(op).shape
-    whole = [size == shape[axis] for axis, size in enumerate(attrs.sizes)]
-    return len(shape) == 4 and whole[0] and whole[3] and min(attrs.steps) > 0
+    attrs, tensor = op.attrs_as(SliceAttrs), graph.first_input(op)
+    pairs = zip(attrs.sizes, tensor.shape, strict=True)
+    cut = {axis for axis, (size, whole) in enumerate(pairs) if size != whole}
+    # A tensor that no layer reads may have its channels second, as the file has them.
+    image = len(tensor.shape) == 4 and (cut <= {1, 2} or cut <= {2, 3})
+    return image and min(attrs.steps) > 0
 
 
 @holds_for("pad-conv", "Pad")

@@ -127,7 +127,7 @@ def average_is_padded(graph: Graph, op: Op) -> Hit | None:
     ops=("Mean",),
     confidence=Confidence.REPORTED,
     cause="The pooling unit averages whole maps: both spatial axes of a 4-D tensor together.",
-    fixes=(fixes.MEAN_BOTH_AXES,),
+    fixes=(fixes.MEAN_BOTH_AXES, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """A mean runs on the POOL unit only over both spatial axes of a 4-D tensor."""
@@ -158,7 +158,7 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
     confidence=Confidence.REPORTED,
     cause="Only a mean (or a maximum) over whole maps becomes a pool; sums, products and minima "
     "run on the CPU.",
-    fixes=(fixes.MEAN_TIMES_N,),
+    fixes=(fixes.MEAN_TIMES_N, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def reduction_is_a_mean(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Of all reductions only a mean over both spatial axes is a global pool."""

@@ -4,6 +4,7 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import numpy as np
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
+    Arrays,
+    InputData,
     OutputEffect,
     all_values,
     effect,
@@ -40,27 +43,39 @@ from npuscope.whole_file import work_folder
 
 @dataclass(slots=True)
 class Network:
-    """The network as it stands before the edit, and what its tensors hold on seeded data."""
+    """The network as it stands before the edit, and what its tensors hold: on real data where it
+    was given, else on random numbers."""
 
     graph: Graph
     machine: Machine
     known: Results = field(default_factory=Results)
-    seed: int = 0
+    data: InputData | None = None
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
     _unrest_db: float | None = field(default=None, repr=False)
 
     def values(self, tensor: str) -> np.ndarray | None:
-        """Real values of a tensor of the graph in one inference on seeded data."""
+        """Real values of a tensor of the graph in one inference."""
         if self._values is None:
-            self._values = all_values(self.graph, self.seed, self.known)
+            self._values = all_values(self.graph, self._sample, self.known)
         return self._values.get(tensor)
 
+    @property
+    def _sample(self) -> Arrays:
+        return self.data.samples[0] if self.data else seeded_inputs(self.graph, 0)
+
     def range(self, tensor: str) -> tuple[float, float] | None:
-        """Least and largest real value on seeded data, zero always among them."""
+        """Least and largest real value on real data, zero always among them; random numbers do
+        not tell what a tensor may hold."""
+        if not self.has_real_data:
+            return None
         values = self.values(tensor)
         if values is None or not values.size:
             return None
         return min(0.0, float(values.min())), max(0.0, float(values.max()))
+
+    @property
+    def has_real_data(self) -> bool:
+        return self.data is not None and self.data.is_real
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends."""
@@ -75,7 +90,7 @@ class Network:
         """SQNR of the worst output when every 256th input value moves by one step: no edit can be
         asked to disturb a network less than that."""
         if self._unrest_db is None:
-            self._unrest_db = unrest_db(self.graph, self.seed, self.known)
+            self._unrest_db = unrest_db(self.graph, self._sample, self.known)
         return self._unrest_db
 
 
@@ -116,6 +131,7 @@ class Workbench:
     options: Options
     known: Results = field(default_factory=Results)  # an inference costs more than a compilation
     timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
+    data: InputData | None = None  # what networks are compared on
 
     @property
     def has_float_border(self) -> bool:
@@ -137,7 +153,8 @@ class Workbench:
         made = build(read_graph(graph, self.options), _without_border(self.options))
         made = replace(made, program=replace(made.program, model_file=self.path.name))
         profile = estimate(made.program, made.machine, made.graph)
-        return Look(document, data, made, profile, Network(graph, made.machine, self.known))
+        network = Network(graph, made.machine, self.known, self.data)
+        return Look(document, data, made, profile, network)
 
     def explained(self, look: Look) -> Explanation:
         machine = look.build.machine
@@ -174,13 +191,12 @@ class Opened:
     ran: bool = True  # the original
 
 
-def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
+def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | None:
     """Both files in the runtime, on the same data; None where there is none."""
     name = installed_runtime(after.network.graph)
     if name is None:
         return None
-    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
-    new, old = _run(path, (after, before), reals)
+    new, old = _run(path, (after, before), data.samples)
     found: tuple[OutputEffect, ...] = ()
     if old is not None and new is not None:
         found = _effects(before.network.graph, after.network.graph, old, new)
@@ -188,7 +204,7 @@ def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
 
 
 def _run(
-    path: Path, looks: tuple[Look, ...], reals: list[list[np.ndarray]]
+    path: Path, looks: tuple[Look, ...], reals: Sequence[Arrays]
 ) -> list[dict[str, np.ndarray] | None]:
     """Real values of each output, all samples in a row; None where the runtime fails. A file that
     no fix changed is run once."""
