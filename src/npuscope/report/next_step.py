@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _LEAST_OF_BORDER = 0.05  # of the time
 _NEEDS_QUANTIZING = ("quantize", "static-quantization")  # what no edit makes of a float network
+_QUANTIZERS = {".onnx": "onnxruntime", ".tflite": "ai_edge_quantizer"}  # the module it needs
 
 Words = Callable[[str], str]  # by verb: the model and the options that were given, as it takes them
 
@@ -36,8 +38,12 @@ def _quantize(words: Words, file: str) -> list[str]:
     name = PurePath(file)
     target = shlex.quote(f"{name.stem}_int8{name.suffix}")
     command = f"npuscope quantize {words('quantize')} --data random -o {target}"
+    absent = find_spec(_QUANTIZERS[name.suffix.lower()]) is None
+    first = ["pip install 'npuscope[quantize]'"] if absent else []
+    heads = ("next     ", "then     ")
+    steps = zip(heads, (*first, safe_terminal(command)), strict=False)
     return [
-        f"next     {safe_terminal(command)}",
+        *(f"{head}{step}" for head, step in steps),
         "         shows what int8 gives; ranges for real use need --data with your own samples",
     ]
 

@@ -66,13 +66,18 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
 def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """None of the layers is quantized."""
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
-    if _is_float_network(graph):
+    if is_float_network(graph):
         yield Hit(source(layers[0]), f"0 of {len(layers)} layers quantized", "int8")
 
 
-def _is_float_network(graph: Graph) -> bool:
+def is_float_network(graph: Graph) -> bool:
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
     return bool(layers) and all(is_float(graph.first_input(op)) for op in layers)
+
+
+def has_float_layers(graph: Graph) -> bool:
+    """Some layers compute in float, whatever their weights are."""
+    return any(is_float(graph.first_input(op)) for op in of_kind(graph, *LAYERS))
 
 
 @lint(
@@ -87,7 +92,7 @@ def _is_float_network(graph: Graph) -> bool:
 )
 def float_between_integers(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Some ops compute in float, between a dequantize and a quantize of their own."""
-    if _is_float_network(graph):
+    if is_float_network(graph):
         return
     for island in _islands(graph):
         kinds = [op.kind for op in island]
@@ -231,21 +236,22 @@ def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 @holds_for("quantize-op")
 def is_float_among_integers(graph: Graph, op: Op) -> bool:
-    """An op on floats, in a network that is quantized: whole numbers and a float network need
-    something else."""
-    tensors = (graph.tensor(name) for name in (*op.inputs, *op.outputs) if name)
-    return any(is_float(tensor) for tensor in tensors) and not _is_float_network(graph)
+    """An op on floats that the NPU has a form of, in a network that is quantized: whole numbers
+    and a float network need something else."""
+    if op.kind not in _INTEGER_FORMS or is_float_network(graph):
+        return False
+    return any(is_float(graph.tensor(name)) for name in (*op.inputs, *op.outputs) if name)
 
 
 @holds_for("quantize")
 def nothing_is_quantized(graph: Graph, op: Op) -> bool:
-    return _is_float_network(graph)
+    return is_float_network(graph)
 
 
 @holds_for("quantize-neighbours", *CONVERSIONS)
 def neighbour_could_be_integer(graph: Graph, op: Op) -> bool:
     """The op on the float side has a form that the NPU computes."""
-    if _is_float_network(graph):
+    if is_float_network(graph):
         return False
     makers, readers = graph.producers(), graph.consumers()
     if op.kind == "Dequantize":

@@ -20,6 +20,7 @@ from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.fix import Fix, Gain, timed
+from npuscope.rulebook.floats import has_float_layers
 
 # Fixes that are options of a build: what they add to the options that were given.
 _OPTIONS: Mapping[str, Callable[[Fix], Options]] = {
@@ -85,9 +86,9 @@ class FileTrials:
     def editing(self) -> Editing:
         """Stand-in scales belong to no file that an edit could be made on; what cannot be run or
         written is not edited."""
-        if self.bench.options.get("as_int8"):
-            return Editing(False, stands_in=True)
         try:
+            if self.bench.options.get("as_int8") and has_float_layers(self.look.network.graph):
+                return Editing(False, stands_in=True)
             return Editing(not any(unknown_names(self.look.network.graph)))
         except NpuscopeError:
             return Editing(False)
