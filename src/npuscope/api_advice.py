@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explain import Explanation
     from npuscope.advice.fix.run import Fixed
-    from npuscope.building import Options, ReadOptions, Source
+    from npuscope.advice.fix.trials import FileTrials
+    from npuscope.building import Build, Options, ReadOptions, Source
     from npuscope.families import Family
     from npuscope.machine.model import Machine
+    from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Bisection, Validation
     from npuscope.quantizing.run import Quantized
     from npuscope.report.core_explain import CoreExplanation
@@ -67,10 +69,23 @@ def explain(
             found = run_profile(made.program, made.machine, made.graph, batch=batch)
         else:
             found = run_estimate(made.program, made.machine, made.graph)
-        told = run_explain(made, found, _file_findings(source, made.machine))
+        trials = _trials(source, options, made, found) if not batch else None
+        told = run_explain(made, found, _file_findings(source, made.machine), trials=trials)
     generation = found.machine.generation
     write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
     return told
+
+
+def _trials(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
+    """Changes are timed where the source is a model that we compiled, not another's program."""
+    from npuscope.building import is_program
+    from npuscope.graph.model import Graph
+
+    if isinstance(source, Graph) or is_program(source):
+        return None
+    from npuscope.advice.fix.trials import FileTrials
+
+    return FileTrials(Path(source), options, made, profile)
 
 
 def _of_cores(source: Source, options: Options) -> CoreExplanation | None:
@@ -176,15 +191,22 @@ def fix(
     drop_softmax: bool = False,
     integer_io: bool = False,
     everything: bool = False,
+    lossy: bool = False,
     seeds: int = 2,
+    data: str | Path | None = None,
+    mean: str | Sequence[float] | None = None,
+    std: str | Sequence[float] | None = None,
+    pixel_max: float = 1.0,
+    layout: str | None = None,
     html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
 
-    In: a model. Without a wish, fixes that keep the network's function are tried. `only` names
-    rules or fixes, which are then applied whatever they cost. Out: every step with what it gave;
-    with `output`, the fixed model as a file.
+    In: a model. Without a wish, fixes that keep the network's function are tried; `lossy` allows
+    those that do not. `only` names rules or fixes, which are then applied whatever they cost.
+    Results are compared on `data`, or on random numbers of `seeds` seeds. Out: every step with
+    what it gave; with `output`, the fixed model as a file.
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """
@@ -192,14 +214,19 @@ def fix(
     from npuscope.advice.fix.candidates import only as checked
     from npuscope.advice.fix.run import fix as run_fix
     from npuscope.building import refuse_stand_ins
+    from npuscope.files.load import load_model
+    from npuscope.quantizing.network_inputs import network_inputs
+    from npuscope.quantizing.samples import image_form
 
     refuse_stand_ins(options, "fix")
     if seeds < 1:
         raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
     if output is not None:
         _check_output(Path(model), Path(output))
-    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)
-    fixed = run_fix(model, choice, options, seeds)
+    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything, lossy)
+    form = image_form(mean, std, pixel_max, layout)
+    inputs = network_inputs(load_model(model, options.get("shapes")), data, form, seeds)
+    fixed = run_fix(model, choice, options, inputs)
     if output is not None:
         write_whole(output, fixed.data)
     if html:

@@ -219,8 +219,9 @@ FIX = (
         "end the network where the NPU's work ends; what the application does then is listed"),
     flag("drop_softmax", "end the network before a final Softmax"),
     flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
-    flag("everything", "try every edit, including these three, and keep those that help",
-        flags=("--all",)),
+    flag("everything", "try every edit that keeps the network's function, including these three, "
+        "and keep those that help", flags=("--all",)),
+    flag("lossy", "allow edits that change outputs, such as nearest for bilinear resizing"),
 )
 COMPILE = (
     file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),

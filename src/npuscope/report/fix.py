@@ -12,7 +12,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from npuscope.advice.fix.numeric import OutputEffect
+    from npuscope.advice.fix.numeric import InputData, OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
 
 
@@ -33,7 +33,9 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
         "applied": [_step(step) for step in fixed.applied],
         "refused": [_step(step) for step in fixed.refused],
         "numeric": [_effect(effect) for effect in fixed.effects],
-        "seeds": fixed.seeds,
+        "seeds": len(fixed.inputs.samples),
+        "inputs": {"told": fixed.inputs.told, "real": fixed.inputs.is_real},
+        "lossy": fixed.is_lossy,
         "runtime": runtime
         and {
             "name": runtime.name,
@@ -60,6 +62,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "rule": candidate.rule or None,
         "fix": candidate.fix.id,
+        "function": candidate.fix.function.value,
         "title": candidate.fix.title,
         "ops": sorted({op for place in candidate.places for op in place.ops}),
         "places": step.places,
@@ -82,6 +85,7 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
         "exact": effect.exact,
         "max_lsb": effect.max_lsb if isfinite(effect.max_lsb) else None,
         "exact_share": effect.exact_share,
+        "same_answers": effect.same_answers,
         "sqnr_db": effect.sqnr_db if isfinite(effect.sqnr_db) else None,
     }
 
@@ -125,7 +129,7 @@ def answer(fixed: Fixed) -> str:
     runtime = fixed.runtime
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
-    outputs = f"{effect_words(fixed.effects)}{alone}"
+    outputs = f"{effect_words(fixed.effects, fixed.inputs, lossy=fixed.is_lossy)}{alone}"
     return f"{change(fixed.before, fixed.after)}; outputs {outputs}{left}"
 
 
@@ -139,15 +143,24 @@ def change(before: Profile, after: Profile) -> str:
     return text
 
 
-def effect_words(effects: Iterable[OutputEffect]) -> str:
-    """The worst of all outputs in a few words."""
+def effect_words(
+    effects: Iterable[OutputEffect], inputs: InputData | None = None, *, lossy: bool = False
+) -> str:
+    """The worst of all outputs in a few words. Random inputs prove nothing of an edit that
+    changes outputs."""
     known = [effect for effect in effects if effect.reference is not None]
+    on = f" on {safe_terminal(inputs.told)}" if inputs else ""
     if not known:
         return "have nothing to be compared with"
+    unproven = lossy and not (inputs and inputs.is_real)
+    advice = ", which says little of real ones: judge it with --data" if unproven else ""
     if all(effect.exact for effect in known):
-        return "exactly equal"
+        return f"{'do not differ' if lossy else 'exactly equal'}{on}{advice}"
     worst = min(known, key=lambda effect: effect.sqnr_db)
-    return f"differ by up to {max(e.max_lsb for e in known):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    same = min((e.same_answers for e in known if e.same_answers is not None), default=1.0)
+    top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
+    differ = f"differ by up to {max(e.max_lsb for e in known):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    return f"{differ}{top}{on}{advice}"
 
 
 def _db(value: float) -> str:
@@ -160,7 +173,7 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
         after = step.after or step.before
         lines += [
             f"  {number}. {_title(step)}",
-            f"     {change(step.before, after)}{_effect_text(step)} ({step.outcome.reason})",
+            f"     {change(step.before, after)}{step_outputs(step)} ({step.outcome.reason})",
             *_notes(step, every),
             *_misfits(step, every),
         ]
@@ -173,8 +186,9 @@ def _notes(step: Step, every: bool) -> list[str]:
     return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
 
 
-def _effect_text(step: Step) -> str:
-    return f"; outputs {effect_words(step.effects)}" if step.effects else ""
+def step_outputs(step: Step) -> str:
+    words = effect_words(step.effects, lossy=step.candidate.is_lossy)
+    return f"; outputs {words}" if step.effects else ""
 
 
 def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
@@ -211,7 +225,7 @@ def _effect_lines(fixed: Fixed) -> list[str]:
     """One line per output, where they are not all equal."""
     if not fixed.applied or all(effect.exact for effect in fixed.effects):
         return []
-    lines = [f"outputs  against the original, {fixed.seeds} seeded inputs"]
+    lines = [f"outputs  against the original, {safe_terminal(fixed.inputs.told)}"]
     for effect in fixed.effects:
         name = safe_terminal(effect.output)
         if effect.reference is None:

@@ -12,6 +12,8 @@ import numpy as np
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
+    Arrays,
+    InputData,
     OutputEffect,
     all_values,
     effect,
@@ -44,27 +46,39 @@ _CONTRADICTIONS = (LookupError, ValueError, TypeError, AttributeError, Arithmeti
 
 @dataclass(slots=True)
 class Network:
-    """The network as it stands before the edit, and what its tensors hold on seeded data."""
+    """The network as it stands before the edit, and what its tensors hold: on real data where it
+    was given, else on random numbers."""
 
     graph: Graph
     machine: Machine
     known: Results = field(default_factory=Results)
-    seed: int = 0
+    data: InputData | None = None
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
     _unrest_db: float | None = field(default=None, repr=False)
 
     def values(self, tensor: str) -> np.ndarray | None:
-        """Real values of a tensor of the graph in one inference on seeded data."""
+        """Real values of a tensor of the graph in one inference."""
         if self._values is None:
-            self._values = all_values(self.graph, self.seed, self.known)
+            self._values = all_values(self.graph, self._sample, self.known)
         return self._values.get(tensor)
 
+    @property
+    def _sample(self) -> Arrays:
+        return self.data.samples[0] if self.data else seeded_inputs(self.graph, 0)
+
     def range(self, tensor: str) -> tuple[float, float] | None:
-        """Least and largest real value on seeded data, zero always among them."""
+        """Least and largest real value on real data, zero always among them; random numbers do
+        not tell what a tensor may hold."""
+        if not self.has_real_data:
+            return None
         values = self.values(tensor)
         if values is None or not values.size:
             return None
         return min(0.0, float(values.min())), max(0.0, float(values.max()))
+
+    @property
+    def has_real_data(self) -> bool:
+        return self.data is not None and self.data.is_real
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends."""
@@ -79,7 +93,7 @@ class Network:
         """SQNR of the worst output when every 256th input value moves by one step: no edit can be
         asked to disturb a network less than that."""
         if self._unrest_db is None:
-            self._unrest_db = unrest_db(self.graph, self.seed, self.known)
+            self._unrest_db = unrest_db(self.graph, self._sample, self.known)
         return self._unrest_db
 
 
@@ -120,6 +134,7 @@ class Workbench:
     options: Options
     known: Results = field(default_factory=Results)  # an inference costs more than a compilation
     timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
+    data: InputData | None = None  # what networks are compared on
 
     @property
     def has_float_border(self) -> bool:
@@ -149,7 +164,8 @@ class Workbench:
         made = build(read_graph(graph, self.options), _without_border(self.options))
         made = replace(made, program=replace(made.program, model_file=self.path.name))
         profile = estimate(made.program, made.machine, made.graph)
-        return Look(document, data, made, profile, Network(graph, made.machine, self.known))
+        network = Network(graph, made.machine, self.known, self.data)
+        return Look(document, data, made, profile, network)
 
     def explained(self, look: Look) -> Explanation:
         machine = look.build.machine
@@ -193,13 +209,13 @@ class Opened:
         return (self.ran and not self.runs) or (self.opened and not self.opens)
 
 
-def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
+def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | None:
     """Both files in the runtime, on the same data; None where there is none."""
     name = installed_runtime(after.network.graph)
     if name is None:
         return None
     graphs = [_in_file(look) for look in (before, after)]
-    reals = [seeded_inputs(graphs[0], seed) for seed in range(seeds)]
+    reals = [{name: values[name] for name in graphs[0].inputs} for values in data.samples]
     with work_folder(Path(tempfile.gettempdir())) as folder:
         models = [folder / f"{place}{path.suffix}" for place in ("before", "after")]
         for model, look in zip(models, (before, after), strict=True):
