@@ -4,6 +4,7 @@ is, with look-ups and small changes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,6 +55,8 @@ class OnnxFileGraph:
         self._first_nodes = tuple(self.nodes)  # held, for what is known of them goes by their id
         self._captured = {id(node): captured(node) for node in self.nodes if bodies(node)}
         self._names_inside = names_inside(self.nodes)
+        self._is_sorted = True
+        self._is_sorted = all(map(is_, self.nodes, self._in_order()))
         self._origins = _origins(self.nodes)
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._reader = TensorReader(Path())
@@ -269,7 +272,15 @@ class OnnxFileGraph:
         return _serialized(model)
 
     def _in_order(self) -> list[Node]:
-        made = {name: n for n, node in enumerate(self.nodes) for name in node.output if name}
+        """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
+        ones stand in front of their readers."""
+        old = set() if self._is_sorted else {id(node) for node in self._first_nodes}
+        made = {
+            name: n
+            for n, node in enumerate(self.nodes)
+            for name in node.output
+            if name and id(node) not in old
+        }
         needs = {
             n: [made[name] for name in self._reads(node) if name in made]
             for n, node in enumerate(self.nodes)

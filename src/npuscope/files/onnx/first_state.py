@@ -79,19 +79,42 @@ class _Both:
     def __init__(self, first: Model, model: Model) -> None:
         self.first_makers, self.makers = _makers(first), _makers(model)
         self._first_types, self._types = _types(first), _types(model)
-        self.alike = {n for n, kind in _sources(model) & _sources(first)}
+        # What an Identity gives is what it takes: old names, each with the one that it stands for.
+        self._stands_for = {name: name for name, kind in _sources(first)}
+        for node in first.graph.node:
+            source = node.input[0] if node.op_type == "Identity" else ""
+            for name in node.output:
+                self._stands_for[name] = self._stands_for.get(source, name)
+        # New names, each with the old one that is like it.
+        self._twins = {n: self._stands_for[n] for n, kind in _sources(model) & _sources(first)}
         for node in model.graph.node:
-            reads = {*node.input, *captured(node)} - {""}
-            settled = all(map(self._is_untouched, node.output)) and reads <= self.alike
-            self.alike |= {name for name in node.output if settled or self._is_known(name, name)}
+            if node.op_type == "Identity" and node.input[0] in self._twins:
+                self._twins |= dict.fromkeys(node.output, self._twins[node.input[0]])
+            settled = self._computes_the_same(node)
+            names = [name for name in node.output if settled or self._are_twins(name, name)]
+            self._twins |= {name: self._stands_for[name] for name in names}
+        self.alike = {n for n, old in self._twins.items() if old == self._stands_for.get(n)}
+
+    def _computes_the_same(self, node: Node) -> bool:
+        """The same op as before, on what is like before."""
+        old = self.first_makers.get(node.output[0]) if node.output else None
+        if old is None or len(old.input) != len(node.input):
+            return False
+        plain = type(node)()
+        plain.CopyFrom(node)
+        plain.input[:] = old.input
+        reads = (*zip(old.input, node.input, strict=True), *((n, n) for n in captured(node)))
+        return bool(plain == old) and all(self._are_twins(a, b) for a, b in reads)
 
     def _is_untouched(self, tensor: str) -> bool:
         old, new = self.first_makers.get(tensor), self.makers.get(tensor)
         return old is not None and old == new
 
-    def _is_known(self, before: str, after: str) -> bool:
+    def _are_twins(self, before: str, after: str) -> bool:
         kind = self._first_types.get(before)
-        return kind is not None and kind == self._types.get(after)
+        known = kind is not None and kind == self._types.get(after)
+        named = after in self._twins and self._twins[after] == self._stands_for.get(before)
+        return known or named or before == after == ""  # an input that is left out
 
     def check(self, node: Node, inside: frozenset[str]) -> None:
         """What a node with bodies hands to them must be what it was."""
@@ -99,8 +122,9 @@ class _Both:
         wrong = {n for n in inside if n not in sources and not self._is_untouched(n)}
         makers = (self.first_makers[n] for n in node.output if n in self.first_makers)
         old = next(makers, node)
-        pairs = zip(old.input, node.input, strict=False)
-        wrong |= {b for a, b in pairs if not (b in self.alike or self._is_known(a, b) or not b)}
+        wrong |= {
+            b for a, b in zip(old.input, node.input, strict=False) if not self._are_twins(a, b)
+        }
         if wrong or len(old.input) != len(node.input):
             names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
             raise ModelError(
