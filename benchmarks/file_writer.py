@@ -340,10 +340,10 @@ def _onnxruntime(path: Path) -> Any:
 
 def _values(generator: np.random.Generator, shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
     if kind.kind == "f":
-        return generator.standard_normal(shape).astype(kind)
+        return np.asarray(generator.standard_normal(shape), kind)
     if kind.kind == "b":
-        return generator.random(shape) < 0.5
-    return generator.integers(0, 100 if kind.itemsize == 1 else 2, shape).astype(kind)
+        return np.asarray(generator.random(shape) < 0.5)
+    return np.asarray(generator.integers(0, 100 if kind.itemsize == 1 else 2, shape), kind)
 
 
 def _add(digest: Any, values: np.ndarray) -> None:
