@@ -120,7 +120,7 @@ class TfliteFileGraph:
     def keeps_state(self) -> bool:
         """Whether one inference leaves something behind for the next."""
         has_effects = any(not op.outputs for op in self.ops)
-        return has_effects or any(tensor.source.get("IsVariable") for tensor in self.tensors)
+        return has_effects or any(tensor.is_variable for tensor in self.tensors)
 
     # finding
 
