@@ -160,6 +160,15 @@ def test_a_constant_with_its_own_values_is_no_change() -> None:
     assert graph.to_bytes() == data
 
 
+def test_a_new_version_is_a_new_code_of_the_same_name() -> None:
+    graph = TfliteFileGraph.parse(with_all(dense()))
+    custom = next(op for op in graph.ops if op.kind == "CUSTOM")
+    custom.version = 5
+    model = unpacked(graph.to_bytes())
+    code = model.operatorCodes[model.subgraphs[0].operators[5].opcodeIndex]
+    assert (code.customCode, code.version) == (b"Mine", 5)
+
+
 def test_a_new_name_changes_one_field() -> None:
     data = with_all(stateful_net())
     graph = TfliteFileGraph.parse(data)
