@@ -126,6 +126,7 @@ def told(found: list[str]) -> str:
 
 
 _MARK = "npuscope_neutral"
+_HALF = 10  # onnx.TensorProto.FLOAT16
 
 
 def neutral_edit(document: Any) -> bytes | None:
@@ -134,8 +135,13 @@ def neutral_edit(document: Any) -> bytes | None:
 
 def _identity(document: Any) -> bytes | None:
     constants = {entry.name for entry in document.graph.initializer}
-    inner = [name for node in document.nodes if not node.domain for name in node.output]
-    for tensor in (*inner, *document.network_inputs()):
+    types = document.element_types()
+    # Sequences and maps cannot be copied; what ops of other domains make is tried.
+    inner = [n for node in document.nodes for n in node.output if node.domain or types.get(n)]
+    places = [*inner, *filter(types.get, document.network_inputs())]
+    if _HALF in types.values():  # rounding of a runtime depends on what stands between two ops
+        places.reverse()
+    for tensor in places:
         readers = [reader for reader in document.readers(tensor) if tensor in reader.input]
         if not tensor or not readers or document.is_output(tensor) or tensor in constants:
             continue
@@ -340,10 +346,10 @@ def _onnxruntime(path: Path) -> Any:
 
 def _values(generator: np.random.Generator, shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
     if kind.kind == "f":
-        return generator.standard_normal(shape).astype(kind)
+        return np.asarray(generator.standard_normal(shape), kind)
     if kind.kind == "b":
-        return generator.random(shape) < 0.5
-    return generator.integers(0, 100 if kind.itemsize == 1 else 2, shape).astype(kind)
+        return np.asarray(generator.random(shape) < 0.5)
+    return np.asarray(generator.integers(0, 100 if kind.itemsize == 1 else 2, shape), kind)
 
 
 def _add(digest: Any, values: np.ndarray) -> None:

@@ -122,7 +122,7 @@ def _make_signs_alike(model: onnx.ModelProto) -> bool:
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
     """Of all tensors whose type is known, by name."""
-    from npuscope.files.onnx.stated import infer
+    from npuscope.files.onnx.inference import infer
 
     graph = infer(model)
     values = (*graph.input, *graph.value_info, *graph.output)

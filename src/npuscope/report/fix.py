@@ -27,6 +27,8 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
     return {
         "schema": FIX_SCHEMA,
         "output": output,
+        "changed": fixed.changed,
+        "external_data_inside": fixed.inlined,
         "before": _profile(fixed.before),
         "after": _profile(fixed.after),
         "model_error": fixed.after.model_error,
@@ -39,6 +41,7 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
         "runtime": runtime
         and {
             "name": runtime.name,
+            "opens": runtime.opens,
             "runs": runtime.runs,
             "numeric": [_effect(effect) for effect in runtime.effects],
         },

@@ -96,6 +96,17 @@ def test_shapes_that_an_edit_may_have_changed_are_dropped() -> None:
     assert relu is not None and kept == ["inner", "doubled"]
 
 
+def test_nodes_of_a_file_that_is_not_in_order_stay_where_they_are() -> None:
+    model = whole_onnx()
+    nodes = [*model.graph.node][::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    after = model_of(inserted(model.SerializeToString()))
+    assert [n.name for n in after.graph.node] == [
+        *("dead", "inserted", "tanh", "call", "if", "relu")
+    ]
+
+
 def test_a_name_of_a_body_is_not_given_again() -> None:
     graph = parsed(whole())
     assert graph.fresh("then_branch_out") == "then_branch_out_1"

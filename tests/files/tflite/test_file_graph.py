@@ -128,15 +128,15 @@ def test_numbers_follow_in_every_list() -> None:
     """A tensor in front of all others changes every number."""
     data = with_all(dense())
     graph = TfliteFileGraph.parse(data)
-    names = {op.origin: [t.name for t in op.tensors] for op in graph.ops}
     others = [[t.name for t in g.tensors] for g in graph.subgraphs[1:]]
     new = graph.add_tensor("first", "FLOAT32", (2,), None, np.ones(2, np.float32))
     graph.tensors.insert(0, graph.tensors.pop())
-    lstm = next(op for op in graph.ops if op.intermediates)
-    lstm.intermediates = [*lstm.intermediates, new]
+    next(op for op in graph.ops if op.kind == "SOFTMAX").inputs.append(new)
+    names = {op.origin: [t.name for t in op.tensors] for op in graph.ops}
+    assert any("inner_2" in row for row in names.values())
     again = TfliteFileGraph.parse(graph.to_bytes())
     found = {op.origin: [t.name for t in op.tensors] for op in again.ops}
-    assert found == {**names, lstm.origin: [*names[lstm.origin], "first"]}
+    assert found == names and again.tensors[0].name == "first"
     assert [[t.name for t in g.tensors] for g in again.subgraphs[1:]] == others
 
 
@@ -160,6 +160,15 @@ def test_a_constant_with_its_own_values_is_no_change() -> None:
     assert graph.to_bytes() == data
 
 
+def test_a_new_version_is_a_new_code_of_the_same_name() -> None:
+    graph = TfliteFileGraph.parse(with_all(dense()))
+    custom = next(op for op in graph.ops if op.kind == "CUSTOM")
+    custom.version = 5
+    model = unpacked(graph.to_bytes())
+    code = model.operatorCodes[model.subgraphs[0].operators[5].opcodeIndex]
+    assert (code.customCode, code.version) == (b"Mine", 5)
+
+
 def test_a_new_name_changes_one_field() -> None:
     data = with_all(stateful_net())
     graph = TfliteFileGraph.parse(data)
@@ -173,9 +182,12 @@ def bound_tensor(graph: TfliteFileGraph, kind: str) -> FileTensor:
     return next(tensor for tensor in op.tensors if tensor.shape)
 
 
-@pytest.mark.parametrize("kind", ["WHILE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CUSTOM"])
+BOUND = ("WHILE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CUSTOM", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+
+
+@pytest.mark.parametrize("kind", BOUND)
 def test_what_other_parts_of_the_file_know_cannot_be_changed(kind: str) -> None:
-    graph = TfliteFileGraph.parse(changed(stateful_net(), ADDITIONS["custom"]))
+    graph = TfliteFileGraph.parse(with_all(stateful_net()))
     tensor = bound_tensor(graph, kind)
     tensor.type, tensor.quant = "INT8", Quant((0.1,), (0,))
     with pytest.raises(ModelError, match="it is bound to other parts of the file"):

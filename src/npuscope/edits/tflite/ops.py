@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.edits.records import Layer, NotFitting, Pads, QuantSteps
 from npuscope.edits.tflite.layers import SAME, VALID, TfliteLayers
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
-from npuscope.files.tflite.records import Record
+from npuscope.files.tflite.records import Record, same
 from npuscope.graph.model import Quant
 from npuscope.ops.layers import ConvAttrs
 
@@ -53,7 +53,7 @@ class TfliteOps(TfliteLayers):
         return op.option("".join(word.capitalize() for word in name.split("_")), default)
 
     def same_attributes(self, one: FileOp, other: FileOp) -> bool:
-        if one.kind != other.kind or not _same(one.options, other.options):
+        if one.kind != other.kind or not same(one.options, other.options):
             return False
         pairs = zip(one.outputs, other.outputs, strict=False)
         return all((a.shape, a.type, a.quant) == (b.shape, b.type, b.quant) for a, b in pairs)
@@ -352,16 +352,6 @@ class TfliteOps(TfliteLayers):
         self.insert("Slice", (tensor, *bounds), again)
         self.insert("Concat", (tensor, again), wide, axis=axis)
         return wide
-
-
-def _same(one: object, other: object) -> bool:
-    """Options of two ops."""
-    if isinstance(one, Record) and isinstance(other, Record):
-        same = one.table == other.table and one.fields.keys() == other.fields.keys()
-        return same and all(_same(one.fields[name], other.fields[name]) for name in one.fields)
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(np.asarray(one), np.asarray(other))
-    return one == other
 
 
 def _keeps(sizes: Sequence[int], attrs: ConvAttrs, reach: list[int]) -> bool:

@@ -3,8 +3,10 @@ tensors of the graph around them by name, and constants anywhere in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
+
+from npuscope.files.order import in_order
 
 # protobuf messages of onnx: the package is imported late
 Node = Any
@@ -41,6 +43,21 @@ def outer_names(graph: Graph) -> set[str]:
     read = {name for node in graph.node for name in (*node.input, *captured(node))}
     read |= {entry.name for entry in graph.output}
     return read - own - {""}
+
+
+def nodes_in_order(nodes: Sequence[Node], fixed: Container[int] = ()) -> list[Node]:
+    """Each behind the nodes that it needs, except those whose ids are `fixed`."""
+    makers = {
+        name: place
+        for place, node in enumerate(nodes)
+        for name in node.output
+        if name and id(node) not in fixed
+    }
+    needs = {
+        place: [makers[n] for n in (*node.input, *captured(node)) if n in makers]
+        for place, node in enumerate(nodes)
+    }
+    return [nodes[place] for place in in_order(range(len(nodes)), needs)]
 
 
 def names_inside(nodes: Any) -> set[str]:

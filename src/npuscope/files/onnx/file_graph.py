@@ -4,17 +4,24 @@ is, with look-ups and small changes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.files.onnx.bodies import all_bodies, bodies, captured, constants, names_inside
+from npuscope.files.onnx.bodies import (
+    all_bodies,
+    bodies,
+    captured,
+    constants,
+    names_inside,
+    nodes_in_order,
+)
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.first_state import FirstState
-from npuscope.files.onnx.stated import infer
-from npuscope.files.order import in_order
+from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
@@ -55,6 +62,7 @@ class OnnxFileGraph:
         self._first_nodes = tuple(self.nodes)  # held, for what is known of them goes by their id
         self._captured = {id(node): captured(node) for node in self.nodes if bodies(node)}
         self._names_inside = names_inside(self.nodes)
+        self._is_sorted = all(map(is_, self.nodes, nodes_in_order(self.nodes)))
         self._origins = _origins(self.nodes)
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._reader = TensorReader(Path())
@@ -278,12 +286,10 @@ class OnnxFileGraph:
         return _serialized(model)
 
     def _in_order(self) -> list[Node]:
-        made = {name: n for n, node in enumerate(self.nodes) for name in node.output if name}
-        needs = {
-            n: [made[name] for name in self._reads(node) if name in made]
-            for n, node in enumerate(self.nodes)
-        }
-        return [self.nodes[n] for n in in_order(range(len(self.nodes)), needs)]
+        """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
+        ones stand in front of their readers."""
+        old = () if self._is_sorted else {id(node) for node in self._first_nodes}
+        return nodes_in_order(self.nodes, old)
 
     def drop_dead(self) -> None:
         """Nodes and constants that an edit left behind."""
@@ -322,16 +328,14 @@ class OnnxFileGraph:
 
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        del proto.graph.node[:], proto.graph.value_info[:]
+        del proto.graph.node[:]
         # Also what nobody reads: an edit may be half done.
         proto.graph.node.extend(self._in_order())
         for entry in proto.graph.input:
             for dim in entry.type.tensor_type.shape.dim:
                 if not dim.HasField("dim_value"):
                     dim.dim_value = 1
-        for entry in proto.graph.output:
-            entry.type.tensor_type.ClearField("shape")
-        graph = infer(proto)
+        graph = inferred_graph(proto)
         entries = [*graph.input, *graph.value_info, *graph.output]
         known = {entry.name: _dims(entry) for entry in entries}
         known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}

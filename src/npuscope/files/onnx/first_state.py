@@ -7,8 +7,9 @@ from hashlib import blake2b
 from typing import Any
 
 from npuscope.errors import ModelError
-from npuscope.files.onnx.bodies import captured, outer_names
+from npuscope.files.onnx.bodies import captured, nodes_in_order, outer_names
 from npuscope.files.onnx.constants import text
+from npuscope.files.onnx.inference import inferred_graph
 from npuscope.text import safe_terminal
 
 Node = Any
@@ -79,28 +80,50 @@ class _Both:
     def __init__(self, first: Model, model: Model) -> None:
         self.first_makers, self.makers = _makers(first), _makers(model)
         self._first_types, self._types = _types(first), _types(model)
-        self.alike = {n for n, kind in _sources(model) & _sources(first)}
-        for node in model.graph.node:
-            reads = {*node.input, *captured(node)} - {""}
-            settled = all(map(self._is_untouched, node.output)) and reads <= self.alike
-            self.alike |= {name for name in node.output if settled or self._is_known(name, name)}
+        # What an Identity gives is what it takes: old names, each with the one that it stands for.
+        self._stands_for = {name: name for name, kind in _sources(first)}
+        for node in nodes_in_order(first.graph.node):
+            source = node.input[0] if node.op_type == "Identity" else ""
+            for name in node.output:
+                self._stands_for[name] = self._stands_for.get(source, name)
+        # New names, each with the old one that is like it.
+        self._twins = {n: self._stands_for[n] for n, kind in _sources(model) & _sources(first)}
+        self._settled = set(self._twins)  # what inputs, constants and the same ops make
+        for node in nodes_in_order(model.graph.node):
+            if node.op_type == "Identity" and node.input[0] in self._twins:
+                self._twins |= dict.fromkeys(node.output, self._twins[node.input[0]])
+            names = [name for name in node.output if self._are_twins(name, name)]
+            if self._computes_the_same(node):
+                names = [*node.output]
+                self._settled.update(names)
+            self._twins |= {name: self._stands_for[name] for name in names if name}
+        self.alike = {n for n, old in self._twins.items() if old == self._stands_for.get(n)}
 
-    def _is_untouched(self, tensor: str) -> bool:
-        old, new = self.first_makers.get(tensor), self.makers.get(tensor)
-        return old is not None and old == new
+    def _computes_the_same(self, node: Node) -> bool:
+        """The same op as before, on what is like before."""
+        old = self.first_makers.get(node.output[0]) if node.output else None
+        if old is None or len(old.input) != len(node.input):
+            return False
+        plain = type(node)()
+        plain.CopyFrom(node)
+        plain.input[:] = old.input
+        reads = (*zip(old.input, node.input, strict=True), *((n, n) for n in captured(node)))
+        return bool(plain == old) and all(self._are_twins(a, b) for a, b in reads)
 
-    def _is_known(self, before: str, after: str) -> bool:
+    def _are_twins(self, before: str, after: str) -> bool:
         kind = self._first_types.get(before)
-        return kind is not None and kind == self._types.get(after)
+        known = kind is not None and kind == self._types.get(after)
+        named = after in self._twins and self._twins[after] == self._stands_for.get(before)
+        return known or named or before == after == ""  # an input that is left out
 
     def check(self, node: Node, inside: frozenset[str]) -> None:
         """What a node with bodies hands to them must be what it was."""
-        sources = self.alike - self.makers.keys()
-        wrong = {n for n in inside if n not in sources and not self._is_untouched(n)}
+        wrong = inside - self._settled
         makers = (self.first_makers[n] for n in node.output if n in self.first_makers)
         old = next(makers, node)
-        pairs = zip(old.input, node.input, strict=False)
-        wrong |= {b for a, b in pairs if not (b in self.alike or self._is_known(a, b) or not b)}
+        wrong |= {
+            b for a, b in zip(old.input, node.input, strict=False) if not self._are_twins(a, b)
+        }
         if wrong or len(old.input) != len(node.input):
             names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
             raise ModelError(
@@ -124,21 +147,10 @@ def _sources(model: Model) -> set[tuple[str, bytes]]:
 
 
 def _types(model: Model) -> dict[str, bytes]:
-    """Type and shape of tensors as onnx infers them, without what the file says."""
-    import onnx
-
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    del bare.graph.value_info[:]
-    for entry in bare.graph.output:
-        if entry.type.HasField("tensor_type"):
-            entry.type.tensor_type.ClearField("shape")
-    try:
-        graph = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return {}
+    """Type and shape of tensors, as far as they can be inferred."""
+    graph = inferred_graph(model)
     entries = (*graph.input, *graph.value_info, *graph.output)
-    return {entry.name: _typed(entry.type) for entry in entries}
+    return {entry.name: _typed(entry.type) for entry in entries if entry.type.ByteSize()}
 
 
 def _typed(kind: Any) -> bytes:

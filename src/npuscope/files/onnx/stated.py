@@ -21,6 +21,7 @@ from npuscope.files.onnx.constants import (
     text,
 )
 from npuscope.files.onnx.file import Node
+from npuscope.files.onnx.inference import infer
 from npuscope.files.onnx.layout import Value, plain
 from npuscope.graph.limits import MAX_RANK
 from npuscope.graph.model import DType, Tensor
@@ -88,16 +89,6 @@ class _Stated:
             for dim, size in zip(info.type.tensor_type.shape.dim, sizes, strict=False):
                 dim.dim_value = size
         return infer(copy)
-
-
-def infer(model: Any) -> Any:
-    """The graph of a model with what onnx can infer."""
-    import onnx
-
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return model.graph
 
 
 def _shape(tensor: Any, symbols: Mapping[str, int]) -> Shape | None:

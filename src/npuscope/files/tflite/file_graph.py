@@ -120,7 +120,7 @@ class TfliteFileGraph:
     def keeps_state(self) -> bool:
         """Whether one inference leaves something behind for the next."""
         has_effects = any(not op.outputs for op in self.ops)
-        return has_effects or any(tensor.source.get("IsVariable") for tensor in self.tensors)
+        return has_effects or any(tensor.is_variable for tensor in self.tensors)
 
     # finding
 
@@ -222,19 +222,23 @@ class TfliteFileGraph:
         if bound != [op for op in self._bound if op in bound]:
             raise ModelError("operators that handle variables would be in another order")
 
-    def _numbered(self) -> ModelFile:
-        """All records with the numbers that things have now."""
+    def _settle(self) -> None:
+        """Operators in order, no tensor that an edit left behind, a buffer and a code for each."""
         if _wires(self.ops) != self._wires:
             makers = {tensor: op for op in self.ops for tensor in op.outputs}
             needs = {op: [makers[t] for t in op.inputs if t in makers] for op in self.ops}
             self.main.ops = in_order(self.ops, needs)
-        kept = self._named_tensors() | self._unnamed
+        tensors = self._named_tensors() | self._unnamed
         for graph in self.subgraphs:
-            graph.tensors = [tensor for tensor in graph.tensors if tensor in kept]
+            graph.tensors = [tensor for tensor in graph.tensors if tensor in tensors]
             for tensor in graph.tensors:
                 self._place(tensor)
             for op in graph.ops:
                 self._set_code(op)
+
+    def _numbered(self) -> ModelFile:
+        """All records with the numbers that things have now."""
+        self._settle()
         buffers = _kept(self._buffers, self._used_buffers(), self._unused)
         codes = _kept(self.codes, self._used_codes(), self._unused_codes)
         numbers = {id(record): n for each in (buffers, codes) for n, record in enumerate(each)}
@@ -259,10 +263,10 @@ class TfliteFileGraph:
 
     def _used_buffers(self) -> list[Record]:
         """The first one is kept for tensors without data."""
-        of_tensors = (tensor.buffer for graph in self.subgraphs for tensor in graph.tensors)
-        of_metadata = (*(buffer for _, buffer in self._metadata), *self._old_metadata)
-        found = (*self._buffers[:1], *of_tensors, *of_metadata)
-        return [buffer for buffer in found if buffer is not None]
+        tensors = (tensor.buffer for graph in self.subgraphs for tensor in graph.tensors)
+        metadata = (*(buffer for _, buffer in self._metadata), *self._old_metadata)
+        buffers = (*self._buffers[:1], *tensors, *metadata)
+        return [buffer for buffer in buffers if buffer is not None]
 
     def _used_codes(self) -> list[Record]:
         return [op.code for graph in self.subgraphs for op in graph.ops if op.code is not None]
@@ -284,11 +288,10 @@ class TfliteFileGraph:
         tensor.held = data
 
     def _set_code(self, op: FileOp) -> None:
-        wanted = (op.kind, op.version)
-        if op.code is None or _kind_and_version(op.code) != wanted:
-            codes = {id(code): code for code in (*self.codes, *self._used_codes())}.values()
-            fitting = (code for code in codes if _kind_and_version(code) == wanted)
-            op.code = next(fitting, None) or _new_code(*wanted)
+        key = (op.kind, op.version, op.code.get("CustomCode") if op.code else None)
+        if op.code is None or _key(op.code) != key:
+            codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
+            op.code = codes[key] if key in codes else _new_code(*key)
 
     # reading
 
@@ -308,7 +311,7 @@ class TfliteFileGraph:
 
     def _op(self, index: int, record: Record, tensors: list[FileTensor]) -> FileOp:
         code = _at(self.codes, record.get("OpcodeIndex"))
-        kind, version = _kind_and_version(code)
+        kind, version, _ = _key(code)
         custom = code.get("CustomCode", b"").decode(errors="backslashreplace")
         inputs, between = (
             [None if n == ABSENT else _at(tensors, n) for n in ints(record.get(side))]
@@ -361,15 +364,18 @@ def _kept(records: Sequence[Record], used: Sequence[Record], unused: set[int]) -
     return [*old, *(record for key, record in wanted.items() if key in new)]
 
 
-def _kind_and_version(code: Record) -> tuple[str, int]:
-    return operator_name(_operator_number(code)), code.get("Version", 1)
+def _key(code: Record) -> tuple[str, int, bytes | None]:
+    """What operators of a code have in common."""
+    kind = operator_name(_operator_number(code))
+    return kind, code.get("Version", 1), code.get("CustomCode")
 
 
 def _operator_number(code: Record) -> int:
     return int(max(code.get("BuiltinCode", 0), code.get("DeprecatedBuiltinCode", 0)))
 
 
-def _new_code(kind: str, version: int) -> Record:
+def _new_code(kind: str, version: int, custom: bytes | None) -> Record:
     number = OPERATORS.index(kind)
     fields = {"DeprecatedBuiltinCode": min(number, _OLD_CODES), "BuiltinCode": number}
-    return Record("OperatorCode", {**fields, "Version": version})
+    named = {} if custom is None else {"CustomCode": custom}
+    return Record("OperatorCode", {**fields, **named, "Version": version})

@@ -54,6 +54,11 @@ class FileTensor:
         return self.data is not None
 
     @property
+    def is_variable(self) -> bool:
+        """Whether it keeps its values for the next inference."""
+        return bool(self.source.get("IsVariable"))
+
+    @property
     def meaning(self) -> tuple[str, tuple[int, ...], Quant | None]:
         """What whoever reads or writes it must know."""
         return self.type, self.shape, self.quant
@@ -96,8 +101,8 @@ class FileOp:
     def is_bound(self) -> bool:
         """Whether what it reads and writes is fixed elsewhere: in a subgraph, in a variable, or in
         code of others."""
-        handles = any(tensor.type in _HANDLES for tensor in self.tensors)
-        return self.names_subgraphs or self.kind == CUSTOM or handles
+        keeps = any(t.type in _HANDLES or t.is_variable for t in self.tensors)
+        return self.names_subgraphs or self.kind == CUSTOM or keeps
 
 
 @dataclass(slots=True, eq=False)
