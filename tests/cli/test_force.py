@@ -57,6 +57,7 @@ def test_what_is_read_is_never_replaced(
     link = tmp_path / "link.tflite"
     link.symlink_to(model)
     for place in (model, link):
-        assert main(["fix", str(model), option, str(place), "--force"]) == 2
+        asked = [option, str(place)] if option == "-o" else [f"{option}={place}"]
+        assert main(["fix", str(model), *asked, "--force"]) == 2
         assert "this is the file to read" in capsys.readouterr().err
     assert model.read_bytes() == before
