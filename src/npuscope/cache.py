@@ -42,7 +42,10 @@ class Entry:
 def cache_path() -> Path:
     """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, there or not."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
+    except RuntimeError:  # a user without a home
+        raise FileError("no folder for the cache", hint="name one with XDG_CACHE_HOME") from None
 
 
 def cache_folder() -> Path:
@@ -52,9 +55,8 @@ def cache_folder() -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         _refuse_shared(folder)
-    except (OSError, RuntimeError) as error:  # a user without a home
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot be used as cache: {reason}", where=str(folder)) from None
+    except OSError as error:
+        raise FileError(f"cannot be used as cache: {error.strerror}", where=str(folder)) from None
     with contextlib.suppress(OSError):
         trimmed = folder / TRIMMED
         if not trimmed.exists() or time.time() - trimmed.stat().st_mtime > _IN_USE_S:

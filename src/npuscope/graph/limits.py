@@ -26,7 +26,7 @@ MAX_MACS = 2**56  # of one op; low enough that sums over a network fit 64 bits
 MAX_COMPUTED_BYTES = 128 << 20  # constants computed from constants, in one network
 MAX_KERNEL_PIECES = 1_024  # pieces of one convolution or pooling window
 MAX_STAGES = 100_000  # stages that the ops of one network are lowered to
-MAX_RUN_BYTES = 1 << 30  # memory of one inference in the reference executor
+MAX_RUN_BYTES = 2 << 30  # memory of one inference in the reference executor
 MAX_RUN_MACS = 2**40
 
 # Tensors may share a buffer; a file whose tensors expand to many times its size is an attack.
