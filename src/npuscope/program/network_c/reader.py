@@ -34,8 +34,9 @@ from npuscope.program.network_c.read_head import (
     symbols_of,
     tables_of,
 )
+from npuscope.program.network_c.read_kernels import read_kernel
 from npuscope.program.network_c.read_library import LibraryReader
-from npuscope.program.network_c.read_software import KERNELS, LAYERS, Images, SoftwareReader
+from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
 
@@ -236,19 +237,15 @@ class _Reader:
             if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
                 info = declared[str(line.arguments[0])].value
                 reader = SoftwareReader(places, pools, images, epoch.number, declared)
-                call = _kernel(reader, line.name, info if isinstance(info, Struct) else Struct())
+                call = read_kernel(
+                    reader, line.name, info if isinstance(info, Struct) else Struct()
+                )
                 self.views += reader.views
                 return call
         library = LibraryReader(function, places, pools, epoch.number)
         moved = library.read()
         self.views += library.views
         return moved
-
-
-def _kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
-    name = function.removeprefix("ll_sw_forward_")
-    make = (KERNELS | LAYERS).get(name)
-    return make(reader, info) if make else reader.unknown(name, info)
 
 
 def _item(row: Struct) -> Item:

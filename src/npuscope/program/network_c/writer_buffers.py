@@ -12,6 +12,7 @@ from npuscope.program.network_c.layout import (
     BUFFER_FIELDS,
     CHPOS_PREFIX,
     DATA_TYPES,
+    KERNEL_PREFIX,
     ChannelPosition,
 )
 from npuscope.program.network_c.writer_scope import Lines, Scope, array, float_text
@@ -241,7 +242,7 @@ class SoftwareCall:
         """Node kind, first input, output; the kernels have no fused activation."""
         if dict(self.call.args).get("activation", "none") != "none":
             raise NoKernel("activation")
-        self.set("general.type", f"LL_SW_{node}")
+        self.set("general.type", f"{KERNEL_PREFIX}{node}")
         self.tensor("general.input", self.buffer(0))
         self.tensor("general.output", self.output)
 
