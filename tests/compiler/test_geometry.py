@@ -177,6 +177,17 @@ def test_steep_functions(scale: float, generation: str) -> None:
     check(net.graph(gate, curve), generation)
 
 
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("scale", [4e-7, 1e-3, 4.0])
+def test_scales_that_lie_far_apart(scale: float, generation: str) -> None:
+    """One step of the input may be more than the whole range of the output."""
+    net = Net(13, Numerics.QDQ)
+    x = net.input((1, 4, 4, 8), (0.0625, 127))
+    y = net.input((1, 4, 4, 8), (0.0625, 127))
+    total = net.add(x, y, quant=(scale, -128))
+    check(net.graph(net.clip(x, 0.0, 6.0, (scale, -128)), total), generation)
+
+
 # Activations of pools, scalars, and sums wider than a link
 
 
