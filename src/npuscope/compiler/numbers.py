@@ -219,6 +219,9 @@ def residual_add(
 ) -> AddNumbers:
     """(scale, zero point) of both operands and of the result; sign -1 subtracts y."""
     ratio_x, ratio_y = x[0] / out[0], y[0] / out[0]
+    # Beyond the coefficients one step of an operand leaves the byte; what cancels still cancels.
+    excess = max(1.0, ratio_x / INT16_MAX, ratio_y / INT16_MAX)
+    ratio_x, ratio_y = ratio_x / excess, ratio_y / excess
     n_x, n_y = norm(ratio_x), norm(ratio_y)
     shift = min(n_x, n_y)
     n_x, n_y = min(n_x, shift + MAX_SHIFT), min(n_y, shift + MAX_SHIFT)
@@ -239,7 +242,8 @@ def requantize_value(
     source: tuple[float, int], out: tuple[float, int], fraction_bits: int = 0
 ) -> Affine:
     """One tensor to another scale; `fraction_bits` is what the source carries below its LSB."""
-    ratio = source[0] / out[0]
+    # Beyond the largest coefficient one step of the source leaves the byte, however far.
+    ratio = min(source[0] / out[0], float(INT16_MAX))
     n = norm(ratio)
     c, c_shift = offset32((out[1] - source[1] * ratio) * 2.0**n)
     return Affine(int16(ratio * 2.0**n).reshape(1), c, n, fraction_bits, c_shift)

@@ -86,20 +86,39 @@ def _typed(value: object, wanted: Any) -> Any:
 
 
 def call_graph(call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, Array]) -> Graph:
-    """Parameters are constants, which is what kernels expect of weights."""
-    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
-    tensors = [_tensor(buffers[name], constants.get(name)) for name in names]
-    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
-    fed = [name for name in dict.fromkeys(call.inputs) if name and not buffers[name].is_param]
-    numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
-    graph = Graph(call.kernel, tensors, [op], fed, call.outputs, numerics)
-    for name, shape in zip(call.outputs, spec(op).shape(graph, op), strict=True):
-        if not shape and graph.tensor(name).elements == 1:  # a buffer has at least one axis
-            graph.tensors[name] = replace(graph.tensor(name), shape=shape)
+    """Parameters are constants, which is what kernels expect of weights.
+
+    A buffer has at least one axis: whether one value is a scalar shows in what the op makes of it.
+    """
+    wanted = tuple(buffers[name].shape for name in call.outputs)
+    graph = _graph(call, buffers, constants, scalars=False)
+    if _made(graph) != wanted:
+        other = _graph(call, buffers, constants, scalars=True)
+        graph = other if _made(other) == wanted else graph
     return graph
 
 
-def _tensor(buffer: Buffer, data: Array | None) -> Tensor:
+def _made(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """What the op makes of its inputs, scalars with one axis; its outputs take the true shapes."""
+    shapes = spec(graph.ops[0]).shape(graph, graph.ops[0])
+    for name, shape in zip(graph.outputs, shapes, strict=True):
+        if graph.tensor(name).shape == (shape or (1,)):
+            graph.tensors[name] = replace(graph.tensor(name), shape=shape)
+    return tuple(shape or (1,) for shape in shapes)
+
+
+def _graph(
+    call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, Array], scalars: bool
+) -> Graph:
+    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
+    tensors = [_tensor(buffers[name], constants.get(name), scalars) for name in names]
+    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
+    fed = [name for name in dict.fromkeys(call.inputs) if name and not buffers[name].is_param]
+    numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
+    return Graph(call.kernel, tensors, [op], fed, call.outputs, numerics)
+
+
+def _tensor(buffer: Buffer, data: Array | None, scalars: bool) -> Tensor:
     name = element_type(buffer).name
     try:
         kind = DType(name)
@@ -107,7 +126,9 @@ def _tensor(buffer: Buffer, data: Array | None) -> Tensor:
         raise TargetError(
             f"buffer '{buffer.name}' has type {name}, which no kernel reads"
         ) from None
-    return Tensor(buffer.name, buffer.shape, kind, buffer.quant, data)
+    shape = () if scalars and buffer.shape == (1,) else buffer.shape
+    stated = None if data is None else data.reshape(shape)
+    return Tensor(buffer.name, shape, kind, buffer.quant, stated)
 
 
 def element_type(buffer: Buffer) -> np.dtype[np.generic]:

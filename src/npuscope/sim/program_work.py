@@ -39,7 +39,8 @@ def run_call(call: Call, memory: Memory) -> None:
     buffers = {name: memory.buffer(name) for name in (*call.inputs, *call.outputs) if name}
     constants = {name: memory.read(name) for name, buffer in buffers.items() if buffer.is_param}
     graph = call_graph(call, buffers, constants)
-    results = run(graph, {name: memory.read(name) for name in graph.inputs})
+    fed = {name: memory.read(name).reshape(graph.tensor(name).shape) for name in graph.inputs}
+    results = run(graph, fed)
     for name in call.outputs:
         memory.write(name, results[name].reshape(buffers[name].shape))
 

@@ -20,7 +20,7 @@ from npuscope.compiler.stages import (
     Tiling,
     Value,
 )
-from npuscope.errors import ModelError
+from npuscope.errors import InternalError, ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
@@ -68,6 +68,8 @@ class Context:
             self.define(tensor_name, value)
         if tensor_name in (value.tensor, value.name):
             return value
+        if tensor_name in self.origins:
+            raise InternalError("its name belongs to other bytes", where=f"tensor '{tensor_name}'")
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
         return view

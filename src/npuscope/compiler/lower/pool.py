@@ -45,31 +45,28 @@ def lower_max_pool(context: Context, op: Op) -> None:
     attrs = cast(PoolAttrs, op.attrs)
     require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
-    output = context.new_value(context.graph.output_tensor(op))
-    if output.quant != source.quant:
-        output = output.named(f"{output.name}.max", quant=source.quant, signed=True, tensor="")
+    target = context.new_value(context.graph.output_tensor(op))
+    clip = clamp_range(attrs.activation, target)
+    largest = target
+    if clip is not None or target.quant != source.quant:
+        largest = target.named(f"{target.name}.max", quant=source.quant, signed=True, tensor="")
     stage = PoolStage(
         op.name,
         "MaxPool",
         (source,),
-        output,
+        largest,
         op.origin,
         kind=PoolKind.MAX,
         window=attrs.window,
         strides=attrs.strides,
         pads=attrs.pads,
     )
-    context.define(op.outputs[0], _clamped(context, op, moved(context, op, context.emit(stage))))
-
-
-def _clamped(context: Context, op: Op, value: Value) -> Value:
-    """The pool's own activation; no unit of its own where it cuts nothing."""
-    activation = getattr(op.attrs, "activation", Activation.NONE)
-    clip = clamp_range(activation, value)
+    largest = context.emit(stage)
     if clip is None:
-        return value
-    output = value.named(f"{value.name}.clamped", tensor="")
-    return rescale(context, f"{op.name}.clamp", value, output, op.origin, clip)
+        context.define(op.outputs[0], moved(context, op, largest))
+        return
+    name = f"{op.name}.clamp"
+    context.define(op.outputs[0], rescale(context, name, largest, target, op.origin, clip))
 
 
 def lower_average_pool(context: Context, op: Op) -> None:
@@ -97,7 +94,8 @@ def _average(
     require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     target = context.new_value(context.graph.output_tensor(op))
-    keeps_scale = quant_pair(source) == quant_pair(target)
+    clip = clamp_range(getattr(op.attrs, "activation", Activation.NONE), target)
+    keeps_scale = quant_pair(source) == quant_pair(target) and clip is None
     fraction = 0 if keeps_scale else FRACTION_BITS
     mulval, shift = average_multiplier(window[0] * window[1])
     mean = target.named(
@@ -122,13 +120,13 @@ def _average(
         )
     )
     if keeps_scale:
-        context.define(op.outputs[0], _clamped(context, op, mean))
+        context.define(op.outputs[0], mean)
         return
     numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
     output = target.named(target.name, shape=mean.shape)
     name = f"{op.outputs[0]}.requantize"
-    context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin))
-    context.define(op.outputs[0], _clamped(context, op, output))
+    context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin, clip))
+    context.define(op.outputs[0], output)
 
 
 def _pooled(
