@@ -140,6 +140,11 @@ def nearest_of_three_axes(w: OnnxWriter, x: str, rng: np.random.Generator) -> st
 
 
 @case(shape=(3, 5))
+def resize_to_the_same_size(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("Resize", x, "", "", w.constant(np.array([3, 5])), mode="linear")
+
+
+@case(shape=(3, 5))
 def linear_along_the_first_axis(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Resize", x, "", "", w.constant(np.array([7, 5])), mode="linear")
 

@@ -53,6 +53,7 @@ KERNEL(tanh, npuscope_tanh_of(x))
 KERNEL(hard_swish, hard_swish_of(x))
 KERNEL(softplus, softplus_of(x))
 KERNEL(mish, x *npuscope_tanh_of(softplus_of(x)))
+KERNEL(softsign, x / (1.0f + npuscope_absolute(x)))
 KERNEL(erf, npuscope_erf_of(x))
 KERNEL(floor, npuscope_floored(x))
 KERNEL(ceil, npuscope_ceiled(x))
@@ -139,6 +140,24 @@ static float hard_sigmoid_value(float x, const npuscope_call *call) {
   return npuscope_clamped(call->reals[0] * x + call->reals[1], 0.0f, 1.0f);
 }
 
+static float selu_value(float x, const npuscope_call *call) {
+  return call->reals[1] * (x > 0.0f ? x : call->reals[0] * npuscope_expm1_below_of(x));
+}
+
+static float celu_value(float x, const npuscope_call *call) {
+  float alpha = call->reals[0];
+  return x >= 0.0f ? x : alpha * npuscope_expm1_below_of(x / alpha);
+}
+
+static float thresholded_value(float x, const npuscope_call *call) {
+  return x > call->reals[0] ? x : 0.0f;
+}
+
+static float shrink_value(float x, const npuscope_call *call) {
+  float bias = call->reals[0], limit = call->reals[1];
+  return x < -limit ? x + bias : x > limit ? x - bias : 0.0f;
+}
+
 /* reals: slope below 0. */
 void npuscope_leaky_relu(const npuscope_call *call) {
   each(call, leaky_value);
@@ -147,6 +166,26 @@ void npuscope_leaky_relu(const npuscope_call *call) {
 /* reals: factor of exp(x) - 1 below 0. */
 void npuscope_elu(const npuscope_call *call) {
   each(call, elu_value);
+}
+
+/* reals: factor of exp(x) - 1 below 0, factor of all. */
+void npuscope_selu(const npuscope_call *call) {
+  each(call, selu_value);
+}
+
+/* reals: factor of exp(x / factor) - 1 below 0. */
+void npuscope_celu(const npuscope_call *call) {
+  each(call, celu_value);
+}
+
+/* reals: what is above it stays. */
+void npuscope_thresholded_relu(const npuscope_call *call) {
+  each(call, thresholded_value);
+}
+
+/* reals: bias, limit. */
+void npuscope_shrink(const npuscope_call *call) {
+  each(call, shrink_value);
 }
 
 /* reals: slope, value at 0. */

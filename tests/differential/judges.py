@@ -30,7 +30,7 @@ from npuscope.files.load import load_model
 from npuscope.graph.model import Graph, Numerics
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
-from npuscope.profiling.agreement import OwnBridge, Tally, random_sample
+from npuscope.profiling.agreement import OwnBridge, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 from npuscope.profiling.run import estimate
 from npuscope.program.code_files import NO_C, code_files, pool_images
@@ -43,9 +43,15 @@ from npuscope.whole_file import write_files
 Arrays = dict[str, np.ndarray]
 GENERATIONS = ("4.0", "open", "3.0", "2.2")
 LIMIT_S = 60.0
-# What the compiler may refuse: several pictures at once, and nothing that is quantized.
-REFUSALS = ("ModelError at compiler/lower/context.py:require_batch_one", ":refuse_float_network")
+# What may be refused: several pictures at once, a network without anything that is quantized, an
+# edit whose result an outside runtime does not open.
+REFUSALS = (
+    "ModelError at compiler/lower/context.py:require_batch_one",
+    "ModelError at compiler/passes/base.py:refuse_float_network",
+    "ModelError at advice/fix/run.py:_fixed",
+)
 _FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
+_EQUAL = 1e-3  # of a step: dequantized values are not exact multiples of one
 _MOST_SHARE = 0.98  # of a layer's elements within a step
 
 
@@ -195,21 +201,28 @@ def reference(trial: Trial, folder: Path) -> None:
     if trial.outside is None:
         verdict.counts["networks that the outside runtime does not run"] += 1
         return
-    tally = Tally(1.0)
-    for name, theirs in zip(graph.outputs, trial.outside, strict=True):
-        lsb = output_step(graph, name)
-        tally.add(theirs / lsb, trial.expected[name] / lsb)
-    verdict.counts["elements"] += tally.elements
-    verdict.counts["elements that are not equal"] += tally.elements - tally.equal
-    if tally.largest < 1 + 1e-3 and tally.equal == tally.elements:
+    rows = zip(graph.outputs, trial.outside, strict=True)
+    parts = [steps(theirs, trial.expected[n], output_step(graph, n)).ravel() for n, theirs in rows]
+    apart = np.concatenate(parts)
+    verdict.counts["elements"] += apart.size
+    verdict.counts["elements that are not equal"] += int((apart > _EQUAL).sum())
+    if apart.max(initial=0.0) <= _EQUAL:
         return
     verdict.counts["networks with a difference"] += 1
-    steps = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
-    fault = first_difference(steps) if steps else None
+    probed = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
+    fault = first_difference(probed) if probed else None
     if fault is not None:
         verdict.add("reference", *fault)
-    elif tally.largest >= 1 + 1e-3 and (steps is None or steps.equal):
-        verdict.add("reference", "only the whole network differs", f"{tally.largest:g} LSB")
+    elif apart.max() > 1 + _EQUAL and (probed is None or probed.equal):
+        verdict.add("reference", "only the whole network differs", f"{apart.max():g} LSB")
+
+
+def steps(found: np.ndarray, expected: np.ndarray, step: float) -> np.ndarray:
+    """How far each element is off; infinities and NaN are equal to themselves."""
+    x, y = (values.astype(np.float64) / step for values in (found, expected))
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf))
 
 
 # --- The compiled program ---
@@ -249,21 +262,21 @@ class Layers:
     def compare(
         self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
     ) -> None:
-        tally = Tally(self._step(buffer, found))
-        tally.add(found, known[buffer.name])
+        apart = steps(found, known[buffer.name], self._step(buffer, found))
+        largest, close = float(apart.max(initial=0.0)), int((apart <= 1 + _EQUAL).sum())
         kind = "units" if epoch.call is None else "CPU"
         self.verdict.counts[f"layers of {kind}"] += 1
-        self.verdict.counts[f"layers of {kind}, exact"] += tally.equal == tally.elements
-        few = tally.largest <= (_FEW_STEPS if kind == "units" else 1 + 1e-3)
-        most = tally.close / tally.elements >= _MOST_SHARE and kind == "units"
-        if few or most or tally.largest <= self._allowed(epoch, buffer):
+        self.verdict.counts[f"layers of {kind}, exact"] += largest <= _EQUAL
+        few = largest <= (_FEW_STEPS if kind == "units" else 1 + _EQUAL)
+        most = close >= _MOST_SHARE * apart.size and kind == "units"
+        if few or most or largest <= self._allowed(epoch, buffer):
             return
-        size = "off by more than 8 LSB" if tally.largest > 8 else "off by up to 8 LSB"
+        size = "off by more than 8 LSB" if largest > 8 else "off by up to 8 LSB"
         self.verdict.add(
             "npu",
             f"{kind} {size}",
-            f"{self.verdict.generation}: {epoch.name}, {tally.largest:g} LSB, "
-            f"{tally.close} of {tally.elements} within 1",
+            f"{self.verdict.generation}: {epoch.name}, {largest:g} LSB, "
+            f"{close} of {apart.size} within 1",
             ", ".join(origin.partition(":")[0] for origin in epoch.origin),
             buffer.tensor,
             *reads(epoch),
@@ -378,7 +391,8 @@ def verbs(trial: Trial, folder: Path) -> None:
     wanted = _FINE if _estimated(trial) else _REFUSED
     words = _VERBS[trial.verdict.seed // 2 % len(_VERBS)].replace("SUFFIX", trial.verdict.format)
     command = Command(f"{words} --generation {trial.verdict.generation}")
-    target = Target("generated", lambda side: [], (), (command,), file=trial.path.name)
+    keeps = words.startswith("compile")  # all but the C that a network cannot have
+    target = Target("generated", lambda side: [], (), (command,), file=trial.path.name, keeps=keeps)
     case = Case(target, trial.verdict.seed, trial.path.read_bytes(), command)
     outcome = Workshop(folder / "side", lambda side: None).run(case, LIMIT_S)
     verb = words.split()[0]

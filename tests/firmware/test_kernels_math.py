@@ -12,11 +12,24 @@ from firmware.host_kernels import REAL, assert_same_bits, check, library, one_op
 from firmware.seeded_values import SPECIAL, Case, tensor
 from npuscope.graph.model import Attrs, DType
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.ops.functions import EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.functions import (
+    CeluAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    SeluAttrs,
+    ShrinkAttrs,
+    ThresholdAttrs,
+)
 
 CASES: list[tuple[str, Callable[[], Case]]] = []
 
 _ATTRS: dict[str, list[Attrs]] = {
+    "Selu": [SeluAttrs(), SeluAttrs(1.5, -0.7)],
+    "Celu": [CeluAttrs(), CeluAttrs(0.37)],
+    "ThresholdedRelu": [ThresholdAttrs(), ThresholdAttrs(-0.3)],
+    "Shrink": [ShrinkAttrs(), ShrinkAttrs(0.2, 0.6)],
     "LeakyRelu": [LeakyReluAttrs(0.1), LeakyReluAttrs(-1.7)],
     "Elu": [EluAttrs(), EluAttrs(0.37)],
     "HardSigmoid": [HardSigmoidAttrs(), HardSigmoidAttrs(1 / 6, -0.0)],

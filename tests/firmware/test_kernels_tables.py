@@ -10,12 +10,26 @@ import pytest
 from firmware.host_kernels import REAL, c_call, check, one_op
 from firmware.seeded_values import BOTH, Case, scale_of, seeded, tensor
 from npuscope.graph.model import Attrs, DType, Numerics
-from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.functions import (
+    CeluAttrs,
+    ClipAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    SeluAttrs,
+    ShrinkAttrs,
+    ThresholdAttrs,
+)
 from npuscope.ops.reduce import ReduceAttrs
 
 CASES: list[tuple[str, Callable[[], Case]]] = []
 
 _ATTRS: dict[str, Attrs] = {
+    "Selu": SeluAttrs(),
+    "Celu": CeluAttrs(0.6),
+    "ThresholdedRelu": ThresholdAttrs(0.4),
+    "Shrink": ShrinkAttrs(0.2, 0.6),
     "LeakyRelu": LeakyReluAttrs(0.2),
     "Elu": EluAttrs(),
     "HardSigmoid": HardSigmoidAttrs(),

@@ -13,7 +13,17 @@ from firmware.seeded_values import BOTH, scale_of, seeded, tensor
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
-from npuscope.ops.functions import ClipAttrs, EluAttrs, GeluAttrs, HardSigmoidAttrs, LeakyReluAttrs
+from npuscope.ops.functions import (
+    CeluAttrs,
+    ClipAttrs,
+    EluAttrs,
+    GeluAttrs,
+    HardSigmoidAttrs,
+    LeakyReluAttrs,
+    SeluAttrs,
+    ShrinkAttrs,
+    ThresholdAttrs,
+)
 from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
 from npuscope.ops.reduce import ArgAttrs, PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
@@ -21,6 +31,10 @@ from npuscope.program.kernel_calls.model import NoKernel
 
 _SHAPE = (2, 3, 5, 4)
 _OWN: dict[str, Attrs] = {
+    "Selu": SeluAttrs(),
+    "Celu": CeluAttrs(0.6),
+    "ThresholdedRelu": ThresholdAttrs(0.4),
+    "Shrink": ShrinkAttrs(0.2, 0.6),
     "LeakyRelu": LeakyReluAttrs(0.3),
     "Elu": EluAttrs(),
     "HardSigmoid": HardSigmoidAttrs(),

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import mobilenet_like, save, to_tflite
+from models import TfliteWriter, mobilenet_like, save, to_tflite
 from npuscope.files.load import load_model
+from npuscope.ops.run import run as execute
 from npuscope.profiling.outside import OutsideRun, outside_outputs, outside_runs
 
 pytest.importorskip("ai_edge_litert")
@@ -40,3 +41,16 @@ def test_a_file_that_fails_takes_no_other_along(
     for found in (first, third):
         assert found is not None
         assert np.array_equal(found[0][0], alone[1][0][0])
+
+
+def test_sums_are_not_left_to_a_kernel_that_reads_memory_it_never_set(tmp_path: Path) -> None:
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 1, 7, 16), scale=0.01, zero_point=-1)
+    y = w.tensor("y", (1, 16), scale=0.07, zero_point=-1)
+    w.op("SUM", [x, w.constant("axes", np.array([1, 2], np.int32))], [y], keepDims=False)
+    model = save(tmp_path, "sum.tflite", w.finish([x], [y]))
+    graph = load_model(model)
+    sample = {"x": np.random.default_rng(3).integers(-128, 128, (1, 1, 7, 16)).astype(np.int8)}
+    outside = outside_outputs(model, graph, [sample])
+    assert outside is not None
+    np.testing.assert_array_equal(outside[1][0][0], execute(graph, sample)["y"])

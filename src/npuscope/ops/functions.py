@@ -43,8 +43,8 @@ class HardSigmoidAttrs(Attrs):
 class SeluAttrs(Attrs):
     """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below."""
 
-    alpha: float
-    gamma: float
+    alpha: float = 1.6732632423543772
+    gamma: float = 1.0507009873554805
 
 
 @dataclass(frozen=True, slots=True)

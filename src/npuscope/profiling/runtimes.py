@@ -233,7 +233,7 @@ def _interpreter(model: str, kernels: str) -> Any:
             raise
         return litert_interpreter(model, Kernels.DEFAULT)
     wrong = any(op["op_name"] in _WRONG for op in found._get_ops_details())
-    return litert_interpreter(model, Kernels.DEFAULT) if wrong and kernels == "any" else found
+    return litert_interpreter(model, Kernels.DEFAULT) if wrong else found
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

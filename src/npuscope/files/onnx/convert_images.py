@@ -39,6 +39,9 @@ def resize(task: Task) -> None:
     sizes, scales = _target(task, shape)
     changed = [n for n, size in enumerate(shape) if sizes[n] != size or scales[n] != 1.0]
     layout = _storage(len(shape), set(changed))
+    if layout is None and not changed:
+        task.pass_on(task.value(0))
+        return
     if layout is None:
         _resize_each(task, changed, sizes, scales, _MODES[mode])
         return

@@ -39,7 +39,6 @@ from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 
 Convert = Callable[[Task], None]
 _INF = float("inf")
-_SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772, 1.0507009873554805  # ONNX's defaults
 _FLOAT32_MAX = 3.4e38  # some exporters write "no limit" as the largest float32
 
 
@@ -65,8 +64,9 @@ def hard_sigmoid(task: Task) -> None:
 
 
 def selu(task: Task) -> None:
-    alpha = task.node.number("alpha", _SELU_ALPHA)
-    unary("Selu", SeluAttrs(alpha, task.node.number("gamma", _SELU_GAMMA)))(task)
+    usual = SeluAttrs()
+    alpha, gamma = (task.node.number(n, getattr(usual, n)) for n in ("alpha", "gamma"))
+    unary("Selu", SeluAttrs(alpha, gamma))(task)
 
 
 def celu(task: Task) -> None:

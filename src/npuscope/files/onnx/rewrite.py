@@ -108,7 +108,8 @@ def _times(node: Node, name: str, factor: float, constants: Constants) -> tuple[
         return [], name
     scaled = f"{node.output}/{name}"
     if name in constants:
-        values = constants[name].real() * np.float32(factor)
+        with np.errstate(all="ignore"):  # damaged files may hold any value
+            values = constants[name].real() * np.float32(factor)
         constants[scaled] = Const(values, "float32", name=scaled)
         return [], scaled
     constants[f"{scaled}/factor"] = Const(np.asarray(factor, np.float32), "float32")
