@@ -78,6 +78,7 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     _name_nodes(proto)
     proto = _with_folded_shapes(proto, folder)
     proto = _with_opset(proto, notes)
+    proto = folded_file(proto, path, [])  # onnxruntime takes ops apart that it has no kernel for
     copy_constant_outputs(proto)
     _name_nodes(proto)
     own_biases(proto)
