@@ -71,7 +71,10 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     _drop_constant_inputs(proto)
     use_float32(proto, notes)
     _fix_sizes(proto, _usual_sizes(proto, path, shapes), notes)
-    proto = _with_opset(proto, notes)
+    try:
+        proto = _with_opset(proto, notes)
+    except ModelError:  # ops that the converter does not know may be gone in the float form
+        proto = _with_opset(folded_file(proto, path, notes), notes)
     if _bodies(proto):  # branches whose condition only follows from sizes go
         proto = _with_folded_shapes(proto, folder)
         _refuse_bodies(proto)
