@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from npuscope.edits import whole_bytes
-from npuscope.errors import FileError, ModelError
+from npuscope.errors import FileError, ModelError, NpuscopeError
+from npuscope.files.load import load_model
 from npuscope.files.onnx.file import decode, inline_own_functions
 from npuscope.files.onnx.float_file import folded_file
 from npuscope.files.onnx.float_form import QUANTIZED
-from npuscope.files.sizes import Dims, Pins, static_shape
+from npuscope.files.sizes import USUAL, Dims, Pins, static_shape
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.onnx_repairs import (
@@ -67,8 +68,11 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
         notes.append("functions of the file were inlined")
     _drop_constant_inputs(proto)
     use_float32(proto, notes)
-    _fix_sizes(proto, Pins(shapes), notes)
-    proto = _with_opset(proto, notes)
+    _fix_sizes(proto, _usual_sizes(proto, path, shapes), notes)
+    try:
+        proto = _with_opset(proto, notes)
+    except ModelError:  # ops that the converter does not know may be gone in the float form
+        proto = _with_opset(folded_file(proto, path, notes), notes)
     if _bodies(proto):  # branches whose condition only follows from sizes go
         proto = _with_folded_shapes(proto, folder)
         _refuse_bodies(proto)
@@ -76,6 +80,7 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     _name_nodes(proto)
     proto = _with_folded_shapes(proto, folder)
     proto = _with_opset(proto, notes)
+    proto = folded_file(proto, path, [])  # onnxruntime takes ops apart that it has no kernel for
     copy_constant_outputs(proto)
     _name_nodes(proto)
     own_biases(proto)
@@ -113,6 +118,25 @@ def _drop_constant_inputs(proto: Any) -> None:
     held = {entry.name for entry in proto.graph.initializer}
     for entry in [entry for entry in proto.graph.input if entry.name in held]:
         proto.graph.input.remove(entry)
+
+
+def _usual_sizes(proto: Any, path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Pins:
+    """Open sizes as the other verbs take them: the first that fit the network."""
+    stated = {entry.name: _stated(entry) for entry in proto.graph.input}
+    if all(isinstance(size, int) for dims in stated.values() for size in dims):
+        return Pins(shapes)
+    try:
+        graph = load_model(path, shapes)
+    except NpuscopeError:  # onnxruntime may still run it
+        return Pins(shapes)
+    for usual in USUAL:
+        copy = type(proto)()
+        copy.graph.input.extend(proto.graph.input)
+        _fix_sizes(copy, Pins(shapes, usual), [])
+        sizes = {entry.name: _stated(entry) for entry in copy.graph.input}
+        if all(graph.tensors[name].shape == dims for name, dims in sizes.items()):
+            return Pins(shapes, usual)
+    return Pins(shapes)
 
 
 def _fix_sizes(proto: Any, pins: Pins, notes: list[str]) -> None:

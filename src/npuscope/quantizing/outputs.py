@@ -8,17 +8,15 @@ over both hides it. So columns are taken in groups by their size, and judged by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.quantizing.choices import FIXED
+from npuscope.quantizing.choices import FIXED, MOST_UNLIKE
 from npuscope.quantizing.plan import MOVES, Layer
 from npuscope.quantizing.sqnr import Noise
 
-# Columns so many times smaller than all others share a tensor with them: of 8 bits less than 4 are
-# left to them. Between columns of one kind (classes, coordinates) there is no such gap.
-_GAP = 16.0
 # Fewer steps over the whole range tell no two results apart that a task wants apart.
 _FEWEST_STEPS = 4.0
 # Below it the error is as large as the value, give or take 3 dB.
@@ -89,7 +87,7 @@ Span = tuple[int | None, int, int]
 def _spans(real: np.ndarray) -> list[Span]:
     """Runs of columns along the axis whose columns differ most; the whole where none does."""
     best: list[Span] = [(None, 0, 0)]
-    largest = _GAP
+    largest = MOST_UNLIKE  # between columns of one kind (classes, coordinates) is no such gap
     for axis, count in enumerate(real.shape[1:]):
         if not 1 < count <= _MOST_COLUMNS:
             continue
@@ -106,7 +104,7 @@ def _spans(real: np.ndarray) -> list[Span]:
 
 def _runs(large: np.ndarray) -> list[tuple[int, int]]:
     ends = [0, *(np.flatnonzero(np.diff(large.astype(np.int8))) + 1).tolist(), large.size]
-    return [(first, last - 1) for first, last in zip(ends, ends[1:], strict=False)]
+    return [(first, last - 1) for first, last in pairwise(ends)]
 
 
 def _group(

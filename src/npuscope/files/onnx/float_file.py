@@ -13,6 +13,7 @@ from npuscope.files.onnx.float_form import float_form
 from npuscope.files.onnx.fold import Computing
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layer_folds import fold_into_layers
+from npuscope.files.onnx.patterns import norms_as_layers
 from npuscope.files.onnx.rewrite import tidy
 
 _FUSED = ("Gelu", "HardSigmoid", "HardSwish", "LayerNormalization")
@@ -30,7 +31,7 @@ def folded_file(proto: Any, path: Path, notes: list[str]) -> Any:
         if newer is not None:
             notes.append(f"opset {source.opset} became {opset}")
             return folded_file(newer, path, notes)
-        folded = fold_into_layers(form)
+        folded = norms_as_layers(fold_into_layers(form))
     notes.extend(_notes(source, folded))
     return _written(folded, source)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from npuscope.files.onnx.expand import QLINEAR
 from npuscope.files.onnx.file import OnnxModel
 from npuscope.files.onnx.layer_folds import fold_into_layers
-from npuscope.files.onnx.patterns import fuse_patterns
+from npuscope.files.onnx.patterns import fuse_patterns, norms_as_layers
 
 QUANTIZED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", *QLINEAR))
 
@@ -19,4 +19,5 @@ def float_form(source: OnnxModel) -> OnnxModel:
     """Of a model whose constants are folded and whose aliases are resolved."""
     if any(node.kind in QUANTIZED for node in source.nodes):
         return source
-    return fuse_patterns(fold_into_layers(source))
+    # Chains first: a number that is added behind a layer may begin one.
+    return norms_as_layers(fold_into_layers(fuse_patterns(source)))

@@ -20,7 +20,7 @@ Constants = dict[str, Const]
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class ChannelAffine:
     """One number per output channel, or one for all."""
 
     gain: np.ndarray
@@ -127,7 +127,7 @@ def _bias(node: Node, constants: Constants) -> np.ndarray | None:
 # --- Followers as a gain and an offset per channel ---
 
 
-def batch_norm(norm: Node, constants: Constants) -> Affine | None:
+def batch_norm(norm: Node, constants: Constants) -> ChannelAffine | None:
     """A normalization with constant statistics, as a gain and an offset."""
     found = [constants.get(norm.input(index)) for index in (1, 2, 3, 4)]
     values = [const.real().astype(np.float64) for const in found if const is not None]
@@ -137,10 +137,10 @@ def batch_norm(norm: Node, constants: Constants) -> Affine | None:
     with np.errstate(all="ignore"):  # damaged files may hold any value
         gain = scale / np.sqrt(variance + norm.number("epsilon", 1e-5))
     finite = bool(np.all(np.isfinite(gain)))
-    return Affine(gain, offset - mean * gain) if finite else None
+    return ChannelAffine(gain, offset - mean * gain) if finite else None
 
 
-def _norm(follower: Node, layer: Node, constants: Constants, channels: int) -> Affine | None:
+def _norm(follower: Node, layer: Node, constants: Constants, channels: int) -> ChannelAffine | None:
     found = batch_norm(follower, constants)
     same = follower.input(0) == layer.output and found is not None
     return found if same and found is not None and found.gain.shape == (channels,) else None
@@ -163,25 +163,29 @@ def _row(follower: Node, layer: Node, constants: Constants, channels: int) -> np
     return np.asarray(np.broadcast_to(row, (channels,)))
 
 
-def _sum(follower: Node, layer: Node, constants: Constants, channels: int) -> Affine | None:
+def _sum(follower: Node, layer: Node, constants: Constants, channels: int) -> ChannelAffine | None:
     row = _row(follower, layer, constants, channels)
     if row is None:
         return None
     if follower.kind == "Add":
-        return Affine(np.ones(channels), row)
+        return ChannelAffine(np.ones(channels), row)
     first = follower.input(0) == layer.output
-    return Affine(np.ones(channels), -row) if first else Affine(-np.ones(channels), row)
+    return (
+        ChannelAffine(np.ones(channels), -row) if first else ChannelAffine(-np.ones(channels), row)
+    )
 
 
-def _product(follower: Node, layer: Node, constants: Constants, channels: int) -> Affine | None:
+def _product(
+    follower: Node, layer: Node, constants: Constants, channels: int
+) -> ChannelAffine | None:
     row = _row(follower, layer, constants, channels)
     divides = follower.kind == "Div"
     if row is None or (divides and (follower.input(0) != layer.output or not row.all())):
         return None
-    return Affine(1 / row if divides else row, np.zeros(channels))
+    return ChannelAffine(1 / row if divides else row, np.zeros(channels))
 
 
-_AFFINE: dict[str, Callable[[Node, Node, Constants, int], Affine | None]] = {
+_AFFINE: dict[str, Callable[[Node, Node, Constants, int], ChannelAffine | None]] = {
     "BatchNormalization": _norm,
     "Add": _sum,
     "Sub": _sum,

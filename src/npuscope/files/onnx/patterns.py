@@ -6,7 +6,7 @@ parts that nobody reads any more are dropped with the other dead nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isclose, pi, sqrt
 
 from npuscope.files.onnx.constants import Const
@@ -35,8 +35,18 @@ class Product:
 
 def fuse_patterns(source: OnnxModel) -> OnnxModel:
     """The same model with every chain that is known here as one op."""
+    return _replaced(source, CHAINS)
+
+
+def norms_as_layers(source: OnnxModel) -> OnnxModel:
+    """The same model with normalizations that no layer took over as layers of their own."""
+    return _replaced(source, {"BatchNormalization": (_norm_as_layer,)})
+
+
+def _replaced(source: OnnxModel, patterns: Mapping[str, tuple[Pattern, ...]]) -> OnnxModel:
     chains = _Chains(source)
-    return drop_dead(replace(source, nodes=tuple(chains.run()), constants=chains.constants))
+    nodes = tuple(chains.run(patterns))
+    return drop_dead(replace(source, nodes=nodes, constants=chains.constants))
 
 
 class _Chains:
@@ -48,10 +58,10 @@ class _Chains:
         self.readers = readers_of(source)
         self.makers: dict[str, Node] = {}
 
-    def run(self) -> Iterator[Node]:
+    def run(self, patterns: Mapping[str, tuple[Pattern, ...]]) -> Iterator[Node]:
         for node in self.source.nodes:
-            for pattern in PATTERNS.get(node.kind, ()):
-                node = pattern(self, node) or node
+            made = (pattern(self, node) for pattern in patterns.get(node.kind, ()))
+            node = next(filter(None, made), node)
             self.makers[node.output] = node
             yield node
 
@@ -243,9 +253,8 @@ def _rank(chains: _Chains, name: str) -> int:
     return inputs[name]
 
 
-PATTERNS: dict[str, tuple[Pattern, ...]] = {
+CHAINS: dict[str, tuple[Pattern, ...]] = {
     "Mul": (_hard_sigmoid, _hard_swish, _gelu, _layer_norm),
     "Div": (_hard_sigmoid, _hard_swish),
     "Add": (_shifted_norm,),
-    "BatchNormalization": (_norm_as_layer,),
 }
