@@ -86,7 +86,7 @@ def _builds(args: argparse.Namespace) -> Iterator[tuple[str, Program, Graph]]:
     """Programs that can be executed, each source once, with their networks."""
     models: dict[str, Path] = {}
     for folder in (args.models, args.builds):
-        models |= {path.stem.lower(): path for path in _models(folder)}
+        models |= {_stem(path.stem): path for path in _models(folder)}
     seen: set[bytes] = set()
     for path in sorted(args.builds.rglob("*.c")):
         if args.match not in str(path) or b"LL_ATON_VERSION" not in path.read_bytes()[: 1 << 16]:
@@ -94,9 +94,8 @@ def _builds(args: argparse.Namespace) -> Iterator[tuple[str, Program, Graph]]:
         name = str(path.relative_to(args.builds))
         try:
             program = read_program(path)
-            copy = compiled_copy(program).name.removesuffix(".onnx")
-            stem = re.sub(r"_OE_\d+_\d+_\d+$", "", copy).lower()
-            model = models.get(stem) or models.get(copy.lower())
+            stem = _stem(compiled_copy(program).name.removesuffix(".onnx"))
+            model = models.get(stem)
             if program.missing_weights() or model is None:
                 why = "no weights" if program.missing_weights() else f"no model {stem}"
                 print(f"{'':8} left out {name}: {why}", flush=True)
@@ -106,6 +105,11 @@ def _builds(args: argparse.Namespace) -> Iterator[tuple[str, Program, Graph]]:
                 yield name, program, read_graph(model, {})
         except NpuscopeError as error:
             print(f"{'':8} left out {name}: {error.message}", flush=True)
+
+
+def _stem(name: str) -> str:
+    """Without the version of the front end that wrote its own copy of the model."""
+    return re.sub(r"_OE_\d+_\d+_\d+$", "", name).lower()
 
 
 def damaged(program: Program, share: float) -> Program:

@@ -49,7 +49,7 @@ def test_equal_outputs_are_not_given_as_the_reason_of_a_failure() -> None:
     lines = shown(GOOD, BAD)
     assert lines[0].startswith("validation wrong: outputs within 0 LSB, ")
     assert lines[0].endswith("; 2 of 2 layers compared, 1 agree")
-    near = "60.0% within 2 LSB, 10.0% of its worst channel"
+    near = "60.0% within 3 LSB, 10.0% of its worst channel"
     assert f"disagrees: epoch 2 (Conv:two), {near}" in lines
 
 

@@ -7,7 +7,7 @@ graph lives and its ops and tensors stay the same.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -61,6 +61,23 @@ def disturbed(
             if name not in plan.outputs:
                 del values[name]
     return {name: values[name] for name in plan.outputs}
+
+
+def each_alone(
+    graph: Graph,
+    values: Mapping[str, Array],
+    kinds: Container[str],
+    change: Callable[[str, Array], Array],
+) -> Iterator[tuple[str, Array]]:
+    """What every op of some kinds makes by itself of known inputs that are changed."""
+    plan = plan_of(graph)
+    known = {**plan.constants, **values}
+    for stage in plan.stages:
+        if stage.op.kind not in kinds:
+            continue
+        inputs = {n: known[n] if n in plan.constants else change(n, known[n]) for n in stage.reads}
+        _execute(stage, inputs)
+        yield from ((name, inputs[name]) for name in stage.op.outputs)
 
 
 def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -84,19 +84,20 @@ class LayerAgreement:
     exact_share: float
     within_1_lsb_share: float
     max_lsb: float
-    near_share: float = 1.0  # within 2 LSB
+    near_share: float = 1.0  # as near as the rounding of ops inside the epoch explains
     channel_near_share: float = 1.0  # the same of the channel that is furthest off
 
 
-_NEAR_LSB = 2.0
-_CHANNEL_ELEMENTS = 16  # a channel of fewer cannot be told from chance
+_FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
 @dataclass(slots=True)
 class Tally:
-    """Running sums for an Agreement. `lsb` is the size of one step."""
+    """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
+    count as near."""
 
     lsb: float
+    near_lsb: float = 1.0
     elements: int = 0
     equal: int = 0
     close: int = 0
@@ -121,7 +122,7 @@ class Tally:
         self.total += float(steps.sum())
         self.squares += float(steps @ steps)
         channels = expected.shape[-1] if expected.ndim > 1 else 1
-        self.near = self.near + (steps < _NEAR_LSB + 1e-3).reshape(-1, max(1, channels)).sum(0)
+        self.near = self.near + (steps < self.near_lsb + 1e-3).reshape(-1, max(1, channels)).sum(0)
         self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
 
@@ -146,9 +147,13 @@ class Tally:
         )
 
     @property
+    def near_share(self) -> float:
+        return float(self.near.sum()) / self.elements if self.elements >= _FEWEST else 1.0
+
+    @property
     def channel_near_share(self) -> float:
         """Of the channel that is furthest off."""
-        if self.channel_elements < _CHANNEL_ELEMENTS:
+        if self.channel_elements < _FEWEST:
             return 1.0
         return float(self.near.min()) / self.channel_elements
 
@@ -163,7 +168,7 @@ def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
         sum(tally.equal for tally in tallies) / elements,
         sum(tally.close for tally in tallies) / elements,
         round(max(tally.largest for tally in tallies), 3),
-        min(float(tally.near.sum()) / max(1, tally.elements) for tally in tallies),
+        min(tally.near_share for tally in tallies),
         min(tally.channel_near_share for tally in tallies),
     )
 
@@ -186,6 +191,10 @@ class Bridge(Protocol):
         """Reference values for the buffers that carry a tensor of the network."""
         ...
 
+    def tensor(self, buffer: str) -> str:
+        """The tensor that such a buffer carries."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OwnBridge:
@@ -202,6 +211,9 @@ class OwnBridge:
 
     def forced(self, expected: Values) -> dict[str, Array]:
         return dict(_forced(self.program.buffers, expected))
+
+    def tensor(self, buffer: str) -> str:
+        return self.program.buffer_map()[buffer].tensor or buffer.removesuffix(".sub")
 
 
 def _forced(buffers: Iterable[Buffer], expected: Values) -> Iterator[tuple[str, Array]]:

@@ -26,14 +26,17 @@ from npuscope.sim.run import execute, written
 _SAME_SCALE = 1e-5
 # A buffer up to this mean difference from a tensor, in steps, is taken as its copy.
 _MOST_MEAN_LSB = 1.5
+_MOST_AXES = 4
+# Sorted values of a buffer and a tensor that differ by no more are the same in another order.
+_SAME_VALUES_LSB = 3
 # Elements looked at to choose among tensors of one size.
 _PROBE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A buffer, the tensor it carries, in which order of axes (None: as stored), and what is
-    added to it."""
+    """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
+    stored), and what is added to it."""
 
     tensor: str
     axes: tuple[int, ...] | None
@@ -44,7 +47,7 @@ class Pair:
         steps = np.clip(expected.astype(np.int32) + self.shift, *_limits(buffer))
         if self.axes is None:
             return from_stored(buffer, steps.reshape(-1).astype(element_type(buffer)))
-        turned = steps.transpose(self.axes) if self.axes else steps
+        turned = steps.squeeze().transpose(self.axes) if self.axes else steps
         return turned.astype(element_type(buffer)).reshape(buffer.shape)
 
 
@@ -77,6 +80,9 @@ class ForeignBridge:
             name: pair.values(buffers[name], expected[pair.tensor])
             for name, pair in self.pairs.items()
         }
+
+    def tensor(self, buffer: str) -> str:
+        return self.pairs[buffer].tensor
 
 
 def foreign_bridge(program: Program, graph: Graph, sample: Values) -> ForeignBridge:
@@ -113,12 +119,19 @@ class _Learner:
             apart = _apart(memory.read(name), buffer, options, self.expected)
             pair = min(options, key=apart.__getitem__)
             if apart[pair] > _MOST_MEAN_LSB:
-                self.far[name] = pair
+                if not self._is_another_order(memory.read(name), buffer, pair):
+                    self.far[name] = pair
                 continue
             self.near[name] = pair
             self.carried |= {one.tensor for one in options if apart[one] <= _MOST_MEAN_LSB}
             # The next epoch starts from the reference again, so that rounding does not add up.
             memory.write(name, pair.values(buffer, self.expected[pair.tensor]))
+
+    def _is_another_order(self, values: Array, buffer: Buffer, pair: Pair) -> bool:
+        """The tensor's values in an order that is not known here: nothing to compare."""
+        wanted = pair.values(buffer, self.expected[pair.tensor])
+        steps = np.sort(values, axis=None).astype(np.int32) - np.sort(wanted, axis=None)
+        return int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB
 
     def pairs(self) -> dict[str, Pair]:
         """A buffer that is far from its tensor disagrees, unless another one carries that: then
@@ -180,12 +193,13 @@ def _same_scale(one: Quant, other: Quant) -> bool:
 def _orders(shape: tuple[int, ...], buffer: Buffer) -> Iterator[tuple[int, ...] | None]:
     """As it is, as it is stored, and with its axes turned into those of the buffer."""
     yield ()
-    if 1 < buffer.batch < buffer.channels or (buffer.batch == 1 < buffer.channels):
+    if 0 < buffer.batch < buffer.channels:
         yield None
-    if len(shape) == len(buffer.shape) == 4:
-        for turned in permutations((1, 2, 3)):
-            axes = (0, *turned)
-            if turned != (1, 2, 3) and tuple(shape[a] for a in axes) == buffer.shape:
+    sizes = [size for size in shape if size > 1]
+    wanted = [size for size in buffer.shape if size > 1]
+    if len(sizes) <= _MOST_AXES:
+        for axes in permutations(range(len(sizes))):
+            if axes != tuple(range(len(sizes))) and [sizes[a] for a in axes] == wanted:
                 yield axes
 
 

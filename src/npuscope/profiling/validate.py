@@ -27,9 +27,9 @@ from npuscope.profiling.agreement import (
 from npuscope.profiling.answers import same_answers
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
-from npuscope.profiling.rounding import rounded
+from npuscope.profiling.rounding import rounded, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
-from npuscope.profiling.verdict import Coverage, Verdict, agrees, is_rounding, judge
+from npuscope.profiling.verdict import LAYER_LSB, Coverage, Verdict, agrees, is_rounding, judge
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
 from npuscope.shown import Rows, Shown, counted
@@ -186,6 +186,7 @@ class _Collected:
         self.rounding = dict.fromkeys(graph.outputs, 0.0)
         self.answers = {name: Tally(1.0) for name in graph.outputs}
         self.layers: dict[int, dict[str, Tally]] = {}  # by epoch and buffer
+        self.inside: dict[str, float] = {}
         self.reference = Tally(1.0)
         self.saturated: list[float] = []
 
@@ -248,6 +249,8 @@ class _Collected:
     def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
         known = self.bridge.forced(expected)
+        if not self.inside:
+            self.inside = steps_inside(self.graph, sample, expected)
         integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
         # A buffer that several epochs fill is whole only behind the last of them.
         done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
@@ -258,7 +261,10 @@ class _Collected:
                     continue
                 if self._is_layer(epoch):
                     tallies = self.layers.setdefault(epoch.number, {})
-                    tallies.setdefault(name, Tally(1.0)).add(memory.read(name), integers[name])
+                    if name not in tallies:
+                        inside = self.inside.get(self.bridge.tensor(name), 0.0)
+                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside))
+                    tallies[name].add(memory.read(name), integers[name])
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 

@@ -60,7 +60,7 @@ def _worst(validation: Validation) -> list[str]:
 
 def _broken(layer: LayerAgreement) -> str:
     ops = ", ".join(layer.origin or layer.ops)
-    near = f"{layer.near_share:.1%} within 2 LSB, {layer.channel_near_share:.1%} of its worst "
+    near = f"{layer.near_share:.1%} within 3 LSB, {layer.channel_near_share:.1%} of its worst "
     return f"disagrees: {safe_terminal(f'{layer.epoch} ({ops})')}, {near}channel"
 
 
