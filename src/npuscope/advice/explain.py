@@ -101,10 +101,11 @@ ChangeKey = tuple[str, str, str]  # rule, op, fix
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """Whether the source is a file that `fix` takes, and whether scales stand in for its own."""
+    """Which verbs take the source, a model file: `fix` one that can be run and written again,
+    `quantize` one without any scales."""
 
     possible: bool
-    stands_in: bool = False
+    quantizable: bool = False
 
 
 class Trials(Protocol):

@@ -87,9 +87,12 @@ class FileTrials:
         """Stand-in scales belong to no file that an edit could be made on; what cannot be run or
         written is not edited."""
         try:
-            if self.bench.options.get("as_int8") and has_float_layers(self.look.network.graph):
-                return Editing(False, stands_in=True)
-            return Editing(not any(unknown_names(self.look.network.graph)))
+            graph = self.look.network.graph
+            if any(unknown_names(graph)):
+                return Editing(False)
+            if all(tensor.quant is None for tensor in graph.tensors.values()):
+                return Editing(False, quantizable=True)
+            return Editing(not (self.bench.options.get("as_int8") and has_float_layers(graph)))
         except NpuscopeError:
             return Editing(False)
 
