@@ -54,7 +54,7 @@ def advise_run(subject: Subject) -> tuple[Finding, ...]:
 
 _BEST = 3  # changes on the first screen
 _LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
-_MOST_TRIALS = 8  # compilations spent on changes
+_MOST_TRIALS = 5  # compilations spent on changes
 
 
 @dataclass(frozen=True, slots=True)
