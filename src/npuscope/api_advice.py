@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explain import Explanation
     from npuscope.advice.fix.run import Fixed
-    from npuscope.advice.fix.trials import FileTrials
-    from npuscope.building import Build, Options, ReadOptions, Source
+    from npuscope.building import Options, ReadOptions, Source
     from npuscope.families import Family
     from npuscope.machine.model import Machine
-    from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Bisection, Validation
     from npuscope.quantizing.run import Quantized
     from npuscope.report.core_explain import CoreExplanation
@@ -54,38 +52,39 @@ def explain(
 
         write_findings("explain", source, of_cores.findings, "", sarif=sarif, junit=junit)
         return of_cores  # type: ignore[return-value]
+    from npuscope.report.result_files import write_findings
+
+    told = explained(source, options, batch=batch, model=model, timed=not batch)
+    generation = told.profile.machine.generation
+    write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
+    return told
+
+
+def explained(
+    source: Source,
+    options: Options,
+    *,
+    batch: int = 0,
+    model: str | Path | None = None,
+    timed: bool = False,
+) -> Explanation:
+    """The explanation alone; changes are compiled only where they shall be `timed`."""
     from npuscope.advice.compare.sides import with_model
+    from npuscope.advice.explain import explain as run_explain
+    from npuscope.advice.fix.trials import trials_of
     from npuscope.building import build, without_collector
+    from npuscope.profiling.run import estimate as run_estimate
+    from npuscope.profiling.run import profile as run_profile
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
-    from npuscope.advice.explain import explain as run_explain
-    from npuscope.profiling.run import estimate as run_estimate
-    from npuscope.profiling.run import profile as run_profile
-    from npuscope.report.result_files import write_findings
-
     with without_collector():
         if batch:
             found = run_profile(made.program, made.machine, made.graph, batch=batch)
         else:
             found = run_estimate(made.program, made.machine, made.graph)
-        trials = _trials(source, options, made, found) if not batch else None
-        told = run_explain(made, found, _file_findings(source, made.machine), trials=trials)
-    generation = found.machine.generation
-    write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
-    return told
-
-
-def _trials(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
-    """Changes are timed where the source is a model that we compiled, not another's program."""
-    from npuscope.building import is_program
-    from npuscope.graph.model import Graph
-
-    if isinstance(source, Graph) or is_program(source):
-        return None
-    from npuscope.advice.fix.trials import FileTrials
-
-    return FileTrials(Path(source), options, made, profile)
+        trials = trials_of(source, options, made, found) if timed else None
+        return run_explain(made, found, _file_findings(source, made.machine), trials=trials)
 
 
 def _of_cores(source: Source, options: Options) -> CoreExplanation | None:

@@ -54,7 +54,7 @@ def advise_run(subject: Subject) -> tuple[Finding, ...]:
 
 _BEST = 3  # changes on the first screen
 _LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
-_MOST_TRIALS = 8  # compilations spent on changes
+_MOST_TRIALS = 5  # compilations spent on changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,11 @@ ChangeKey = tuple[str, str, str]  # rule, op, fix
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """Whether the source is a file that `fix` takes, and whether scales stand in for its own."""
+    """Which verbs take the source, a model file: `fix` one that can be run and written again,
+    `quantize` one without any scales."""
 
     possible: bool
-    stands_in: bool = False
+    quantizable: bool = False
 
 
 class Trials(Protocol):

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from npuscope.rulebook.finding import Fix
 from npuscope.rulebook.fixes import FLAGS
 from npuscope.text import safe_terminal
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
 
 _LEAST_OF_BORDER = 0.05  # of the time
-_NEEDS_QUANTIZING = ("quantize", "static-quantization")  # what no edit makes of a float network
 _QUANTIZERS = {".onnx": "onnxruntime", ".tflite": "ai_edge_quantizer"}  # the module it needs
 
 Words = Callable[[str], str]  # by verb: the model and the options that were given, as it takes them
@@ -28,10 +26,9 @@ def next_lines(explanation: Explanation, words: Words | None) -> list[str]:
     if explanation.editing is None or not file.lower().endswith((".onnx", ".tflite")):
         return []
     words = words or (lambda verb: shlex.quote(file))
-    offered = [fix for finding in explanation.findings for fix in finding.fixes]
-    if explanation.editing.stands_in or any(fix.id in _NEEDS_QUANTIZING for fix in offered):
+    if explanation.editing.quantizable:
         return _quantize(words, file)
-    return _fix(explanation, offered, words) if explanation.editing.possible else []
+    return _fix(explanation, words) if explanation.editing.possible else []
 
 
 def _quantize(words: Words, file: str) -> list[str]:
@@ -48,8 +45,9 @@ def _quantize(words: Words, file: str) -> list[str]:
     ]
 
 
-def _fix(explanation: Explanation, offered: list[Fix], words: Words) -> list[str]:
+def _fix(explanation: Explanation, words: Words) -> list[str]:
     """What the tool itself can change; the options that the best changes need are part of it."""
+    offered = [fix for finding in explanation.findings for fix in finding.fixes]
     # What changes the application too is not suggested for a trifle.
     least = _LEAST_OF_BORDER * explanation.profile.total_ms
     worth = (c.fix.id for c in explanation.changes if (c.gain_ms or 0.0) >= least)

@@ -12,10 +12,11 @@ from npuscope.advice.fix.candidates import CUT, Candidate, Place
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import Look, Network, Workbench
-from npuscope.building import Build, Options, build
+from npuscope.building import Build, Options, Source, build, is_program
 from npuscope.edits import has_edit, open_document
 from npuscope.errors import NpuscopeError
 from npuscope.files.load import load_model
+from npuscope.graph.model import Graph
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
@@ -87,9 +88,12 @@ class FileTrials:
         """Stand-in scales belong to no file that an edit could be made on; what cannot be run or
         written is not edited."""
         try:
-            if self.bench.options.get("as_int8") and has_float_layers(self.look.network.graph):
-                return Editing(False, stands_in=True)
-            return Editing(not any(unknown_names(self.look.network.graph)))
+            graph = self.look.network.graph
+            if any(unknown_names(graph)):
+                return Editing(False)
+            if all(tensor.quant is None for tensor in graph.tensors.values()):
+                return Editing(False, quantizable=True)
+            return Editing(not (self.bench.options.get("as_int8") and has_float_layers(graph)))
         except NpuscopeError:
             return Editing(False)
 
@@ -100,6 +104,13 @@ class FileTrials:
         graph = load_model(self.bench.path, self.bench.options.get("shapes"))
         network = Network(graph, self.made.machine, self.bench.known)
         return Look(document, document.to_bytes(), self.made, self.profile, network)
+
+
+def trials_of(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
+    """None where the source is no model file that we compiled, but another's program."""
+    if isinstance(source, Graph) or is_program(source):
+        return None
+    return FileTrials(Path(source), options, made, profile)
 
 
 def with_option(options: Options, option: Options) -> Options:
