@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from npuscope.errors import ModelError
 from npuscope.files.onnx.bodies import (
     all_bodies,
     bodies,
@@ -20,7 +19,7 @@ from npuscope.files.onnx.bodies import (
     nodes_in_order,
 )
 from npuscope.files.onnx.constants import TensorReader, text
-from npuscope.files.onnx.first_state import FirstState
+from npuscope.files.onnx.first_state import FirstState, serialized
 from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
@@ -263,7 +262,7 @@ class OnnxFileGraph:
     def written(self) -> bytes:
         """By the writer, whether something was changed or not."""
         self._put_nodes()
-        return _serialized(self.proto)
+        return serialized(self.proto)
 
     def current(self) -> Any:
         """The model as it stands, perhaps in the middle of an edit: without what nobody needs."""
@@ -283,7 +282,7 @@ class OnnxFileGraph:
         model = onnx.ModelProto()
         model.CopyFrom(self.current())
         self._first.settle(model, self.nodes, self._captured)
-        return _serialized(model)
+        return serialized(model)
 
     def _in_order(self) -> list[Node]:
         """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
@@ -352,15 +351,6 @@ def has_external_data(data: bytes) -> bool:
     except (DecodeError, RuntimeError, ValueError):
         return False
     return any(entry.data_location == _EXTERNAL for entry in constants(proto))
-
-
-def _serialized(model: Any) -> bytes:
-    from google.protobuf.message import EncodeError
-
-    try:
-        return bytes(model.SerializeToString(deterministic=True))
-    except (EncodeError, ValueError):
-        raise ModelError("the file would be larger than 2 GB: no reader would take it") from None
 
 
 def _origins(nodes: Sequence[Node]) -> dict[str, Node]:

@@ -16,11 +16,20 @@ Node = Any
 Model = Any
 
 
+def serialized(model: Any) -> bytes:
+    from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
+    try:
+        return bytes(model.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError):
+        raise ModelError("the file would be larger than 2 GB: no reader would take it") from None
+
+
 class FirstState:
     """`named` are tensors that training and quantization remarks name."""
 
     def __init__(self, model: Model, original: bytes) -> None:
-        written = model.SerializeToString(deterministic=True)
+        written = serialized(model)
         self._digest = blake2b(written).digest()
         self._data = original or written
         self.named = _named(model)
@@ -83,20 +92,19 @@ class _Both:
         # What an Identity gives is what it takes: old names, each with the one that it stands for.
         self._stands_for = {name: name for name, kind in _sources(first)}
         for node in nodes_in_order(first.graph.node):
-            source = node.input[0] if node.op_type == "Identity" else ""
             for name in node.output:
-                self._stands_for[name] = self._stands_for.get(source, name)
+                self._stands_for[name] = self._stands_for.get(_passed_on(node), name)
         # New names, each with the old one that is like it.
         self._twins = {n: self._stands_for[n] for n, kind in _sources(model) & _sources(first)}
         self._settled = set(self._twins)  # what inputs, constants and the same ops make
         for node in nodes_in_order(model.graph.node):
-            if node.op_type == "Identity" and node.input[0] in self._twins:
-                self._twins |= dict.fromkeys(node.output, self._twins[node.input[0]])
+            if _passed_on(node) in self._twins:
+                self._twins |= dict.fromkeys(node.output, self._twins[_passed_on(node)])
             names = [name for name in node.output if self._are_twins(name, name)]
             if self._computes_the_same(node):
                 names = [*node.output]
                 self._settled.update(names)
-            self._twins |= {name: self._stands_for[name] for name in names if name}
+            self._twins |= {name: self._stands_for.get(name, name) for name in names if name}
         self.alike = {n for n, old in self._twins.items() if old == self._stands_for.get(n)}
 
     def _computes_the_same(self, node: Node) -> bool:
@@ -130,6 +138,11 @@ class _Both:
                 f"{safe_terminal(names)} is used inside of {text(node.op_type)} "
                 f"'{safe_terminal(text(node.name))}', which cannot be edited along"
             )
+
+
+def _passed_on(node: Node) -> str:
+    """What an Identity reads; empty for other nodes."""
+    return str(node.input[0]) if node.op_type == "Identity" and node.input else ""
 
 
 def _makers(model: Model) -> dict[str, Node]:
