@@ -648,7 +648,7 @@ ROWS: tuple[Target, ...] = (
     Target("result", _build_file("results/estimate.json", "results/estimate22.json",
                                  "results/profile_result.json"), JSON, RESULT_COMMANDS, "r.json"),
     Target("other_result", _build_file(*(f"results/{verb}.json" for verb in (
-        "explain", "fix", "gate", "compare", "validate"))), JSON, RESULT_COMMANDS, "r.json"),
+        "gate", "explain", "fix", "compare", "validate"))), JSON, RESULT_COMMANDS, "r.json"),
     Target("npy", _arrays, (*BINARY, *(_npy_header,) * 8),
            _commands("validate {side}/conv.tflite --inputs {file}",
                      "validate {side}/conv.tflite --inputs {file} --input-data-type float32"),
