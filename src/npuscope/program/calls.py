@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
-from typing import Any, get_type_hints
+from operator import index
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -71,15 +72,25 @@ def attributes(call: Call) -> Attrs:
 
 
 def _typed(value: object, wanted: Any) -> Any:
-    """Enums are stored by value, pairs of pads as nested or flat tuples."""
+    """Enums are stored by value, pairs of pads as nested or flat tuples. TypeError where a file
+    states something else."""
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return wanted(value)
-    if wanted == tuple[tuple[int, int], ...] and isinstance(value, tuple):
+    if wanted in (bool, float):
+        return wanted(value)
+    if wanted is int:
+        return index(value)  # type: ignore[arg-type]
+    if get_origin(wanted) is not tuple:
+        return value
+    if not isinstance(value, tuple):
+        raise TypeError(f"expected a list, found {value!r:.60}")
+    kinds = get_args(wanted)
+    if wanted == tuple[tuple[int, int], ...]:
         flat = [int(entry) for entry in np.ravel(value)]
         return tuple(zip(flat[::2], flat[1::2], strict=True))
-    if wanted == tuple[float, float] and isinstance(value, tuple):
-        return tuple(float(entry) for entry in value)
-    return wanted(value) if wanted in (bool, float) else value
+    if kinds[-1] is Ellipsis:
+        return tuple(_typed(entry, kinds[0]) for entry in value)
+    return tuple(_typed(entry, kind) for entry, kind in zip(value, kinds, strict=True))
 
 
 # A call as a graph of one op, so that each kernel has one implementation.
