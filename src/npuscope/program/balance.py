@@ -52,7 +52,7 @@ def _problems(
 # --- Units: words given and taken over a whole epoch ---
 
 
-class Flow(Wiring):
+class StreamBalance(Wiring):
     """Words that pass, counted by what each convolution takes of its kernel stream."""
 
     def frames(self, conv: Convacc) -> int:
@@ -70,7 +70,7 @@ class Flow(Wiring):
 
 
 def _group_problems(group: Group) -> Iterator[str]:
-    flow = Flow(group)
+    flow = StreamBalance(group)
     for unit in group.units:
         for port, taken in _taken(unit, flow):
             given = flow.input_words(unit, port)
@@ -78,7 +78,7 @@ def _group_problems(group: Group) -> Iterator[str]:
                 yield f"{unit.unit} {unit.id} takes {taken} words at port {port}, given {given}"
 
 
-def _taken(unit: Unit, flow: Flow) -> Iterator[tuple[int, int]]:
+def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
     """Words that a unit takes at each port, in whole frames."""
     match unit:
         case Streng():

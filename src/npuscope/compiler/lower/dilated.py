@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.compiler.lower.context import Context
-from npuscope.compiler.lower.moves import channel_copy, pad_stage
+from npuscope.compiler.lower.moves import channel_copy
+from npuscope.compiler.lower.pad import pad_stage
 from npuscope.compiler.lower.pieces import pack_weights
 from npuscope.compiler.lower.software import call_stage
 from npuscope.compiler.stages import ConvMode, ConvStage, Tiling, Value

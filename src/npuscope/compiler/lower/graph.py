@@ -17,12 +17,12 @@ from npuscope.compiler.lower.elementwise import (
 from npuscope.compiler.lower.functions import lower_function, swishes
 from npuscope.compiler.lower.moves import (
     lower_concat,
-    lower_pad,
     lower_resize,
     lower_slice,
     lower_transpose,
     lower_view,
 )
+from npuscope.compiler.lower.pad import lower_pad
 from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
