@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from differential.generate import FORMATS, MAKERS, NO_MAKER, PROFILES, network_of
-from differential.judges import JUDGES, Fault, Trial, Verdict, judged, trial_of, trials
+from differential.judges import JUDGES, Trial, judged, trial_of, trials
 from differential.network import Network, pruned
 from differential.reduce import reduced
+from differential.verdict import Fault, Verdict
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.kernels import table
 from npuscope.ops.kernels.elementwise import litert_add
