@@ -73,11 +73,11 @@ def summary(rows: list[dict[str, Any]]) -> str:
     done = [row for row in rows if "error" not in row]
     helped = [row for row in done if row["applied"]]
     gains = [1 - row["after_ms"] / row["before_ms"] for row in helped]
-    opened = sum(row["runtime"] is not None for row in done)
+    opened = sum(row["runtime"] is not None for row in helped)
     mean = sum(gains) / len(gains) if gains else 0.0
     return (
         f"{len(helped)} of {len(done)} models changed, {mean:.1%} faster on average; "
-        f"{opened} of {len(done)} run in an outside runtime"
+        f"{opened} of {len(helped)} run in an outside runtime"
     )
 
 

@@ -30,6 +30,20 @@ class OpCase:
 
 
 CASES: dict[str, OpCase] = {}
+X_SCALE, X_ZERO = 0.021, 2  # of the input of a quantized model
+
+
+def op_model(case: OpCase, quantized: bool) -> bytes:
+    w = OnnxWriter(case.opset)
+    rng = np.random.default_rng(11)
+    x = w.input("x", case.shape)
+    y = case.build(w, w.qdq(x, X_SCALE, X_ZERO) if quantized else x, rng)
+    if quantized:
+        y = w.quantize(y, case.scale, case.zero_point)
+        w.dequantize(y, case.scale, case.zero_point, output="y")
+    else:
+        w.node("Identity", y, output="y")
+    return w.finish({"y": None})
 
 
 def simple(name: str, kind: str, **settings: Any) -> None:

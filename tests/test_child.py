@@ -161,7 +161,7 @@ def test_sweep(run: Run, tmp_path: Path) -> None:
 
 
 def test_sweep_in_a_cluster(run: Run, tmp_path: Path) -> None:
-    need("distributed")
+    need("distributed", "cryptography")
     assert run("sweep", small_sweep(tmp_path), "--local-cluster", "1").startswith("4 runs: 4 done")
 
 

@@ -35,6 +35,7 @@ LAYERS = (
 SERVING_ALL = (
     "blas_threads",
     "bounded_file",
+    "cache",
     "child",
     "errors",
     "families",
@@ -52,6 +53,7 @@ SERVING_ALL = (
     "version",
     "whole_file",
     "work_folder",
+    "written",
 )
 BESIDE_CLI = (
     "api",

@@ -5,20 +5,25 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import npuscope
 from edits.moves_case import Lite
 from edits.test_slope_instead import lite as leaky
+from models_onnx import OnnxWriter
+from models_tflite import TfliteWriter
 from npuscope.advice.explain import catalogue
 from npuscope.cli.main import main
 from npuscope.options.kinds import Option, VendorEffect
 from npuscope.options.verbs import VERBS
-from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.fix import FixTemplate
+from quantizing.test_litert import float_net as float_tflite
 
+STEPS = ("next ", "then ")
 SOURCES = Path(npuscope.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
 COMMAND = re.compile(r"`npuscope ([a-z]+)([^`]*)`")
@@ -120,3 +125,71 @@ def test_the_next_step_can_be_taken(
     assert wanted in command
     assert main([*words[1:], "-o", str(tmp_path / "fixed.tflite")]) == 0
     assert "applied" in capsys.readouterr().out
+
+
+def float_onnx(folder: Path) -> Path:
+    writer = OnnxWriter()
+    x = writer.input("x", (1, 3, 8, 8))
+    kernel = writer.constant(np.ones((4, 3, 3, 3), np.float32))
+    y = writer.node("Conv", x, kernel, name="conv", output="y")
+    path = folder / "net.onnx"
+    path.write_bytes(writer.finish({y: None}))
+    return path
+
+
+def dynamic_range(folder: Path) -> Path:
+    writer = TfliteWriter()
+    x, y = (writer.tensor(name, (1, size), "float32") for name, size in (("x", 8), ("y", 4)))
+    weights = writer.constant("w", np.ones((4, 8), np.int8), scale=0.1)
+    writer.op("FULLY_CONNECTED", [x, weights], [y])
+    path = folder / "net.tflite"
+    path.write_bytes(writer.finish([x], [y]))
+    return path
+
+
+def int8(folder: Path) -> Path:
+    path = folder / "net.tflite"
+    path.write_bytes(leaky())
+    return path
+
+
+def build_folder(folder: Path) -> Path:
+    assert main(["compile", str(int8(folder)), "-o", str(folder / "build")]) == 0
+    return folder / "build"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "wanted"),
+    [
+        (float_onnx, ["--as-int8"], "npuscope quantize"),
+        (float_tflite, ["--as-int8"], "quantize"),
+        (dynamic_range, ["--as-int8"], ""),
+        (int8, [], "npuscope fix"),
+        (int8, ["--as-int8"], "npuscope fix"),
+        (build_folder, [], ""),
+        (int8, ["--machine", "cloudai100"], ""),
+    ],
+)
+def test_the_next_step_works_for_this_very_input(
+    kind: Callable[[Path], Path],
+    options: list[str],
+    wanted: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Float files are quantized first; what no verb can change has no next step."""
+    model = kind(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", str(model), *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line.partition(" ")[2].strip() for line in lines if line.startswith(STEPS)]
+    assert bool(commands) is bool(wanted)
+    assert all(wanted in command for command in commands)
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == "npuscope" or command == "pip install 'npuscope[quantize]'"
+        if words[1] == "quantize":
+            pytest.importorskip("onnxruntime")
+        if words[0] == "npuscope" and len(commands) == 1:  # else something is to be installed
+            assert main(words[1:]) == 0

@@ -104,7 +104,7 @@ def test_a_file_is_old_or_new_whenever_its_writer_is_killed(tmp_path: Path) -> N
         for step in range(1000):
             target.unlink(missing_ok=True)
             if old:
-                target.write_text(old)
+                write_whole(target, old.encode())
             killed = killed_at(step, lambda: write_whole(target, b"new"))
             found = target.read_text() if target.exists() else None
             assert found in (old, "new")
@@ -133,7 +133,8 @@ def test_a_set_over_two_folders_is_all_or_none_whenever_its_writer_is_killed(
         for step in range(1000):
             for path in files:
                 path.parent.mkdir(exist_ok=True)
-                path.write_text("old")
+                path.unlink(missing_ok=True)
+                write_whole(path, b"old")
             (two / "c").unlink()
             killed = killed_at(step, work)
             assert {path.read_text() for path in files if path.exists()} <= {"old", "new"}
@@ -196,10 +197,10 @@ def test_a_file_that_a_user_changed_is_not_replaced(tmp_path: Path) -> None:
     fill(net, "1")
     (net / "b.h").write_text("by hand")
     before = content(net)
-    with pytest.raises(FileError, match="was changed since npuscope wrote it") as caught:
+    with pytest.raises(OutputError, match="was changed since npuscope wrote it") as caught:
         fill(net, "2")
     assert caught.value.where == str(net / "b.h")
-    assert caught.value.hint == "move or delete it, or name a new folder with -o"
+    assert caught.value.hint == "name a new folder with -o, or replace it with --force"
     assert content(net) == before
     (net / "b.h").unlink()
     fill(net, "2")
@@ -220,7 +221,7 @@ def test_a_name_that_a_user_took_is_not_replaced(tmp_path: Path) -> None:
     net = tmp_path / "net"
     fill(net, "1")
     (net / "new.c").write_text("mine")
-    with pytest.raises(FileError, match="already exists, and npuscope did not write it"):
+    with pytest.raises(OutputError, match="already exists, and npuscope did not write it"):
         fill(net, "2", ("a.c", "new.c"))
     assert shown(net)["new.c"] == "mine"
     assert shown(net)["a.c"] == "1"
@@ -232,7 +233,7 @@ def test_an_older_marker_lists_nothing_so_nothing_is_replaced(tmp_path: Path) ->
     (net / MARKER).write_text("written by npuscope; replaced as a whole\n")
     (net / "a.c").write_text("1")
     (net / "old.txt").write_text("whose?")
-    with pytest.raises(FileError, match="already exists, and npuscope did not write it"):
+    with pytest.raises(OutputError, match="already exists, and npuscope did not write it"):
         fill(net, "2")
     fill(net, "1")  # the same again takes nothing away
     assert shown(net) == {"a.c": "1", "b.h": "1", "old.txt": "whose?", "program/c": "1"}
@@ -260,8 +261,7 @@ def test_a_marker_of_someone_else_deletes_nothing_elsewhere(tmp_path: Path, name
 def test_a_failure_in_the_middle_of_a_commit_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in "ab":
-        (tmp_path / name).write_text("old")
+    write_files(tmp_path, dict.fromkeys("ab", b"old"))
     real = Path.replace
 
     def replace(self: Path, target: Path) -> Path:
@@ -410,7 +410,7 @@ def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path: Path) -> None:
     real.mkdir()
     for name, target in (("file", real / "f"), ("dangling", real / "d"), ("net", real / "net")):
         (tmp_path / name).symlink_to(target)
-    (real / "f").write_text("old")
+    write_whole(real / "f", b"old")
     write_whole(tmp_path / "file", b"new")
     write_whole(tmp_path / "dangling", b"new")
     for text in ("1", "2"):
@@ -461,7 +461,7 @@ def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
         OutputError, match="cannot be written: this is a folder, expected a file name"
     ):
         write_whole(tmp_path, b"")
-    with pytest.raises(FileError, match="is a file, expected a folder"):
+    with pytest.raises(OutputError, match="is a file, expected a folder"):
         fill(tmp_path / "x", "1")
 
 

@@ -43,7 +43,7 @@ static void put_operation(npu_image *image, const arith_conf *conf)
   npu_put(image, NPU_ARITH_SHIFT_BY, conf->By_shift);
   npu_put(image, NPU_ARITH_SHIFT_C, conf->C_shift);
   npu_put(image, NPU_ARITH_SHIFT_RES, conf->shift_o);
-  if (conf->clipout || conf->operation == ARITH_CLIP) {
+  if (conf->clipout) {
     npu_put_signed(image, NPU_ARITH_CLIPRANGE_CLIPMAX, conf->clipmax);
     npu_put_signed(image, NPU_ARITH_CLIPRANGE_CLIPMIN, conf->clipmin);
   }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.options.check import verb
-from npuscope.whole_file import write_whole
+from npuscope.whole_file import refuse_same, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,25 +52,39 @@ def explain(
 
         write_findings("explain", source, of_cores.findings, "", sarif=sarif, junit=junit)
         return of_cores  # type: ignore[return-value]
+    from npuscope.report.result_files import write_findings
+
+    told = explained(source, options, batch=batch, model=model, timed=not batch)
+    generation = told.profile.machine.generation
+    write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
+    return told
+
+
+def explained(
+    source: Source,
+    options: Options,
+    *,
+    batch: int = 0,
+    model: str | Path | None = None,
+    timed: bool = False,
+) -> Explanation:
+    """The explanation alone; changes are compiled only where they shall be `timed`."""
     from npuscope.advice.compare.sides import with_model
+    from npuscope.advice.explain import explain as run_explain
+    from npuscope.advice.fix.trials import trials_of
     from npuscope.building import build, without_collector
+    from npuscope.profiling.run import estimate as run_estimate
+    from npuscope.profiling.run import profile as run_profile
 
     made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     made = with_model(made, source, model, options)
-    from npuscope.advice.explain import explain as run_explain
-    from npuscope.profiling.run import estimate as run_estimate
-    from npuscope.profiling.run import profile as run_profile
-    from npuscope.report.result_files import write_findings
-
     with without_collector():
         if batch:
             found = run_profile(made.program, made.machine, made.graph, batch=batch)
         else:
             found = run_estimate(made.program, made.machine, made.graph)
-        told = run_explain(made, found, _file_findings(source, made.machine))
-    generation = found.machine.generation
-    write_findings("explain", source, told.findings, generation, sarif=sarif, junit=junit)
-    return told
+        trials = trials_of(source, options, made, found) if timed else None
+        return run_explain(made, found, _file_findings(source, made.machine), trials=trials)
 
 
 def _of_cores(source: Source, options: Options) -> CoreExplanation | None:
@@ -176,15 +190,22 @@ def fix(
     drop_softmax: bool = False,
     integer_io: bool = False,
     everything: bool = False,
+    lossy: bool = False,
     seeds: int = 2,
+    data: str | Path | None = None,
+    mean: str | Sequence[float] | None = None,
+    std: str | Sequence[float] | None = None,
+    pixel_max: float = 1.0,
+    layout: str | None = None,
     html: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
 
-    In: a model. Without a wish, fixes that keep the network's function are tried. `only` names
-    rules or fixes, which are then applied whatever they cost. Out: every step with what it gave;
-    with `output`, the fixed model as a file.
+    In: a model. Without a wish, fixes that keep the network's function are tried; `lossy` allows
+    those that do not. `only` names rules or fixes, which are then applied whatever they cost.
+    Results are compared on `data`, or on random numbers of `seeds` seeds. Out: every step with
+    what it gave; with `output`, the fixed model as a file.
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """
@@ -192,14 +213,19 @@ def fix(
     from npuscope.advice.fix.candidates import only as checked
     from npuscope.advice.fix.run import fix as run_fix
     from npuscope.building import refuse_stand_ins
+    from npuscope.files.load import load_model
+    from npuscope.quantizing.network_inputs import network_inputs
+    from npuscope.quantizing.samples import image_form
 
     refuse_stand_ins(options, "fix")
     if seeds < 1:
         raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
     if output is not None:
         _check_output(Path(model), Path(output))
-    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything)
-    fixed = run_fix(model, choice, options, seeds)
+    choice = Choice(checked(only), cut, drop_softmax, integer_io, everything, lossy)
+    form = image_form(mean, std, pixel_max, layout)
+    inputs = network_inputs(load_model(model, options.get("shapes")), data, form, seeds)
+    fixed = run_fix(model, choice, options, inputs)
     if output is not None:
         write_whole(output, fixed.data)
     if html:
@@ -211,8 +237,7 @@ def fix(
 
 
 def _check_output(source: Path, target: Path, made: str = "fixed") -> None:
-    if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError("this is the file to read", where=f"-o {target}")
+    refuse_same(source, target)
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
             f"the model is a {source.suffix} file, so the {made} one is",
@@ -274,7 +299,7 @@ def validate(
     """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
 
     In: a model, or a compiled program with the `model` it was made from. Out: how near outputs
-    and layers are, and whether that passes.
+    and layers are, and the `verdict` on it: passed, differs (as rounding does), wrong, or unjudged.
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
@@ -283,6 +308,7 @@ def validate(
         is_program,
         read_graph,
         reference_of,
+        refuse_other_model,
         refuse_stand_ins,
     )
     from npuscope.graph.model import Graph
@@ -305,6 +331,8 @@ def validate(
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.
     file = None if converted or isinstance(original, Graph) else Path(original)
+    if compiled and not isinstance(original, Graph):
+        refuse_other_model(Path(str(source)), made.program, Path(original))
     return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
 
 

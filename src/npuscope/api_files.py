@@ -11,7 +11,7 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.options.check import verb
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
-from npuscope.whole_file import write_whole
+from npuscope.whole_file import refuse_same, write_whole
 
 if TYPE_CHECKING:
     from npuscope.identify.table import Identity
@@ -136,6 +136,7 @@ def disasm(
             where=f"-o {output}",
             hint=f"choose one with --blob: {_names(blobs)}",
         )
+    refuse_same(source, output)
     write_whole(output, made.text.encode("utf-8", "backslashreplace"))
     return made
 
@@ -210,6 +211,7 @@ def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1"
     except NpuscopeError as error:
         raise _in_file(error, str(source)) from None
     if output is not None:
+        refuse_same(source, output)
         _write_blob(str(output), data, name)
     return Assembled(binary, data)
 

@@ -177,9 +177,9 @@ def _findings_of(side: Any, source: Source, options: Options) -> Any:
             where=side.name,
             hint="give the model or the build itself",
         )
-    from npuscope.api_advice import explain
+    from npuscope.api_advice import explained
 
-    return explain(source, **options).findings
+    return explained(source, options).findings
 
 
 def append(path: Path, text: str) -> None:

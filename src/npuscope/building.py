@@ -12,7 +12,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
@@ -81,10 +81,14 @@ class Build(Shown):
 
 def read_graph(source: Source, options: ReadOptions) -> Graph:
     """The graph with the data types at its border that the options ask for."""
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    to_quantize = bool(options.get("as_int8"))
+    if isinstance(source, Graph):
+        graph = source
+    else:
+        graph = load_model(source, options.get("shapes"), to_quantize=to_quantize)
     from npuscope.compiler.passes.numbers import with_io_types
 
-    if options.get("as_int8"):
+    if to_quantize:
         from npuscope.compiler.passes.as_int8 import as_int8
 
         graph = as_int8(graph)
@@ -178,6 +182,26 @@ def reference_of(path: Path, program: Program) -> Path | None:
     name = compiled_copy(program).name
     copy = (path if path.is_dir() else path.parent) / name if name else None
     return model_beside(path, program) or (copy if copy is not None and copy.is_file() else None)
+
+
+def refuse_other_model(path: Path, program: Program, model: Path) -> None:
+    """The digest that a build states is that of its model, or the file is the compiler's copy."""
+    stated = program.model_md5 or dict(program.compiler_options).get("--model-md5", "")
+    if not stated:
+        from npuscope.program.generate_report.reader import read_generate_report
+
+        report = path.parent / f"{path.stem}_generate_report.txt"
+        stated = read_generate_report(report).model_hash if report.is_file() else ""
+    given, copy = md5(model), compiled_copy(program).name
+    if stated.removeprefix("0x").lower() in ("", given) or model.name == copy:
+        return
+    name = program.model_file or copy or path.name
+    raise ModelError(
+        f"the build was made from '{safe_terminal(name)}' (md5 {safe_terminal(stated)}), "
+        f"not from '{safe_terminal(model.name)}' (md5 {given})",
+        where=safe_terminal(str(path)),
+        hint="give the model file that it was compiled from with --model",
+    )
 
 
 def build(source: Source, options: Options) -> Build:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from npuscope.cache import cache_path, kept
 from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown
 
@@ -53,7 +52,7 @@ EXTRAS = (
         "sweep",
         "`sweep --scheduler` and `--local-cluster` run on dask clusters, `sweep --parquet` writes "
         "tables",
-        {"distributed": "2024.1", "pyarrow": "18.1"},
+        {"distributed": "2024.1", "cryptography": "42", "pyarrow": "18.1"},
     ),
     Extra(
         "notebook",
@@ -131,20 +130,10 @@ def find(program: Program) -> str:
 
 def cache() -> Cache:
     """Only looked at: a folder that is not there is not made."""
-    from npuscope.loadable.toolchain import cache_path
-
     folder = cache_path()
-    sizes = list(_sizes(folder))
-    return Cache(folder, len(sizes), sum(sizes))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = Path(root, name)
-            # Another build may be clearing up at this moment.
-            if path.exists():
-                yield path.lstat().st_size
+    entries = list(kept(folder))
+    files = sum(entry.files for entry in entries)
+    return Cache(folder, files, sum(entry.size_bytes for entry in entries))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

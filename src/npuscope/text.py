@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def safe_terminal(name: str) -> str:
     """One line of printable text: control characters become visible escapes.
@@ -57,7 +59,7 @@ def c_string(name: str) -> str:
     Octal escapes end after three digits, so that a digit behind one stays a digit; a question
     mark is escaped because two of them start a trigraph.
     """
-    data = name.encode("utf-8", "backslashreplace")
+    data = as_utf8(name).encode("utf-8")
     return '"' + "".join(_c_byte(byte) for byte in data) + '"'
 
 
@@ -66,6 +68,38 @@ def _c_byte(byte: int) -> str:
     if char in '"\\?':
         return f"\\{char}"
     return char if " " <= char <= "~" else f"\\{byte:03o}"
+
+
+_C_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.S)
+_C_LETTERS = {
+    b"n": b"\n",
+    b"t": b"\t",
+    b"r": b"\r",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+}
+
+
+def from_c_string(literal: str) -> str:
+    """What a C string literal stands for, quotes included, as `c_string` writes it."""
+    inner = literal[1:-1]
+    if "\\" not in inner:
+        return inner
+
+    def byte(escape: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, letter = escape.groups()
+        if letter is not None:
+            return _C_LETTERS.get(letter, letter)
+        return bytes([int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)])
+
+    return _C_ESCAPE.sub(byte, inner.encode("utf-8")).decode("utf-8", "backslashreplace")
+
+
+def as_utf8(name: str) -> str:
+    """The name as a file of UTF-8 holds it: a lone surrogate becomes a visible escape."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def dot_string(name: str) -> str:

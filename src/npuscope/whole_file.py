@@ -18,11 +18,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from npuscope.bounded_file import OWN, opened, parse_json, read_bytes
+from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
+from npuscope.written import digest_of, is_ours, record
 
 # A folder with this file in it was written by us; it lists what we wrote.
 MARKER = ".npuscope"
@@ -64,6 +65,12 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
         for name, data in files.items():
             write_whole(folder / name, data)
     return tuple(folder / name for name in files)
+
+
+def refuse_same(source: str | Path, target: str | Path) -> None:
+    """What is read is never replaced, not even when asked to."""
+    if os.path.exists(source) and os.path.exists(target) and os.path.samefile(source, target):
+        raise UsageError("this is the file to read", where=f"-o {target}")
 
 
 @contextlib.contextmanager
@@ -153,6 +160,19 @@ def _commit(works: Sequence[Work]) -> None:
     with contextlib.ExitStack() as all_held, _by_name(works[0].home):
         for home in sorted(work.home for work in works):
             all_held.enter_context(held(home))
+        steps = [
+            (work.home / move.name, work.path / move.made) for work in works for move in work.moves
+        ]
+        for target, made in steps:
+            if not _REPLACING.get() and target.exists() and not is_ours(target, made):
+                raise OutputError(
+                    _UNKNOWN,
+                    where=str(target),
+                    hint="name another file, or replace this one with --force",
+                )
+        # Before the rename: a file of ours that nobody remembers would be in the way for ever.
+        for target, made in steps:
+            record(target, made)
         commit(works)
 
 
@@ -167,6 +187,17 @@ def _by_name(place: Path) -> Iterator[None]:
 
 
 _CURRENT: ContextVar[_Set | None] = ContextVar("files", default=None)
+_REPLACING: ContextVar[bool] = ContextVar("replacing", default=False)
+
+
+@contextlib.contextmanager
+def replacing(force: bool = True) -> Iterator[None]:
+    """Results replace what others wrote, too."""
+    token = _REPLACING.set(force)
+    try:
+        yield
+    finally:
+        _REPLACING.reset(token)
 
 
 # --- Folders ---
@@ -242,12 +273,12 @@ def _checked(target: Path, written: Mapping[str, Any], new: Mapping[str, Any]) -
     there = _files_in(target)
     changed = {name for name in there if name in written and not _is_as(target, name, written)}
     foreign = [name for name in there if name not in written]
-    for name in (*sorted(changed), *foreign):
+    for name in () if _REPLACING.get() else (*sorted(changed), *foreign):
         if name in new and not _is_as(target, name, new):
-            raise FileError(
+            raise OutputError(
                 "was changed since npuscope wrote it" if name in written else _UNKNOWN,
                 where=str(target / name),
-                hint="move or delete it, or name a new folder with -o",
+                hint="name a new folder with -o, or replace it with --force",
             )
     return (
         *_kept([name for name in foreign if name not in new], "which npuscope did not write"),
@@ -277,11 +308,7 @@ def _manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    with opened(path) as file:
-        from hashlib import file_digest
-
-        digest = file_digest(file, "sha256").hexdigest()
-        return {"size_bytes": file.tell(), "sha256": digest}
+    return {"size_bytes": path.stat().st_size, "sha256": digest_of(path)}
 
 
 def _is_as(folder: Path, name: str, manifest: Mapping[str, Any]) -> bool:
@@ -313,13 +340,13 @@ def _refuse_foreign(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise FileError("is a file, expected a folder", where=str(target))
+        raise OutputError("is a file, expected a folder", where=str(target))
     names = [name for name in os.listdir(target) if not is_work(name)]
-    if names and MARKER not in names:
-        raise FileError(
+    if names and MARKER not in names and not _REPLACING.get():
+        raise OutputError(
             "this folder holds files that npuscope did not write",
             where=str(target),
-            hint="name a new folder with -o, or empty this one",
+            hint="name a new folder with -o, empty this one, or write into it with --force",
         )
 
 

@@ -10,6 +10,7 @@ from npuscope.advice.explain import Explanation, best_changes, catalogue, explai
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.finding import Finding, Fix, Hit, Severity
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import lint_graph, make_finding
 
 
@@ -28,7 +29,7 @@ def classifier() -> Graph:
 
 def finding(rule_id: str, *gains: float | None, ops: tuple[str, ...] = ("a",)) -> Finding:
     info = catalogue()[rule_id]
-    fixes = tuple(Fix(f"fix{i}", f"do {i}", gain_ms=gain) for i, gain in enumerate(gains))
+    fixes = tuple(Fix(f"fix{i}", f"do {i}", gain=at_most(gain)) for i, gain in enumerate(gains))
     made = make_finding(info, Hit(ops, "value"))
     return Finding(
         made.rule,
@@ -90,7 +91,7 @@ def test_what_costs_most_comes_first_where_no_gain_is_known() -> None:
     found = merged((finding("ADV-COPIES", 6.0), *dear), (finding("LINT-RANK", None),))
     assert [f.rule for f in found] == ["NA-OP-SOFTWARE"] * 2 + ["ADV-COPIES", "LINT-RANK"]
     first = best_changes(found, 20.0)[0]
-    assert (first.rule, first.gain_ms, first.cost_ms) == ("NA-OP-SOFTWARE", None, 10.0)
+    assert (first.rule, first.gain, first.cost_ms) == ("NA-OP-SOFTWARE", at_most(10.0), 10.0)
 
 
 def test_findings_are_sorted_by_gain_then_severity() -> None:
@@ -115,9 +116,9 @@ def test_the_best_three_changes() -> None:
     )
     changes = best_changes(found, 10.0)
     assert [(c.rule, c.fix.id, c.gain_ms, c.count) for c in changes] == [
-        ("ADV-COPIES", "fix1", 5.0, 2),
+        ("ADV-COPIES", "fix1", 5.5, 3),
         ("ADV-FLASH", "fix0", 4.0, 1),
-        ("ADV-COPIES", "fix0", 2.5, 1),
+        ("NA-SOFTMAX", "fix0", None, 1),
     ]
     rest = best_changes(found[3:], 10.0)
     assert [(c.rule, c.gain_ms) for c in rest] == [("ADV-FLASH", 4.0), ("NA-SOFTMAX", None)]

@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from fake_device import FakeDevice
 from models import dense_net, save, to_tflite
 from npuscope import child
 from npuscope.boards import listeners
-from npuscope.boards.listeners import PtyListener, TcpListener
+from npuscope.boards.listeners import Patience, PtyListener, TcpListener
 from npuscope.boards.server import VirtualBoard
 from npuscope.boards.server_run import Timing
 from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device
@@ -82,6 +83,31 @@ def test_a_silent_client_is_left() -> None:
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
             line.settimeout(LIMIT_S)
             assert line.recv(1) == b""
+
+
+def test_a_client_that_never_speaks_gives_way_to_one_that_waits() -> None:
+    with serving(TcpListener(patience=Patience(at_first=0.2))) as listener:
+        assert isinstance(listener, TcpListener)
+        place = ("127.0.0.1", listener.port)
+        with socket.create_connection(place) as silent, socket.create_connection(place) as second:
+            assert greet(second)
+            silent.settimeout(LIMIT_S)
+            assert silent.recv(1) == b""
+
+
+def test_a_client_that_pauses_keeps_the_board_until_it_pauses_too_long() -> None:
+    with serving(TcpListener(patience=Patience(at_first=0.0, between=0.2))) as listener:
+        assert isinstance(listener, TcpListener)
+        place = ("127.0.0.1", listener.port)
+        with socket.create_connection(place) as first:
+            assert greet(first)
+            time.sleep(0.4)  # nobody waits
+            assert greet(first)
+            time.sleep(0.4)
+            with socket.create_connection(place) as second:
+                assert greet(second)
+                first.settimeout(LIMIT_S)
+                assert first.recv(1) == b""
 
 
 def test_a_taken_port_is_an_error() -> None:

@@ -106,4 +106,7 @@ def test_the_cache_is_measured_and_not_made(
     (tmp_path / "npuscope" / "zig" / "a.o").write_bytes(bytes(3 << 20))
     (tmp_path / "npuscope" / "gone").symlink_to(tmp_path / "nowhere")
     main(["doctor"])
-    assert "npuscope: 1 file, 3.0 MiB; it may be deleted" in capsys.readouterr().out
+    assert (
+        "npuscope: 1 file, 3.0 MiB; at most 256 MiB and 90 days are kept; it may be"
+        in capsys.readouterr().out
+    )

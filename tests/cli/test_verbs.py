@@ -19,7 +19,7 @@ from npuscope.report.estimate import estimate_text
 from npuscope.report.json_report import estimate_json, profile_json
 from npuscope.report.profile import profile_text
 from npuscope.rulebook.finding import Confidence, Finding, Severity
-from npuscope.whole_file import MARKER
+from npuscope.whole_file import MARKER, write_whole
 from sample_profile import sample_profile
 
 PROFILE = sample_profile()
@@ -196,7 +196,7 @@ def test_compile_keeps_a_foreign_folder(
     calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    assert main(["compile", "net.tflite", "-o", str(tmp_path)]) == 3
+    assert main(["compile", "net.tflite", "-o", str(tmp_path)]) == 74
     assert "holds files that npuscope did not write" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -224,18 +224,20 @@ def test_compile_again_refuses_to_replace_what_someone_changed(
     words = ["compile", "net.tflite", "-o", str(folder)]
     assert main(words) == 0
     (folder / "program.json").write_text("by hand")
-    assert main(words) != 0
+    assert main(words) == 74
     assert capsys.readouterr().err == (
         f"npuscope: {folder / 'program.json'}: was changed since npuscope wrote it\n"
-        "  hint: move or delete it, or name a new folder with -o\n"
+        "  hint: name a new folder with -o, or replace it with --force\n"
     )
     assert (folder / "program.json").read_text() == "by hand"
+    assert main([*words, "--force"]) == 0
+    assert (folder / "program.json").read_text() != "by hand"
 
 
 def test_files_of_one_call_appear_together_or_not_at_all(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "old.csv").write_text("old")
+    write_whole(tmp_path / "old.csv", b"old")
     words = ["profile", "net.tflite", "--csv", str(tmp_path / "old.csv")]
     words += ["--save", str(tmp_path / "new.json")]
     assert main([*words, "--json", str(tmp_path)]) != 0

@@ -116,3 +116,31 @@ def test_verbs_that_need_real_scales_refuse_it(verb: str, tmp_path: Path, capsys
     out = ["-o", str(tmp_path / "out.tflite")] if verb != "validate" else []
     assert main([verb, str(float_model(tmp_path)), "--as-int8", *out]) == UsageError.exit_code
     assert "own scales" in capsys.readouterr().err
+
+
+def test_it_answers_what_quantize_will_give(tmp_path: Path) -> None:
+    """Normalizations, an alias, a hard swish and a GELU that are written out: folded by the same
+    code on both ways."""
+    pytest.importorskip("onnxruntime")
+    w = OnnxWriter(13)
+    generator = np.random.default_rng(5)
+
+    def layer(x: str, channels: int, out: int) -> str:
+        kernel = generator.normal(0, 0.2, (out, channels, 3, 3)).astype(np.float32)
+        x = w.node("Conv", x, w.constant(kernel), pads=[1] * 4)
+        numbers = generator.uniform(0.5, 2, (4, out)).astype(np.float32)
+        return w.node("BatchNormalization", x, *map(w.constant, numbers))
+
+    x = w.node("Identity", w.node("Relu", layer(w.input("x", (1, 3, 32, 32)), 3, 16)))
+    x = layer(x, 16, 16)
+    x = w.node("Mul", x, w.node("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+    x = layer(x, 16, 16)
+    curve = w.node("Erf", w.node("Mul", x, w.constant(np.float32(0.5**0.5))))
+    curve = w.node("Add", curve, w.constant(np.float32(1)))
+    x = w.node("Mul", w.node("Mul", x, curve), w.constant(np.float32(0.5)))
+    w.node("Relu", layer(x, 16, 32), output="y")
+    model = save(tmp_path, "net.onnx", w.finish({"y": (1, 32, 32, 32)}))
+    before = api.estimate(model, as_int8=True)
+    made = api.quantize(model, data="random", samples=4, calibration="minmax")
+    assert before.total_ms == pytest.approx(made.after.total_ms, rel=0.1)
+    assert before.counts["SW"] == made.after.counts["SW"] == 0

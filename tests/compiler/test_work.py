@@ -34,16 +34,16 @@ def refusal(graph: Graph) -> ModelError:
     return caught.value
 
 
-def dilated(distance: int) -> Graph:
+def dilated(distance: int, size: int = 4) -> Graph:
     net = Net()
-    net.conv(net.input((1, 4, 4, 8)), 8, dilations=(distance, distance))
+    net.conv(net.input((1, size, size, 8)), 8, dilations=(distance, distance))
     return net.graph()
 
 
 def test_a_kernel_of_too_many_pieces() -> None:
     error = refusal(dilated(20_000))
     assert error.message == (
-        "its window, with the dilation, would be cut into 88,897,778 pieces; the limit is 4,096"
+        "its window, with the dilation, would be cut into 88,897,778 pieces; the limit is 1,024"
     )
     assert error.where
     assert error.hint == "use a smaller window or a smaller dilation"
@@ -65,12 +65,12 @@ def test_a_pool_of_too_many_pieces() -> None:
 
 
 def test_ordinary_dilations_compile() -> None:
-    assert len(compiled(dilated(18), "4.0").executed) > 60
+    assert len(compiled(dilated(18, 20), "4.0").executed) > 60
 
 
 def test_too_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_STAGES", 10)
-    error = refusal(dilated(18))
+    error = refusal(dilated(18, 20))
     assert error.message == "the network needs more than 10 steps on the NPU, which is the limit"
     assert error.hint == "compile the network in parts"
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES
+from npuscope.advice.fix.numeric import InputData
 from npuscope.advice.fix.workbench import Network
 from npuscope.edits import NotFitting
 from npuscope.edits.numbers import (
@@ -61,10 +62,18 @@ def test_what_ops_can_make(
 
 def network(**values: list[float]) -> Network:
     arrays = {name: np.array(row) for name, row in values.items()}
-    return Network(Graph("net", (), (), (), ()), MACHINES["4.0"], _values=arrays)
+    data = InputData((), "three images", is_real=True)
+    return Network(Graph("net", (), (), (), ()), MACHINES["4.0"], data=data, _values=arrays)
 
 
-def test_seeded_data_count_only_where_operands_filled_their_ranges() -> None:
+def test_random_numbers_tell_no_ranges() -> None:
+    found = network(a=[-1.0, 1.0], out=[-2.0, 3.0])
+    found.data = InputData((), "2 random inputs")
+    assert found.range("out") is None
+    assert seen(found, "out", {}) is None
+
+
+def test_real_data_count_only_where_operands_filled_their_ranges() -> None:
     found = network(a=[-1.0, 1.0], out=[-2.0, 3.0])
     assert seen(found, "out", {"a": (-1.1, 1.1)}) == pytest.approx((-2.2, 3.3))
     assert seen(found, "out", {"a": (-2, 2)}) is None

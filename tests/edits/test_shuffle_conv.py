@@ -77,8 +77,8 @@ def test_only_shuffles_offer_the_fix(form: type[Net]) -> None:
     data = shuffled(form(), 24, 3)
     (found,) = findings(data, "NA-TRANSPOSE")
     assert {fix.id: dict(fix.parameters) for fix in found.fixes} == {
-        "keep-layout": {},
         "shuffle-conv": {"channels": 24},
+        "merge-axes": {},
     }
 
 

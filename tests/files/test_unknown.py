@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from models import OnnxWriter, TfliteWriter, save
 from npuscope import api
@@ -43,6 +43,35 @@ def test_a_custom_op_keeps_its_place_and_shape(tmp_path: Path) -> None:
     assert (op.kind, op.attrs) == (UNKNOWN, UnknownAttrs("Detect", (1, 16)))
     assert op.origin == ("CUSTOM Detect:#1",)
     assert graph.tensor(op.outputs[0]).quant == graph.tensor("part0").quant
+
+
+def test_no_time_is_told_of_a_network_that_is_mostly_unknown(tmp_path: Path, capsys: Any) -> None:
+    w = TfliteWriter()
+    names = [w.tensor(f"t{n}", (1, 16), scale=0.25) for n in range(5)]
+    w.op("LOGISTIC", names[:1], names[1:2])
+    for n in range(1, 4):
+        w.op("CUSTOM:Detect", [names[n]], [names[n + 1]])
+    model = str(save(tmp_path, "m.tflite", w.finish(names[:1], names[4:])))
+    assert main(["estimate", model]) == 0
+    text = capsys.readouterr().out
+    first = "the time of this network is not known: 3 of its 4 ops have no known cost (Detect)"
+    assert text.splitlines()[0] == first
+    assert "MACs not known" in text and "range" not in text
+    assert main(["estimate", model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["total_ms"] is None and told["inferences_per_s"] is None
+
+
+def test_weights_of_unknown_ops_count_as_much_as_ops(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    x = w.qdq(w.input("x", (1, 4)), 0.1)
+    for _ in range(4):
+        x = w.qdq(w.node("Relu", x), 0.1)
+    w.node("acme.Think", x, w.constant(np.ones((4, 4), np.float32)), output="y")
+    model = save(tmp_path, "m.onnx", w.finish({"y": (1, 4)}))
+    found = api.estimate(model)
+    assert found.model.unknown_params == 16 and found.is_mostly_unknown
+    assert "time not known" in found.told()
 
 
 def test_several_outputs_are_one_op_of_unknown_cost(tmp_path: Path) -> None:
@@ -138,7 +167,7 @@ def test_shapes_that_the_file_leaves_out_are_inferred(tmp_path: Path) -> None:
     hidden = w.node("LSTM", x, *parts, name="cell", hidden_size=5, clip=1.0)
     w.node("Relu", hidden, output="y")
     graph = onnx_graph(tmp_path, w, None)
-    assert graph.ops[0].attrs == UnknownAttrs("LSTM", (4, 1, 1, 5))
+    assert graph.ops[0].attrs == UnknownAttrs("LSTM", (4, 1, 1, 5), weights=160)
 
 
 def test_a_shape_that_nobody_states_is_taken_and_told(tmp_path: Path) -> None:
@@ -179,10 +208,33 @@ def test_bodies_of_control_flow_read_tensors_of_the_network(tmp_path: Path) -> N
     x = w.input("x", (1, 4))
     w.node("Neg", x, output="h")
     flag = w.input("flag", (), TensorProto.BOOL)
-    w.node("If", flag, name="n", output="y", then_branch=body, else_branch=body)
+    w.node("Loop", "", flag, name="n", output="y", body=body)
     graph = onnx_graph(tmp_path, w, (1, 4))
-    assert unknown_names(graph) == ("If",)
+    assert unknown_names(graph) == ("Loop",)
     assert set(graph.ops[-1].inputs) == {"flag", "h"}
+
+
+def test_the_branch_with_more_weights_stands_for_an_open_condition(tmp_path: Path) -> None:
+    def body(name: str, columns: int) -> Any:
+        weights = numpy_helper.from_array(np.ones((4, columns), np.float32), f"{name}_w")
+        nodes = [
+            helper.make_node("MatMul", ["x", weights.name], [f"{name}_m"]),
+            helper.make_node("ReduceMax", [f"{name}_m"], [name], axes=[1]),
+        ]
+        value = helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 1))
+        return helper.make_graph(nodes, name, [], [value], [weights])
+
+    w = OnnxWriter()
+    w.input("x", (1, 4))
+    flag = w.input("flag", (), TensorProto.BOOL)
+    w.node("If", flag, name="n", output="y", then_branch=body("a", 2), else_branch=body("b", 9))
+    graph = onnx_graph(tmp_path, w, (1, 1))
+    assert [op.kind for op in graph.ops] == ["FullyConnected", "ReduceMax"]
+    assert graph.parameters() == 36
+    assert graph.notes == [
+        "If:n: its condition is not known before run time; read as its else_branch, the one with "
+        "more weights"
+    ]
 
 
 # What the verbs make of it.

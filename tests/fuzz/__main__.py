@@ -96,7 +96,10 @@ class Worker:
 
     @property
     def is_stuck(self) -> bool:
-        return bool(self.left) and time.monotonic() - self.heard > engine.LIMIT_S + _GRACE_S
+        return (
+            bool(self.left)
+            and time.monotonic() - self.heard > engine.LIMIT_S * engine.WAITING + _GRACE_S
+        )
 
     def replaced(self, why: str) -> Outcome:
         """What the case that did it leaves; the others of its chunk go on in a new process."""

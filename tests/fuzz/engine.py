@@ -37,8 +37,10 @@ from npuscope.errors import NpuscopeError
 ALLOWED_CODES = (0, 1, 2, 3, 4, 74)
 FINISHED_CODES = (0, 1)  # the verb did its work; any other one leaves nothing behind
 LIMIT_S = 20.0
+WAITING = 6  # times the limit, for a process that waits for others
 LIMIT_BYTES = 1 << 30
 LONGEST_MESSAGE = 1500
+_PARTLY = "no network.c was written"  # the other files of a build are
 RESULT = "out"  # what commands write has a name that starts so
 # The package itself: a clone, too, is a folder of this name.
 _SOURCE = f"{Path(npuscope.__file__).parent}{os.sep}"
@@ -172,7 +174,7 @@ def _judged(case: Case, folder: Path, file: Path, side: Path, limit_s: float) ->
         *_crashes(code, witness),
         *_odd_sentences(code, witness, said),
         *_python_warnings(warned),
-        *_left_behind(code, before, _listing(folder), case.target.keeps),
+        *_left_behind(code, before, _listing(folder), case.target.keeps or _PARTLY in said),
         *_broken_json(code, argv, out.getvalue()),
     ]
     details = _details(witness, said) if causes else ""
@@ -226,17 +228,22 @@ def _witnessed(witness: Witness) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Needs the main thread; elsewhere whoever watches this process has to end it."""
+    """Of this process's own time, so that a busy machine is no finding; waiting has a limit too.
+
+    Needs the main thread; elsewhere whoever watches this process has to end it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    earlier = signal.signal(signal.SIGALRM, _over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    earlier = [signal.signal(number, _over) for number in (signal.SIGALRM, signal.SIGPROF)]
+    signal.setitimer(signal.ITIMER_REAL, seconds * WAITING)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, earlier)
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+        for number, handler in zip((signal.SIGALRM, signal.SIGPROF), earlier, strict=True):
+            signal.signal(number, handler)
 
 
 def _over(*_: object) -> NoReturn:
@@ -277,6 +284,15 @@ def _crashes(code: int, witness: Witness) -> Iterator[str]:
         yield cause_of(witness.errors[-1].__cause__ or witness.errors[-1])
     elif code not in ALLOWED_CODES:
         yield f"exit code {code}"
+    for error in witness.errors:
+        if code != 70 and any(isinstance(cause, MemoryError) for cause in _chain(error)):
+            yield f"memory ran out at {_innermost(error.__traceback__)}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _odd_sentences(code: int, witness: Witness, said: str) -> Iterator[str]:

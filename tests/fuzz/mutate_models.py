@@ -14,10 +14,10 @@ from google.protobuf.message import DecodeError, Message
 from fuzz.mutate import BINARY, BYTES, ODD_NUMBERS, ODD_TEXTS, Mutator
 
 # Ints of a model are mostly shapes, axes, indices and type codes: small ones matter most.
-_INTS = (0, 1, -1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 32, 127, -128, 255, 4096, 1 << 20, (1 << 31) - 1,
+INTS = (0, 1, -1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 32, 127, -128, 255, 4096, 1 << 20, (1 << 31) - 1,
          -(1 << 31), 1 << 40, (1 << 63) - 1, -(1 << 63))  # fmt: skip
 _FLOATS = tuple(float(value) for value in ODD_NUMBERS)
-_OPS = (
+OPS = (
     "Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div", "Relu", "Clip", "Concat",
     "Split", "Slice", "Pad", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Gather",
     "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "Softmax", "Resize", "Expand",
@@ -33,13 +33,13 @@ _TRIES = 8
 
 def onnx_fields(data: bytes, rng: Random) -> bytes:
     """One field of one message: a node's attribute, a tensor's type, a dimension, a version."""
-    model = _onnx(data)
+    model = decoded_onnx(data)
     if model is None:
         return rng.choice(BINARY)(data, rng)
     for _ in range(_TRIES):
-        message = _message(model, rng)
+        message = message_in(model, rng)
         try:
-            _odd_field(message, rng)
+            odd_field(message, rng)
             return bytes(model.SerializeToString())
         except (ValueError, TypeError, OverflowError):
             continue  # a number that the field cannot hold
@@ -48,22 +48,22 @@ def onnx_fields(data: bytes, rng: Random) -> bytes:
 
 def onnx_nodes(data: bytes, rng: Random) -> bytes:
     """Nodes dropped, doubled, moved, wired otherwise; constants of other type, shape, values."""
-    model = _onnx(data)
+    model = decoded_onnx(data)
     if model is None or not model.graph.node:
         return rng.choice(BINARY)(data, rng)
     graph = model.graph
-    rng.choice((_rewire, _other_op, _node_order, _constant, _constant, _border))(graph, rng)
+    rng.choice((_rewire, _other_op, _node_order, _constant, _constant, border))(graph, rng)
     return bytes(model.SerializeToString())
 
 
-def _onnx(data: bytes) -> onnx.ModelProto | None:
+def decoded_onnx(data: bytes) -> onnx.ModelProto | None:
     try:
         return onnx.load_from_string(data)
     except DecodeError:
         return None
 
 
-def _message(root: Message, rng: Random) -> Message:
+def message_in(root: Message, rng: Random) -> Message:
     """Any message inside; each step down takes one that is set."""
     while True:
         inner = [
@@ -81,7 +81,7 @@ def _many(field: Any, value: Any) -> bool:
     return not isinstance(value, (int, float, str, bytes, Message))
 
 
-def _odd_field(message: Message, rng: Random) -> None:
+def odd_field(message: Message, rng: Random) -> None:
     """A field that is set gets another value or goes; at times one that was not set comes."""
     found = message.ListFields()
     if not found or rng.random() < 0.1:
@@ -121,7 +121,7 @@ def _odd_scalar(value: Any, rng: Random) -> Any:
         return rng.choice(ODD_TEXTS)
     if isinstance(value, float):
         return rng.choice((*_FLOATS, -value, value * 1e6))
-    return rng.choice((*_INTS, value + 1, value - 1, value * 2))
+    return rng.choice((*INTS, value + 1, value - 1, value * 2))
 
 
 def _rewire(graph: Any, rng: Random) -> None:
@@ -144,7 +144,7 @@ def _rewire(graph: Any, rng: Random) -> None:
 def _other_op(graph: Any, rng: Random) -> None:
     node = rng.choice(graph.node)
     if rng.random() < 0.7:
-        node.op_type = rng.choice(_OPS)
+        node.op_type = rng.choice(OPS)
     else:
         node.domain = rng.choice(("com.microsoft", "ai.onnx", "ai.onnx.ml", "unknown"))
 
@@ -173,12 +173,12 @@ def _constant(graph: Any, rng: Random) -> None:
     if edit == 0:
         tensor.data_type = rng.randrange(24)
     elif edit == 1:
-        shape = [rng.choice((*_INTS[:14], *tensor.dims)) for _ in range(rng.randrange(6))]
+        shape = [rng.choice((*INTS[:14], *tensor.dims)) for _ in range(rng.randrange(6))]
         tensor.dims[:] = shape
     elif edit == 2:
         tensor.raw_data = rng.choice((*BYTES, *BINARY))(tensor.raw_data, rng)
     elif edit == 3:
-        _odd_array(tensor, rng)
+        odd_array(tensor, rng)
     else:
         other = rng.choice(graph.initializer)
         name = tensor.name
@@ -186,7 +186,7 @@ def _constant(graph: Any, rng: Random) -> None:
         tensor.name = name
 
 
-def _odd_array(tensor: Any, rng: Random) -> None:
+def odd_array(tensor: Any, rng: Random) -> None:
     """The same shape, whole, with other values."""
     try:
         values = onnx.numpy_helper.to_array(tensor).copy()
@@ -206,11 +206,11 @@ def _odd_values(values: np.ndarray, rng: Random) -> np.ndarray | None:
         if flat.dtype.kind == "f":
             flat[at] = np.array(rng.choice(_FLOATS)).astype(flat.dtype)
         else:
-            flat[at] = np.array(rng.choice(_INTS)).astype(np.int64).astype(flat.dtype)
+            flat[at] = np.array(rng.choice(INTS)).astype(np.int64).astype(flat.dtype)
     return flat.reshape(values.shape)
 
 
-def _border(graph: Any, rng: Random) -> None:
+def border(graph: Any, rng: Random) -> None:
     """An input or output of the network: its name, type or one of its sizes."""
     infos = rng.choice((graph.input, graph.output, graph.value_info)) or graph.input
     if not infos:
@@ -224,11 +224,11 @@ def _border(graph: Any, rng: Random) -> None:
         tensor.elem_type = rng.randrange(24)
     elif edit == 2 and tensor.shape.dim:
         dim = rng.choice(tensor.shape.dim)
-        dim.dim_value = rng.choice(_INTS)
+        dim.dim_value = rng.choice(INTS)
     elif rng.random() < 0.5 and tensor.shape.dim:
         rng.choice(tensor.shape.dim).dim_param = "N"
     else:
-        tensor.shape.dim.add().dim_value = rng.choice(_INTS[:16])
+        tensor.shape.dim.add().dim_value = rng.choice(INTS[:16])
 
 
 # TFLite
@@ -237,12 +237,12 @@ def _border(graph: Any, rng: Random) -> None:
 def tflite_fields(data: bytes, rng: Random) -> bytes:
     """One field of one table of the file, by the schema: any index, size, code, scale, list."""
     for _ in range(_TRIES):
-        model = _tflite(data)
+        model = decoded_tflite(data)
         if model is None:
             return rng.choice(BINARY)(data, rng)
         _odd_table(_table(model, rng), rng)
         try:
-            return _packed(model)
+            return packed(model)
         except Exception:  # whatever the schema's packer makes of numbers that do not fit
             continue
     return data
@@ -250,19 +250,19 @@ def tflite_fields(data: bytes, rng: Random) -> bytes:
 
 def tflite_network(data: bytes, rng: Random) -> bytes:
     """Operators dropped, doubled, moved, wired otherwise; constants with extreme values."""
-    model = _tflite(data)
+    model = decoded_tflite(data)
     if model is None or not model.subgraphs or not model.subgraphs[0].operators:
         return rng.choice(BINARY)(data, rng)
     graph = model.subgraphs[0]
-    changes = (_tflite_wires, _tflite_order, _tflite_values, _tflite_values, _tflite_quant)
+    changes = (_tflite_wires, _tflite_order, tflite_values, tflite_values, _tflite_quant)
     try:
         rng.choice(changes)(model, graph, rng)
-        return _packed(model)
+        return packed(model)
     except Exception:  # as above; and an earlier change may have left out a whole list
         return data
 
 
-def _tflite(data: bytes) -> Any:
+def decoded_tflite(data: bytes) -> Any:
     """The file as objects; None where it cannot be read, however that shows."""
     try:
         return schema.ModelT.InitFromPackedBuf(bytearray(data))
@@ -270,7 +270,7 @@ def _tflite(data: bytes) -> Any:
         return None
 
 
-def _packed(model: Any) -> bytes:
+def packed(model: Any) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -345,7 +345,7 @@ def _tflite_order(model: Any, graph: Any, rng: Random) -> None:
         code.deprecatedBuiltinCode = min(code.builtinCode, 127)
 
 
-def _tflite_values(model: Any, graph: Any, rng: Random) -> None:
+def tflite_values(model: Any, graph: Any, rng: Random) -> None:
     """A constant's bytes: extreme numbers of its own type, or fewer of them."""
     buffers = [buffer for buffer in model.buffers if buffer.data is not None and len(buffer.data)]
     if not buffers:
@@ -370,14 +370,14 @@ def _tflite_quant(model: Any, graph: Any, rng: Random) -> None:
     if edit == 0:
         tensor.type = rng.randrange(18)
     elif edit == 1:
-        tensor.shape = [rng.choice(_INTS[:14]) for _ in range(rng.randrange(6))]
+        tensor.shape = [rng.choice(INTS[:14]) for _ in range(rng.randrange(6))]
     elif quant is None or quant.scale is None:
         tensor.quantization = rng.choice(graph.tensors).quantization
     elif edit == 2:
         count = rng.choice((1, 2, len(quant.scale), len(quant.scale) + 1))
         quant.scale = [rng.choice((*_FLOATS, 0.01, 0.1)) for _ in range(count)]
     elif edit == 3:
-        quant.zeroPoint = [rng.choice(_INTS) for _ in range(rng.choice((0, 1, len(quant.scale))))]
+        quant.zeroPoint = [rng.choice(INTS) for _ in range(rng.choice((0, 1, len(quant.scale))))]
     else:
         tensor.quantization = None
 

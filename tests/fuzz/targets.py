@@ -24,9 +24,10 @@ from boards import pump
 from boards.played import Played
 from boards.pump import ClientEnd
 from fake_device import FakeDevice
-from fuzz import mutate, mutate_models
-from fuzz.engine import Command, Target
+from fuzz import mutate, mutate_models, mutate_numbers
+from fuzz.engine import FINISHED_CODES, Command, Target
 from fuzz.mutate import BINARY, BYTES, JSON, JSON_LINES, TEXT, TOML, Mutator
+from fuzz.own_models import onnx_float, onnx_with_functions
 from fuzz.targets_manycore import MANYCORE, prepare_manycore
 from identify.test_identify import BINARIES, CSV, MDESC, MPOOL, TEXTS
 from loadable import samples as images
@@ -120,7 +121,8 @@ def _tflite_op(
 def _onnx_models(side: Path) -> list[bytes]:
     nets = [conv_net(), conv_net(depthwise=True), dense_net(), mobilenet_like(size=6, width=4)]
     cases = [build() for build in ODD_ONNX.values()]
-    return [*(to_onnx(net) for net in nets), *cases, *map(_onnx_op, ONNX_OPS.values())]
+    own = [onnx_with_functions(), onnx_with_functions(nested=True), onnx_float()]
+    return [*(to_onnx(net) for net in nets), *own, *cases, *map(_onnx_op, ONNX_OPS.values())]
 
 
 def _onnx_op(case: Any) -> bytes:
@@ -139,10 +141,31 @@ MODEL_COMMANDS = (
     *_commands("manycore compile -model {file} -o {out}", "export {file} --netron {out}.onnx"),
     *_commands("compile {file} -o {out} --no-epoch-controller --generation 2.2"),
     *_commands("estimate {file} --html {out}.html", "compare {file} --b generation=2.2", weight=4),
-    *_commands("validate {file} --seeds 1", weight=4),
+    *_commands("estimate {file} --generation open", "estimate {file} --as-int8"),
+    *_commands("gate {file} --max total_ms=1 --json", "export {file} --model-explorer {out}.json"),
+    *_commands("profile {file} --csv {out}.csv --trace {out}.t --save {out}.json", weight=4),
+    *_commands("validate {file} --seeds 1", "bisect {file} --json", weight=16),
 )
-TFLITE_COMMANDS = (*MODEL_COMMANDS, Command("fix {file} -o {out}.tflite --seeds 1", 4))
-ONNX_COMMANDS = (*MODEL_COMMANDS, Command("fix {file} -o {out}.onnx --seeds 1", 4))
+
+
+def _editing(ending: str) -> tuple[Command, ...]:
+    """Verbs that write a model of the same format."""
+    return _commands(
+        f"fix {{file}} -o {{out}}{ending} --seeds 1",
+        f"fix {{file}} --all -o {{out}}{ending} --seeds 1 --json",
+        f"quantize {{file}} --data random --samples 4 -o {{out}}{ending}",
+        weight=14,
+    )
+
+
+TFLITE_COMMANDS = (*MODEL_COMMANDS, *_editing(".tflite"))
+ONNX_COMMANDS = (*MODEL_COMMANDS, *_editing(".onnx"))
+TFLITE = (*mutate_models.TFLITE, *(mutate_numbers.tflite_numbers,) * 12)
+ONNX = (
+    *mutate_models.ONNX,
+    *(mutate_numbers.onnx_numbers,) * 12,
+    *(mutate_numbers.onnx_functions,) * 2,
+)
 
 
 # What compilers leave: the files of two builds, one started by the CPU, one by the controller
@@ -519,8 +542,13 @@ def _keep_results(side: Path, net: Path) -> None:
         f"profile {net} -q --json {results}/profile_result.json",
         f"estimate {net} -q --json {results}/estimate.json",
         f"estimate {net} -q --json {results}/estimate22.json --generation 2.2",
+        f"explain {net} -q --json {results}/explain.json",
+        f"fix {net} -q --seeds 1 --json {results}/fix.json",
+        f"gate {net} -q --max total_ms=100 --json {results}/gate.json",
+        f"compare {net} -q --b generation=2.2 --json {results}/compare.json",
+        f"validate {net} -q --json {results}/validate.json",
     ):
-        if main(words.split()):
+        if main(words.split()) not in FINISHED_CODES:
             raise RuntimeError(words)
 
 
@@ -539,8 +567,8 @@ PROFILE_COMMANDS = _commands(
 )  # fmt: skip
 
 ROWS: tuple[Target, ...] = (
-    Target("tflite", _tflite_models, mutate_models.TFLITE, TFLITE_COMMANDS, "net.tflite"),
-    Target("onnx", _onnx_models, mutate_models.ONNX, ONNX_COMMANDS, "net.onnx"),
+    Target("tflite", _tflite_models, TFLITE, TFLITE_COMMANDS, "net.tflite"),
+    Target("onnx", _onnx_models, ONNX, ONNX_COMMANDS, "net.onnx"),
     Target("network_c", _build_file("build/network.c"), TEXT, (*SOURCE_COMMANDS, *FOLDER_COMMANDS),
            "network.c", "build_c"),
     Target("network_c_plain", _build_file("plain/network.c"), TEXT,
@@ -619,6 +647,8 @@ ROWS: tuple[Target, ...] = (
     Target("profile", _build_file("results/profile.json"), JSON, PROFILE_COMMANDS, "p.json"),
     Target("result", _build_file("results/estimate.json", "results/estimate22.json",
                                  "results/profile_result.json"), JSON, RESULT_COMMANDS, "r.json"),
+    Target("other_result", _build_file(*(f"results/{verb}.json" for verb in (
+        "explain", "fix", "gate", "compare", "validate"))), JSON, RESULT_COMMANDS, "r.json"),
     Target("npy", _arrays, (*BINARY, *(_npy_header,) * 8),
            _commands("validate {side}/conv.tflite --inputs {file}",
                      "validate {side}/conv.tflite --inputs {file} --input-data-type float32"),

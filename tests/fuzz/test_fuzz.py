@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from fuzz import mutate, mutate_models
+from fuzz import mutate, mutate_models, mutate_numbers
 from fuzz.engine import Case, Command, Outcome, Target, Workshop, minimised
+from fuzz.own_models import onnx_with_functions
 from fuzz.targets import TARGETS, prepare
 from models import conv_net, to_onnx, to_tflite
 from npuscope.errors import FileError
@@ -65,8 +66,11 @@ def test_a_seed_fixes_the_case(name: str, workshop: Workshop) -> None:
     [
         (mutate_models.onnx_fields, to_onnx(conv_net())),
         (mutate_models.onnx_nodes, to_onnx(conv_net())),
+        (mutate_numbers.onnx_numbers, to_onnx(conv_net())),
+        (mutate_numbers.onnx_functions, onnx_with_functions(nested=True)),
         (mutate_models.tflite_fields, to_tflite(conv_net())),
         (mutate_models.tflite_network, to_tflite(conv_net())),
+        (mutate_numbers.tflite_numbers, to_tflite(conv_net())),
         (mutate.json_tree, b'{"a": [1, 2, {"b": "c"}], "d": null}'),
         (mutate.toml_tree, b'a = 1\n[b]\nc = ["x", 2.5]\n'),
         (mutate.protobuf, b"\x08\x01\x12\x04\x08\x02\x10\x03"),

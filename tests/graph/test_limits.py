@@ -151,7 +151,7 @@ def test_memory_of_an_inference_is_estimated() -> None:
 def test_tensors_that_die_make_room() -> None:
     """A chain needs two tensors at a time, a run that keeps all of them needs every one."""
     ops = [Op("Abs", f"r{n}", (f"t{n}",), (f"t{n + 1}",), Attrs()) for n in range(1000)]
-    graph = net((1, 1000, 1000, 2), *ops)
+    graph = net((1, 1000, 1000, 4), *ops)
     check_work(graph)
     with pytest.raises(ModelError, match="bytes of memory"):
         check_work(graph, keeps_all=True)

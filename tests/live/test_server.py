@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import pytest
 import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope import child
+from npuscope.cli import serve as verb
 from npuscope.errors import OutputError, UsageError
 from npuscope.live import server as live
 from npuscope.live.library import Library
@@ -183,3 +186,55 @@ def test_the_verb_prints_its_address_and_ends_with_a_signal(tmp_path: Path) -> N
         assert line.getresponse().status == 200
         process.terminate()
         assert process.wait(60) == 0
+
+
+def test_many_questions_at_once_are_all_answered(server: LiveServer) -> None:
+    """All connect before any is answered."""
+    lines = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(100)]
+    head = f"GET /{server.token}/none HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n"
+    for line in lines:
+        line.sendall(head.encode())
+    first = [line.recv(12) for line in lines]
+    for line in lines:
+        line.close()
+    assert set(first) == {b"HTTP/1.1 404"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "message"),
+    [
+        ({"optimization": 99999}, "$.optimization", "expected one of 0, 1, 2, 3, found 99999"),
+        ({"optimization": -1}, "$.optimization", "expected one of 0, 1, 2, 3, found -1"),
+        ({"fixes": ["a/b"] * 3000}, "$.fixes", "expected at most 64, found 3000"),
+        ({"values": [["a", "1"]] * 3000}, "$.values", "expected at most 256, found 3000"),
+    ],
+)
+def test_what_a_page_cannot_ask_for_is_refused(
+    server: LiveServer, asked: dict[str, object], where: str, message: str
+) -> None:
+    status, told = ask(server, "report", asked)
+    assert status == 200
+    assert told == {"error": {"message": message, "where": where, "hint": ""}}
+
+
+def test_the_token_is_in_no_list_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser is started with the path of a page that only this user can read."""
+    opened: list[str] = []
+    monkeypatch.setattr(verb.webbrowser, "open", opened.append)
+    monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
+    address = "http://127.0.0.1:1234/secret/"
+    args = argparse.Namespace(json=None, models=["a"], no_browser=False, quiet=False)
+    verb._announce(args, address, tmp_path)
+    (uri,) = opened
+    assert "secret" not in uri
+    assert f"url={address}" in Path(uri.removeprefix("file://")).read_text()
+
+
+def test_an_address_in_a_file_is_for_this_user_alone(tmp_path: Path) -> None:
+    args = argparse.Namespace(
+        json=str(tmp_path / "a.json"), models=["a"], no_browser=True, quiet=True
+    )
+    verb._announce(args, "http://127.0.0.1:1234/secret/", tmp_path)
+    assert (tmp_path / "a.json").stat().st_mode & 0o077 == 0

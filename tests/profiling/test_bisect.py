@@ -9,23 +9,26 @@ import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
-from npuscope.profiling.validate import LAYER_LIMIT, LayerAgreement, Reference, Validation, bisect
+from npuscope.profiling.agreement import LayerAgreement
+from npuscope.profiling.validate import Reference, Validation, bisect
+from npuscope.profiling.verdict import agrees
 from npuscope.report.validation import bisection_json, bisection_text
 
 
 def layer(name: str, exact: float, near: float = 1.0, lsb: float = 1.0) -> LayerAgreement:
-    return LayerAgreement(f"epoch {name}", ("Conv",), (f"Conv2D:{name}",), exact, near, lsb)
+    place = f"epoch {name}", ("Conv",), (f"Conv2D:{name}",)
+    return LayerAgreement(*place, exact, near, lsb, near, near)
 
 
 def validated(*layers: LayerAgreement) -> Validation:
-    passed = all(one.within_1_lsb_share >= LAYER_LIMIT for one in layers)
+    passed = all(map(agrees, layers))
     return Validation((), layers, 1.0, None, 0.0, Reference(None), 2, passed)
 
 
 def test_the_first_layer_that_breaks_the_rule_comes_before_those_that_round() -> None:
     found = bisect(validated(layer("a", 0.9), layer("b", 0.5, 0.6, 7), layer("c", 0.4, 0.5, 9)))
     assert (found.op, found.passed, found.differing, found.layers) == ("Conv2D:b", False, 3, 3)
-    assert found.rule == "less than 98% of the elements are within 1 LSB"
+    assert found.rule == "differs by more than rounding"
     assert bisection_text(found).startswith("first op to differ: Conv2D:b, by up to 7 LSB\n")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo_network import demo_graph
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.validate import validate
@@ -84,17 +84,17 @@ def test_outputs_are_found_by_value() -> None:
     assert len(set(straight.values())) == 2
 
 
-def test_the_wrong_model_is_told() -> None:
+def test_the_wrong_model_is_refused() -> None:
     program = anonymous(compiled(demo_graph(), "4.0"))
     net = Net()
     net.conv(net.input((1, 8, 8, 4)), 8)
     other = net.graph()
-    with pytest.raises(UsageError, match="has 27648 bytes for 256 elements"):
-        foreign_bridge(program, other, sample(other, 1))
-    with pytest.raises(UsageError, match="the program has 1 inputs, the model 2"):
+    with pytest.raises(ModelError, match="it has inputs of 27,648 elements, the network inputs"):
+        validate(program, other, MACHINES["4.0"])
+    with pytest.raises(ModelError, match="the network inputs of 64 and 64 elements"):
         two = Net()
         two.add(two.input((1, 4, 4, 4)), two.input((1, 4, 4, 4)))
-        foreign_bridge(program, two.graph(), sample(two.graph(), 1))
+        validate(program, two.graph(), MACHINES["4.0"])
 
 
 def test_values_keep_their_meaning_across_types() -> None:

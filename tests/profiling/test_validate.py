@@ -22,7 +22,8 @@ from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.reduce import ArgAttrs
 from npuscope.profiling import validate as validating
 from npuscope.profiling.agreement import Tally
-from npuscope.profiling.validate import LAYER_LIMIT, validate
+from npuscope.profiling.validate import validate
+from npuscope.profiling.verdict import Verdict, agrees
 from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.streams import floor_shift
 
@@ -42,7 +43,7 @@ def demo():
 
 
 def test_the_demo_agrees(demo):
-    assert demo.passed and demo.seeds == 2
+    assert demo.verdict is Verdict.PASSED and demo.passed and demo.seeds == 2
     (scores,) = demo.outputs
     assert scores.name == "scores"
     assert scores.within_1_lsb_share == 1.0 and scores.max_lsb <= 1
@@ -53,6 +54,8 @@ def test_the_demo_agrees(demo):
 def test_every_npu_epoch_is_compared(demo):
     compared = [layer.epoch for layer in demo.layers]
     assert compared == [epoch.name for epoch in PROGRAM.executed if epoch.call is None]
+    assert demo.layers_compared == demo.layers_total == len(compared)
+    assert demo.not_compared == ()
     for layer in demo.layers:
         assert layer.exact_share <= layer.within_1_lsb_share
         assert layer.origin and layer.ops
@@ -72,17 +75,21 @@ def test_every_generation_agrees(generation):
     machine = load_machine(generation=generation)
     found = validate(compile_graph(DEMO, machine), DEMO, machine)
     assert found.passed
-    assert all(layer.within_1_lsb_share >= LAYER_LIMIT for layer in found.layers)
+    assert all(map(agrees, found.layers))
 
 
 def test_a_wrong_unit_does_not_pass(monkeypatch):
-    """Results of all arithmetic units are two steps short."""
-    monkeypatch.setattr(arith, "round_shift", lambda value, shift: floor_shift(value, shift) - 2)
+    """Results of all arithmetic units are three steps short."""
+    monkeypatch.setattr(arith, "round_shift", lambda value, shift: floor_shift(value, shift) - 3)
     found = validate(PROGRAM, DEMO, MACHINE)
-    assert not found.passed
+    assert found.verdict is Verdict.WRONG and not found.passed
     assert found.layers_exact_share < 0.5
     assert found.broken
-    assert f"failed: {len(found.broken)} of {len(found.layers)} layers differ" in found.verdict
+    agreeing = len(found.layers) - len(found.broken)
+    assert found.sentence.startswith("wrong: output 'scores' is ")
+    assert found.sentence.endswith(
+        f"; {len(found.layers)} of {len(found.layers)} layers compared, {agreeing} agree"
+    )
 
 
 # Samples that the user gives.

@@ -180,3 +180,9 @@ def test_what_is_not_in_a_model_stands_under_a_comment(name: str) -> None:
         if re.search(r"_(CONF_THRESHOLD|ANCHORS\[|XY_VARIANCE)|CLASSES_TABLE|CAMERA_FLIP", line):
             above = "\n".join(lines[max(0, number - 16) : number])
             assert re.search(r"not (in|from) the model|Not in the model", above), line
+
+
+@pytest.mark.parametrize("name", ["yolox", "movenet", "yolov2", "segmentation"])
+def test_an_output_of_another_kind_may_come_first(name: str) -> None:
+    alone = application_lines(network(FOUND[name]), name)
+    assert application_lines(network(((1, 5), *FOUND[name])), name) == alone

@@ -73,7 +73,8 @@ def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
         prepare(path, None, tmp_path)
 
 
-def test_loops_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_branch_that_is_not_known_is_refused(tmp_path: Path, constant: bool) -> None:
     w = OnnxWriter()
     x = w.input("x", (1, 4))
     body = helper.make_graph(
@@ -82,11 +83,14 @@ def test_loops_are_refused(tmp_path: Path) -> None:
         [],
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 4])],
     )
-    flag = w.constant(np.array(True))
+    flag = w.constant(np.array(True)) if constant else w.input("flag", (), TensorProto.BOOL)
     w.node("If", flag, output="y", then_branch=body, else_branch=body)
     w.node("Relu", x, output="other")
     path = tmp_path / "if.onnx"
     path.write_bytes(w.finish({"y": (1, 4)}))
+    if constant:
+        assert [layer.kind for layer in prepare(path, None, tmp_path).layers()] == ["Relu"]
+        return
     with pytest.raises(ModelError, match="the model has If"):
         prepare(path, None, tmp_path)
 
@@ -137,3 +141,28 @@ def test_fused_layers_are_split(
     assert [layer.kind for layer in network.layers()] == wanted
     found = outputs(network.proto, pictures(1))
     assert np.abs(found - outputs(onnx.load(path), pictures(1))).max() < 1e-5
+
+
+def test_open_sizes_are_those_of_the_other_verbs(tmp_path: Path) -> None:
+    """The usual 224 x 224 do not fit a reader of text lines: its height is fixed behind a layer."""
+    w = OnnxWriter()
+    x = w.input("image", (1, 3, "h", "w"))
+    x = w.node("Conv", x, w.constant(weights(4, 3, 3, 3)), strides=[2, 2], pads=[1] * 4)
+    x = w.node("MaxPool", x, kernel_shape=[24, 1], strides=[24, 1])
+    w.node("Squeeze", x, w.constant(np.array([2])), output="y")
+    path = tmp_path / "lines.onnx"
+    path.write_bytes(w.finish({"y": None}))
+    network = prepare(path, None, tmp_path)
+    assert any("--shape image=1,3,48,320" in note for note in network.notes)
+
+
+def test_ops_that_the_converter_of_opsets_does_not_know_are_taken_apart_first(
+    tmp_path: Path,
+) -> None:
+    w = OnnxWriter(7)
+    x = w.node("ImageScaler", w.input("image", (1, 3, SIZE, SIZE)), scale=0.5, bias=[1.0, 2.0, 3.0])
+    w.node("Relu", conv(w, x, weights(4, 3, 3, 3)), output="y")
+    path = tmp_path / "old.onnx"
+    path.write_bytes(w.finish({"y": None}))
+    network = prepare(path, None, tmp_path)
+    assert [layer.kind for layer in network.layers()] == ["Mul", "Add", "Conv", "Relu"]

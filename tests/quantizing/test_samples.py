@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npuscope.errors import FileError, UsageError
+from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.quantizing.samples import (
     Border,
     ImageForm,
@@ -111,3 +111,10 @@ def test_where_the_channels_are() -> None:
 def test_wrong_numbers_for_images(mean: str | None, std: str | None, top: float) -> None:
     with pytest.raises(UsageError):
         image_form(mean, std, top, None)
+
+
+def test_random_numbers_for_inputs_beyond_the_memory_are_refused() -> None:
+    border = Border("x", (1, 3, 30_000, 30_000), np.dtype(np.float32))
+    with pytest.raises(ModelError, match="running the network takes about") as caught:
+        load_samples("random", [border], image_form(None, None, 1.0, None), 128, 0)
+    assert caught.value.where == "32 random inputs"

@@ -8,6 +8,7 @@ from golden_file import check_golden
 from npuscope.advice.explain import Explanation, best_changes, catalogue
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
 from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import make_finding
 from sample_profile import sample_profile
 
@@ -19,7 +20,7 @@ def finding(rule_id: str, hit: Hit) -> Finding:
 def prime(number: int) -> Finding:
     evidence = {"ms": 0.25, "share": 0.1, "ms_known": True}
     fixes = {"change-outputs": {"channels": 256}, "split-outputs": {"parts": "240+17"}}
-    gains = {"change-outputs": 0.2, "split-outputs": 0.1 * number}
+    gains = {"change-outputs": at_most(0.2), "split-outputs": at_most(0.1 * number)}
     return finding(
         "NA-CONV-PRIME",
         Hit(
@@ -54,7 +55,7 @@ def test_an_explanation_as_text() -> None:
     text = explain_text(explanation())
     check_golden("explain.txt", text)
     assert text.replace("\n", "").isprintable()
-    assert max(map(len, text.splitlines())) <= 130
+    assert max(map(len, text.splitlines())) <= 135
 
 
 def test_all_findings_on_request() -> None:
@@ -77,12 +78,9 @@ def test_no_change_pays() -> None:
 
 
 def test_one_fix_is_told_once_with_all_it_saves() -> None:
-    lines = finding_lines(prime(number) for number in (1, 2))
-    assert [line.strip() for line in lines if line.strip().startswith("fix")] == [
-        "fix  use 256 output channels (saves 0.400 ms in all)",
-        "fix  split the layer into 240+17 output channels and join the results "
-        "(saves 0.300 ms in all)",
-    ]
+    text = " ".join(" ".join(finding_lines(prime(number) for number in (1, 2))).split())
+    assert "fix use 256 output channels (at most 0.400 ms in all, not compiled) " in text
+    assert "and join the results (at most 0.300 ms in all, not compiled) see" in text
 
 
 def test_json_keeps_names_and_rounds_times() -> None:
@@ -93,7 +91,10 @@ def test_json_keeps_names_and_rounds_times() -> None:
         "title": "use 256 output channels",
         "parameters": {"channels": 256},
         "automatic": False,
+        "function": "changed",
         "gain_ms": 0.2,
+        "gain_basis": "bound",
+        "moves": "",
         "training": {"keras": "Conv2D(filters=256, ...)", "torch": "nn.Conv2d(c, 256, ...)"},
     }
-    assert explain_json(explanation())["changes"][0]["findings"] == 4
+    assert explain_json(explanation())["changes"][0]["findings"] == 6

@@ -18,7 +18,7 @@ from npuscope.advice.rule_pages import rule_pages
 from npuscope.errors import InternalError
 from npuscope.machine.load import generations
 from npuscope.rulebook.finding import Confidence, Hit, Severity
-from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
 from npuscope.rulebook.registry import (
     THEMES,
     Kind,
@@ -147,14 +147,17 @@ def test_rules_hold_for_their_generations(since: str, until: str, expected: obje
 
 
 def test_a_fix_without_its_parameters_is_left_out() -> None:
-    fixes = (FixTemplate("split", "split into {parts}", True), FixTemplate("cut", "cut it"))
+    fixes = (
+        FixTemplate("split", "split into {parts}", FunctionEffect.EXACT),
+        FixTemplate("cut", "cut it"),
+    )
     info = Rule("X", Kind.LINT, "t", Severity.INFO, Confidence.REPORTED, "c", fixes)
     plain = make_finding(info, Hit(("op",), 7, 3))
     assert [fix.title for fix in plain.fixes] == ["cut it"]
     assert plain.evidence == {"value": 7, "limit": 3}
     full = make_finding(
         info,
-        Hit(("op",), 7, fixes={"split": {"parts": "2+3"}}, gains={"split": 0.5}, epoch=4),
+        Hit(("op",), 7, fixes={"split": {"parts": "2+3"}}, gains={"split": at_most(0.5)}, epoch=4),
     )
     assert [(fix.title, fix.gain_ms, fix.automatic) for fix in full.fixes] == [
         ("split into 2+3", 0.5, True),

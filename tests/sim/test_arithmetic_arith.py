@@ -189,10 +189,11 @@ def test_two_stream_operations(rng, operation, rule):
 
 
 def test_clip_operation_and_clipped_output(rng):
+    """The operation takes its bounds from the coefficients, the output stage from its registers."""
     x = rng.integers(-200, 200, (2, 3, 4), dtype=np.int16)
-    bounds = {"scalar": 1, "clipmin": -20, "clipmax": 90, "clipout": 1}
-    clipped = run_one(x, operation=ArithOp.CLIP, **bounds)
+    clipped = run_one(x, operation=ArithOp.CLIP, scalar=1, A_scalar=-20, C_scalar=90)
     np.testing.assert_array_equal(clipped, np.clip(x, -20, 90))
+    bounds = {"scalar": 1, "clipmin": -20, "clipmax": 90, "clipout": 1}
     np.testing.assert_array_equal(run_one(x, A_scalar=1, **bounds), np.clip(x, -20, 90))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.advice.subject import Subject
-from npuscope.lean_dataclass import replace
 from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
@@ -35,7 +35,8 @@ def starts_take_the_time(subject: Subject) -> Iterator[Hit]:
     small = sum(run.counters.bound is Bound.CONTROL for _, run in epochs)
     evidence = {"ms": round(control, 6), "epochs": len(epochs), "control_bound": small}
     text = f"{subject.share(control):.0%} of the time"
-    yield Hit((), text, f"below {_CONTROL_SHARE:.0%}", evidence)
+    gains = {"fewer-ops": at_most(control)}
+    yield Hit((), text, f"below {_CONTROL_SHARE:.0%}", evidence, gains=gains)
 
 
 @advise(
@@ -54,14 +55,5 @@ def cpu_starts_epochs(subject: Subject) -> Iterator[Hit]:
         return
     control = subject.profile.time.control_ms
     evidence = {"ms": round(control, 6), "share": round(subject.share(control), 4)}
-    gains = {"epoch-controller": _controller_gain(subject)}
+    gains = {"epoch-controller": at_most(control)}
     yield Hit((), f"{len(by_cpu)} epochs", 0, evidence, gains=gains)
-
-
-def _controller_gain(subject: Subject) -> float | None:
-    """The network compiled again with the controller on."""
-    if subject.graph is None:
-        return None
-    machine = replace(subject.machine, epoch_controller=True)
-    after = subject.bench.network_ms(subject.graph, machine)
-    return None if after is None else max(0.0, subject.profile.total_ms - after)

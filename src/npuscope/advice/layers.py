@@ -1,4 +1,4 @@
-"""Advice on layers that run on the NPU, but slowly. Gains: the layer compiled again, alone."""
+"""Advice on layers that run on the NPU, but slowly. Bounds: the layer compiled again, alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.channels import channel_fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.fix import Gain, at_most
 from npuscope.rulebook.queries import is_dense, source
 from npuscope.rulebook.registry import advise
 from npuscope.rulebook.streams import layer_shape, shared_count, slowdown
@@ -64,11 +65,11 @@ def _weights_hit(subject: Subject, epoch: Epoch, run: EpochProfile, op: Op) -> H
 
 def _zero_point_fix(
     subject: Subject, op: Op
-) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, float | None]]:
+) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, Gain]]:
     assert subject.graph is not None
-    gain = subject.bench.gain_ms(subject.graph, op, LayerChange(zero_point=0))
-    gains = {"zero-point": None if gain is None else max(0.0, gain)}
-    return {"zero-point": {"zero_point": "0 or -128"}}, gains
+    gain = at_most(subject.bench.gain_ms(subject.graph, op, LayerChange(zero_point=0)))
+    # A layer in front with ReLU has such a zero point.
+    return {"zero-point": {"zero_point": "0 or -128"}}, {"zero-point": gain, "relu": gain}
 
 
 @advise(
@@ -89,7 +90,7 @@ def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
         if unit.simd != Simd.S16X8 or not _has_positions(subject.graph, op):
             continue
         fixes, gains = _zero_point_fix(subject, op)
-        if (gains["zero-point"] or 0.0) >= _WORTH * run.ms:
+        if (gains["zero-point"].ms or 0.0) >= _WORTH * run.ms:
             text = f"zero point {unit.fsub}"
             evidence = {"ms": round(run.ms, 6)}
             yield Hit(source(op), text, "0 or -128", evidence, fixes, gains, epoch.number)
@@ -128,7 +129,8 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
         if max((gain or 0.0 for gain in gains.values()), default=0.0) >= least:
             text = f"{shape.inputs} -> {shape.outputs} channels"
             evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
-            yield Hit(source(op), text, None, evidence, fixes, gains, epoch.number)
+            bounds = {fix: at_most(gain) for fix, gain in gains.items()}
+            yield Hit(source(op), text, None, evidence, fixes, bounds, epoch.number)
 
 
 def _joins_pay(subject: Subject, gain: float | None, least: float) -> bool:
@@ -204,7 +206,7 @@ def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
         if gain is not None and gain >= _WORTH * run.ms:
             fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
             evidence = {"ms": round(run.ms, 6)}
-            gains = {"split-outputs": gain}
+            gains = {"split-outputs": at_most(gain)}
             yield Hit(source(op), outputs, limit, evidence, fixes, gains, epoch.number)
 
 
@@ -237,4 +239,5 @@ def sums_go_through_memory(subject: Subject) -> Iterator[Hit]:
         passes = accumulation_passes(epoch)
         if passes > 1 and run.counters.bound in by_sums:
             evidence = {"ms": round(run.ms, 6), "bound": run.counters.bound.value}
-            yield Hit(epoch.origin, f"{passes} passes", 1, evidence, epoch=epoch.number)
+            gains, text = {"fewer-inputs": at_most(run.ms)}, f"{passes} passes"
+            yield Hit(epoch.origin, text, 1, evidence, gains=gains, epoch=epoch.number)

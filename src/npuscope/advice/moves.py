@@ -11,6 +11,7 @@ from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
@@ -35,7 +36,7 @@ def epoch_only_copies(subject: Subject) -> Iterator[Hit]:
         if epoch.units and all(isinstance(unit, Streng) for unit in epoch.units):
             moved = sum(e.total_bytes for e in epoch.units if isinstance(e, Streng) and e.dir)
             evidence = {"ms": round(run.ms, 6)}
-            gains = {"avoid-copy": run.ms, "channel-last-border": run.ms}
+            gains = {name: at_most(run.ms) for name in ("avoid-copy", "channel-last-border")}
             text, fixes = f"{moved} bytes copied", _border_fix(epoch, subject)
             yield Hit(epoch.origin, text, 0, evidence, fixes, gains, epoch.number)
 
@@ -68,11 +69,10 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
         if run.counters.bound is not Bound.ARITH_VECTOR or convolutions(epoch):
             continue
         elements = max(e.total_elements for e in epoch.units if isinstance(e, Streng) and e.dir)
-        gain = max(0.0, run.ms - subject.bench.pass_ms(elements))
         rate = f"{run.counters.core_cycles / elements:.3g} cycles per element"
         limit = f"{subject.machine.timing.elementwise_cycles:g}"
         evidence = {"ms": round(run.ms, 6)}
-        gains = {"full-operand": gain}
+        gains = {"full-operand": at_most(run.ms)}
         yield Hit(epoch.origin, rate, limit, evidence, gains=gains, epoch=epoch.number)
 
 
@@ -93,7 +93,8 @@ def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
         ops = tuple(name for epoch, _ in slowest for name in epoch.origin)
         evidence = {"ms": round(ms, 6), "epochs": len(rows)}
         limit = f"below {_ELEMENTWISE_SHARE:.0%}"
-        yield Hit(ops, f"{subject.share(ms):.0%} of the time", limit, evidence)
+        gains = {"fold-elementwise": at_most(ms)}
+        yield Hit(ops, f"{subject.share(ms):.0%} of the time", limit, evidence, gains=gains)
 
 
 def _is_elementwise(epoch: Epoch, subject: Subject) -> bool:

@@ -6,16 +6,15 @@ Epochs of one op are gathered with the conversions around it; fixes are kept whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import prod
 
-from npuscope.advice.subject import LAYERS, UNCOSTED, LayerChange, Subject, convolutions
+from npuscope.advice.subject import LAYERS, UNCOSTED, Subject, convolutions
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
-from npuscope.rulebook.fixes import FixEffect, FixTemplate
+from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
@@ -37,7 +36,8 @@ def refused_findings(subject: Subject) -> Iterator[Finding]:
     """One finding for every op that left the NPU with a known reason."""
     for fallen in fallen_ops(subject):
         info = rule(fallen.refused.rule) or _unknown(fallen.refused)
-        yield make_finding(_fitting(info, fallen, subject), _hit(info, fallen, subject))
+        hit = _hit(info, fallen, subject)
+        yield make_finding(_fitting(info, fallen, subject), hit, subject.graph)
 
 
 def _unknown(refused: Refused) -> Rule:
@@ -62,7 +62,7 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     epoch = fallen.main
     value, limit = found_and_limit(fallen.refused)
     parameters = _parameters(subject, epoch)
-    gains = {t.id: _gain(t, fallen, subject, parameters.get(t.id)) for t in info.fixes}
+    gains = {t.id: _gain(t, fallen, subject) for t in info.fixes}
     others = sorted({r.rule for r in epoch.trail} - {fallen.refused.rule})
     evidence: dict[str, Value] = {
         "kind": epoch.kind.value,
@@ -156,37 +156,10 @@ def _layer(subject: Subject, epoch: Epoch) -> Op | None:
     return next(layers, None)
 
 
-def _gain(
-    template: FixTemplate, fallen: Fallen, subject: Subject, given: Mapping[str, Value] | None
-) -> float | None:
-    """Time saved, by what the fix does; None where one of the two times is not known."""
-    if not _time_is_known(fallen.main, subject):
-        return None
-    if template.effect is FixEffect.REMOVES:
-        return fallen.ms
-    if template.effect is FixEffect.MAPS:
-        shapes = [buffer.shape for buffer in _buffers(fallen.main, subject) if not buffer.is_param]
-        elements = max((prod(shape) for shape in shapes), default=0)
-        return max(0.0, fallen.ms - subject.bench.pass_ms(elements))
-    if template.effect is FixEffect.RESHAPES and given:
-        return _reshaped(fallen, subject, given)
-    return None
-
-
-def _reshaped(fallen: Fallen, subject: Subject, given: Mapping[str, Value]) -> float | None:
-    """The layer compiled again with other counts."""
-    op = _layer(subject, fallen.main)
-    if op is None or subject.graph is None:
-        return None
-    counts = str(given.get("parts") or given.get("padded") or given.get("channels")).split("+")
-    parts = [int(count) for count in counts]
-    changes = [LayerChange(outputs=part) for part in parts]
-    times = [subject.bench.layer_ms(subject.graph, op, change) for change in changes]
-    if None in times:
-        return None
-    positions = prod(subject.graph.output_tensor(op).shape[:-1])
-    joined = subject.bench.join_ms(positions, parts) if len(parts) > 1 else 0.0
-    return max(0.0, fallen.ms - joined - sum(ms for ms in times if ms is not None))
+def _gain(template: FixTemplate, fallen: Fallen, subject: Subject) -> Gain:
+    """No fix of an op saves more than the op takes, where that is known."""
+    known = _time_is_known(fallen.main, subject) and template.effect is not FixEffect.OTHER
+    return at_most(fallen.ms) if known else Gain()
 
 
 # --- Which epochs belong together ---

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from npuscope.advice.explain import catalogue
 from npuscope.edits import formats
-from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect
 from npuscope.rulebook.registry import Kind, Rule
 from npuscope.rulebook.training import SPELLINGS
 
@@ -24,6 +24,14 @@ _HEADINGS = {
     Kind.ADVISE: "Advise: what slows a run down",
 }
 
+
+_FUNCTIONS = {
+    FunctionEffect.EXACT: "exactly the same outputs",
+    FunctionEffect.ROUNDING: "the same outputs, up to rounding",
+    FunctionEffect.MOVED: "a part moves to the application, or its inputs and outputs change",
+    FunctionEffect.UNTOUCHED: "the model stays as it is",
+    FunctionEffect.CHANGED: "other outputs: judge it on your own data",
+}
 
 _FAMILIES = {"many-core": "many cores"}
 
@@ -76,8 +84,9 @@ def _fixes(info: Rule) -> Iterator[str]:
 
 
 def _fix(fix: FixTemplate) -> str:
-    kept = "; the network computes the same" if fix.automatic else ""
     made = formats(fix.id)
+    known = made or fix.function is not FunctionEffect.CHANGED
+    kept = f"; {_FUNCTIONS[fix.function]}" if known else ""
     by_us = f" ([`npuscope fix`](../fix.md): {' and '.join(made)})" if made else ""
     return f"* `{fix.id}`: {_title(fix)}{kept}{by_us}"
 
@@ -91,14 +100,14 @@ def _edits(rules: list[Rule]) -> str:
     known = {fix.id: fix for info in rules for fix in info.fixes if formats(fix.id)}
     lines = ["# Fixes that npuscope makes", ""]
     lines += _wrapped(
-        "What [`npuscope fix`](../fix.md) can edit, and which rules offer it. Those marked with "
-        "*kept* leave the network's function as it is, up to rounding, and are tried by default; "
-        "the others wait until they are asked for."
+        "What [`npuscope fix`](../fix.md) can edit, what that does to the network's outputs, and "
+        "which rules offer it. Edits whose outputs are *the same* are tried by default, up to "
+        "rounding; the others wait until they are asked for."
     )
-    lines += ["", "| fix | does | kept | files | offered by |", "|---|---|---|---|---|"]
+    lines += ["", "| fix | does | outputs | files | offered by |", "|---|---|---|---|---|"]
     for fix in sorted(known.values(), key=lambda fix: fix.id):
         offered = ", ".join(_link(i.id) for i in rules if fix.id in {f.id for f in i.fixes})
-        kept = "kept" if fix.automatic else ""
+        kept = _FUNCTIONS[fix.function]
         made = ", ".join(formats(fix.id))
         lines.append(f"| `{fix.id}` | {_title(fix)} | {kept} | {made} | {offered} |")
     return "\n".join([*lines, "", "[All rules](index.md)", ""])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from npuscope.advice.refused import is_fitting
 from npuscope.advice.subject import Subject, convolutions
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import advise
 
 # Sizes at which results were reported wrong, and kernels to hang. Both come from single reports on
@@ -35,7 +37,16 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
         if not epoch.trail:
             text = ", ".join(epoch.operators) or epoch.kind.value
             evidence = {"ms": round(run.ms, 6), "kind": epoch.kind.value}
-            yield Hit(epoch.origin, text, "HW", evidence, epoch=epoch.number)
+            last = is_fitting("cut-tail", epoch, subject.program)
+            yield Hit(
+                epoch.origin,
+                text,
+                "HW",
+                evidence,
+                gains={"cut-tail": at_most(run.ms)},
+                epoch=epoch.number,
+                unfit=() if last else ("cut-tail",),
+            )
 
 
 @advise(
@@ -58,7 +69,7 @@ def results_are_decoded(subject: Subject) -> Iterator[Hit]:
     if len(ops) >= _MANY_OPS and subject.share(cost) >= _LEAST_SHARE:
         text = f"{len(ops)} ops of the CPU behind the last layer"
         evidence: dict[str, Value] = {"ms": round(cost, 6), "share": round(subject.share(cost), 4)}
-        gains: dict[str, float | None] = {fixes.DECODE_OUTSIDE.id: cost}
+        gains = {fixes.DECODE_OUTSIDE.id: at_most(cost)}
         yield Hit(ops, text, 0, evidence, gains=gains, epoch=away[0][0].number)
 
 

@@ -65,11 +65,6 @@ class Bench:
             return None
         return before - sum(ms for ms in after if ms is not None)
 
-    def network_ms(self, graph: Graph, machine: Machine | None = None) -> float | None:
-        machine = machine or self.machine
-        timer = _timer(graph, machine)
-        return None if timer is None else timer.estimate(machine).total_ms
-
     def pass_ms(self, elements: int) -> float:
         """One pass of the NPU over so many elements: an epoch of its own."""
         timing, control = self.machine.timing, self.machine.generation.control

@@ -10,16 +10,26 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from npuscope.boards.server_run import Gone, Stream
 from npuscope.errors import DeviceError, UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 _LOGGER = logging.getLogger(__name__)
 # Waits are cut into slices so that close() from another thread is seen soon.
 _SLICE_S = 0.1
 _WRITE_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client may say nothing, in seconds, while another one waits for the board."""
+
+    at_first: float = 5.0
+    between: float = 60.0
 
 
 class Served(Protocol):
@@ -31,7 +41,10 @@ class Served(Protocol):
 class TcpListener:
     """A port; without a number the system chooses one."""
 
-    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, port: int = 0, host: str = "127.0.0.1", patience: Patience | None = None
+    ) -> None:
+        self._patience = patience or Patience()
         if not _is_loopback(host):
             _LOGGER.warning(
                 "%s is reachable from other computers, and the protocol has no password",
@@ -55,7 +68,7 @@ class TcpListener:
                 continue
             with client:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                _converse(board, SocketStream(client, self._turn_away, lambda: self._closed))
+                _converse(board, SocketStream(client, self._look_after, lambda: self._closed))
 
     def close(self) -> None:
         self._closed = True
@@ -67,10 +80,15 @@ class TcpListener:
                 return self._socket.accept()[0]
         return None
 
-    def _turn_away(self) -> None:
-        """A second client learns at once that the board is taken."""
+    def _look_after(self, stream: SocketStream) -> None:
+        """A second client learns at once that the board is taken, or gets it from a silent one."""
         with contextlib.suppress(OSError, ValueError):
-            if select.select([self._socket], [], [], 0)[0]:
+            if not select.select([self._socket], [], [], 0)[0]:
+                return
+            limit = self._patience.between if stream.has_spoken else self._patience.at_first
+            if stream.quiet_s > limit:
+                raise Gone(f"the client said nothing for {limit:g} s, and another one waits")
+            if stream.has_spoken:
                 self._socket.accept()[0].close()
                 _LOGGER.info("a second client was turned away")
 
@@ -81,16 +99,24 @@ class SocketStream:
     def __init__(
         self,
         connected: socket.socket,
-        others: Callable[[], None] = lambda: None,
+        others: Callable[[SocketStream], None] = lambda stream: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.has_spoken = False
+        self._active = time.monotonic()
         self._socket = connected
         self._others = others
         self._stopped = stopped
         connected.settimeout(_WRITE_TIMEOUT_S)
 
+    @property
+    def quiet_s(self) -> float:
+        """Since the client came, sent or was sent something."""
+        return time.monotonic() - self._active
+
     def read(self, n: int, timeout_s: float) -> bytes:
-        if not _readable(self._socket.fileno(), timeout_s, self._stopped, self._others):
+        descriptor, others = self._socket.fileno(), partial(self._others, self)
+        if not _readable(descriptor, timeout_s, self._stopped, others):
             return b""
         try:
             data = self._socket.recv(n)
@@ -98,6 +124,7 @@ class SocketStream:
             raise Gone(f"the connection broke: {error.strerror}") from None
         if not data:
             raise Gone("the client closed the connection")
+        self.has_spoken, self._active = True, time.monotonic()
         return data
 
     def write(self, data: bytes) -> None:
@@ -105,6 +132,7 @@ class SocketStream:
             self._socket.sendall(data)
         except OSError as error:
             raise Gone(f"the client does not take its answer: {error.strerror or error}") from None
+        self._active = time.monotonic()
 
 
 class PtyListener:

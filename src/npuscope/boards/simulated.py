@@ -23,8 +23,9 @@ from npuscope.boards.wire.framing import CORE_BITS, STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
+from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
-from npuscope.sim.memory import Memory, Region, element_type
+from npuscope.sim.memory import Memory, Region
 from npuscope.sim.run import execute, written
 from npuscope.version import __version__
 

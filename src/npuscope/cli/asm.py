@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver, refuse_overwrite
-from npuscope.errors import UsageError
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -20,7 +18,6 @@ def run(args: argparse.Namespace) -> int:
     from npuscope import api
 
     refuse_overwrite(args, args.source)
-    _refuse_same(args.source, args.output)
     made = api.asm(args.source, args.output, name=args.name)
     result = {
         "schema": "npuscope/asm/1",
@@ -32,8 +29,3 @@ def run(args: argparse.Namespace) -> int:
     text = f"{made_of}, {len(made.data)} bytes in {safe_terminal(args.output)}"
     deliver(args, text, result)
     return 0
-
-
-def _refuse_same(source: str, output: str) -> None:
-    if os.path.exists(output) and os.path.samefile(source, output):
-        raise UsageError("this is the file to read", where=f"-o {safe_terminal(output)}")

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from npuscope.cache import MOST_BYTES, MOST_DAYS
 from npuscope.cli.options import add_options
 from npuscope.cli.output import deliver
 from npuscope.installed import Cache, Extra, Installed, Package
@@ -86,7 +87,8 @@ def _amount(kept: Cache) -> str:
     if not kept.files:
         return "empty"
     files = counted(kept.files, "file")
-    return f"{files}, {kept.size_bytes / _MIB:.1f} MiB; it may be deleted at any time"
+    limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
+    return f"{files}, {kept.size_bytes / _MIB:.1f} MiB; {limit}; it may be deleted at any time"
 
 
 def _as_json(found: Installed) -> dict[str, Any]:
@@ -106,6 +108,7 @@ def _as_json(found: Installed) -> dict[str, Any]:
             "folder": str(found.kept.folder),
             "files": found.kept.files,
             "size_bytes": found.kept.size_bytes,
+            "most_bytes": MOST_BYTES,
         },
     }
 

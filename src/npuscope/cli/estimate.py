@@ -39,10 +39,11 @@ def run(args: argparse.Namespace) -> int:
             profile = changed.profile if changed else api.estimate(args.source, **options)
             print_text(args, estimate_text(profile, changed, sensitive, every=args.verbose))
             return 0
+        from npuscope.api_advice import explained
         from npuscope.report.json_report import estimate_json
         from npuscope.report.result_files import write_explained
 
-        found = api.explain(args.source, **options)
+        found = explained(args.source, options, timed=bool(args.html))
         write_explained(args.html, found)
     result = estimate_json(found.profile, found.findings)
     result |= what_if_json(changed) if changed else {}

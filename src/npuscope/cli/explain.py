@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from npuscope.cli.options import add_options, api_options, words_for
 from npuscope.cli.output import deliver, refuse_overwrite, working
@@ -34,6 +35,6 @@ def run(args: argparse.Namespace) -> int:
 
         deliver(args, core_explain_text(result, every=args.verbose), core_explain_json(result))
         return _FOUND if args.strict and result.has_problems else 0
-    text = explain_text(result, every=args.verbose, source=words_for(args, "explain", "fix"))
+    text = explain_text(result, every=args.verbose, words=partial(words_for, args, "explain"))
     deliver(args, text, explain_json(result))
     return _FOUND if args.strict and result.has_problems else 0

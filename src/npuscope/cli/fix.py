@@ -26,7 +26,13 @@ def run(args: argparse.Namespace) -> int:
             drop_softmax=args.drop_softmax,
             integer_io=args.integer_io,
             everything=args.all,
+            lossy=args.lossy,
             seeds=args.seeds,
+            data=args.data,
+            mean=args.mean,
+            std=args.std,
+            pixel_max=args.pixel_max,
+            layout=args.layout,
             html=args.html,
             **api_options(args),
         )

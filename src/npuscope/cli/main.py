@@ -103,6 +103,8 @@ def console() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb and give its exit code."""
+    if sys.stderr is None:  # closed as well, `2>&-`; the next file must not get its number
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:  # whoever started us closed it: `>&-`
         return _report(_StdoutError("cannot be written: it is closed"), ())
     # Before anything is printed: error messages quote names from files too.
@@ -167,10 +169,10 @@ def _run(argv: list[str]) -> int:
         return UsageError.exit_code
     _start_logging(args)
     _refuse_other_families(verb or "", args)
-    from npuscope.whole_file import together
+    from npuscope.whole_file import replacing, together
 
     # All files of one call appear together, or none of them.
-    with together():
+    with replacing(args.force), together():
         code: int = module.run(args)
     return code
 

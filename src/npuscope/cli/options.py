@@ -192,12 +192,13 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 # --- The same source and options for another verb, as a command line ---
 
-_ANSWERS = ("json", "quiet", "verbose")  # how the answer is printed
+_ANSWERS = ("json", "quiet", "verbose", "force")  # how the answer is printed
+_FIGURES_ONLY = ("as_int8",)  # of verbs that give figures; the next step gives a file
 
 
 def words_for(args: argparse.Namespace, verb: str, other: str) -> str:
     """What was given to a verb, as far as the other one takes it too: its next step."""
-    shared = {option.dest for option in VERBS[other].options} - {*_ANSWERS}
+    shared = {option.dest for option in VERBS[other].options} - {*_ANSWERS, *_FIGURES_ONLY}
     given = [
         word
         for option in VERBS[verb].options

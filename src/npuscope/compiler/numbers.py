@@ -5,11 +5,11 @@ keep 15 bits for every channel and never let a convolution saturate where it sho
 
 from __future__ import annotations
 
-from functools import cache
-from math import ceil, floor, log2
+from math import ceil, floor, inf, isfinite, log2
 
 import numpy as np
 
+from npuscope.errors import ModelError
 from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
@@ -63,6 +63,8 @@ def _between(values: Array, low: int, high: int) -> Array:
 def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
     """An offset as a 32-bit coefficient and the shift that brings it back to size."""
     largest = float(np.abs(values).max())
+    if not isfinite(largest):
+        raise ModelError("its constants and scales give an offset that is not finite")
     c_shift = max(0, ceil(log2((largest + 1) / 2**31))) if largest >= 2**31 else 0
     if c_shift or rounding:
         values = np.asarray(values) / 2.0**c_shift + rounding
@@ -137,6 +139,23 @@ def safe_conv_shift(largest_sums: Array) -> int:
     return max(0, ceil(log2(needed / INT16_MAX))) if needed > INT16_MAX else 0
 
 
+def likely_sums(weights: Array, inputs: tuple[int, int]) -> Array:
+    """Per channel what sums reach in practice: all inputs at their largest, and beside that eight
+    deviations of inputs that differ from each other."""
+    flat = weights.reshape(len(weights), -1).astype(np.float64)
+    spread = (inputs[1] - inputs[0]) / 12**0.5
+    level = np.abs(flat.sum(axis=1)) * max(abs(inputs[0]), abs(inputs[1]))
+    return np.asarray(level + 8 * spread * np.sqrt((flat * flat).sum(axis=1)))
+
+
+def fine_enough_shift(scaling: Scaling, roundings: int) -> int:
+    """The largest shift at which so many roundings of a sum stay below a quarter of a step of the
+    output."""
+    unit = scaling.input_scale * float(scaling.weight_scales.max())
+    step = scaling.output_scale / unit if unit else inf
+    return floor(log2(min(step, 2.0**62) / 4 / (roundings / 12) ** 0.5))
+
+
 def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
     """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset."""
     products = _shared(scaling.input_scale * scaling.weight_scales)
@@ -200,6 +219,9 @@ def residual_add(
 ) -> AddNumbers:
     """(scale, zero point) of both operands and of the result; sign -1 subtracts y."""
     ratio_x, ratio_y = x[0] / out[0], y[0] / out[0]
+    # Beyond the coefficients one step of an operand leaves the byte; what cancels still cancels.
+    excess = max(1.0, ratio_x / INT16_MAX, ratio_y / INT16_MAX)
+    ratio_x, ratio_y = ratio_x / excess, ratio_y / excess
     n_x, n_y = norm(ratio_x), norm(ratio_y)
     shift = min(n_x, n_y)
     n_x, n_y = min(n_x, shift + MAX_SHIFT), min(n_y, shift + MAX_SHIFT)
@@ -220,7 +242,8 @@ def requantize_value(
     source: tuple[float, int], out: tuple[float, int], fraction_bits: int = 0
 ) -> Affine:
     """One tensor to another scale; `fraction_bits` is what the source carries below its LSB."""
-    ratio = source[0] / out[0]
+    # Beyond the largest coefficient one step of the source leaves the byte, however far.
+    ratio = min(source[0] / out[0], float(INT16_MAX))
     n = norm(ratio)
     c, c_shift = offset32((out[1] - source[1] * ratio) * 2.0**n)
     return Affine(int16(ratio * 2.0**n).reshape(1), c, n, fraction_bits, c_shift)
@@ -232,104 +255,3 @@ def average_multiplier(count: int) -> tuple[int, int]:
     while round(2.0**k / count) < 16384:
         k += 1
     return round(2.0**k / count), k - 8
-
-
-# --- Functions of one byte on the ACTIV unit: one quadratic per segment, from two tables ---
-#
-# ROM0 states for each outer segment where its rows begin; ROM1 holds the rows (A, B, C). Here every
-# outer segment has one row of its own, so 32 segments of eight values each.
-
-OUTER_BITS = 5
-SEGMENT = 256 >> OUTER_BITS
-INT16_LIMIT = 32767
-_SHIFTS = range(14, 5, -1)  # finest first
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionTable:
-    """y = (A*x*x + (B << shift_b)*x + (C << shift_c)) >> shift_o, row by segment of x."""
-
-    rom0: Array
-    rom1: Array  # (segments, 3) int16
-    shift_b: int
-    shift_c: int
-    shift_o: int
-    bwidth: int = OUTER_BITS
-
-
-def fit_function(outputs: Array) -> FunctionTable:
-    """A table for the bytes `outputs`, given for x = -128 .. 127."""
-    rows = _fit_segments(outputs.astype(np.float64).reshape(-1, SEGMENT))
-    largest = np.abs(rows).max(axis=0).tolist()
-    for shift_o in _SHIFTS:
-        shifts = [_needed_shift(value * 2.0**shift_o) for value in largest]
-        if not shifts[0]:  # A has no shift of its own
-            return _quantized(rows, shift_o, shifts)
-    raise ArithmeticError("the function does not fit a table")  # bytes always fit with few bits
-
-
-@cache
-def _inputs() -> tuple[Array, Array]:
-    """x = -128 .. 127 by segment: its powers, and the middles."""
-    x = np.arange(-128, 128, dtype=np.float64).reshape(-1, SEGMENT)
-    return _powers(x), x.mean(axis=1)
-
-
-def _fit_segments(y: Array) -> Array:
-    """(A, B, C) per segment: a straight line where it is good enough, else a parabola."""
-    powers, middle = _inputs()
-    lines = _least_squares(middle, y, 1)
-    curves = _least_squares(middle, y, 2)
-    error = np.abs(np.einsum("sp,sip->si", lines, powers) - y).max(axis=1)
-    lines[error >= 0.5] = curves[error >= 0.5]
-    return lines
-
-
-def _powers(x: Array) -> Array:
-    return np.stack([x * x, x, np.ones_like(x)], axis=-1)
-
-
-def _least_squares(middle: Array, y: Array, degree: int) -> Array:
-    """Polynomials about the middle of each segment, written out in powers of x."""
-    local = y @ _inverse(degree).T
-    found = np.zeros((len(y), 3))
-    b, c = local[:, -2], local[:, -1]
-    if degree == 2:
-        a = found[:, 0] = local[:, 0]
-        found[:, 1] = b - 2 * a * middle
-        found[:, 2] = a * middle**2 - b * middle + c
-    else:
-        found[:, 1], found[:, 2] = b, c - b * middle
-    return found
-
-
-@cache
-def _inverse(degree: int) -> Array:
-    """All segments have the same distances from their middle: one small inverse serves all."""
-    first = np.arange(SEGMENT, dtype=np.float64)
-    basis = _powers(first - first.mean())[:, 2 - degree :]
-    return np.asarray(np.linalg.pinv(basis))
-
-
-def _quantized(rows: Array, shift_o: int, shifts: list[int]) -> FunctionTable:
-    """Coefficients in 16 bits at `shift_o` fraction bits, B and C with shifts of their own."""
-    rom1 = np.rint(rows * 2.0**shift_o / 2.0 ** np.array(shifts)).astype(np.int16)
-    rom0 = np.arange(len(rows), dtype=np.uint8)
-    return FunctionTable(rom0, rom1, shifts[1], shifts[2], shift_o)
-
-
-def _needed_shift(largest: float) -> int:
-    shift = 0
-    while largest / 2**shift > INT16_LIMIT:
-        shift += 1
-    return shift
-
-
-def evaluate(table: FunctionTable) -> Array:
-    """The bytes that the unit makes of x = -128 .. 127 (half away from zero, saturated)."""
-    x = np.arange(-128, 128, dtype=np.int64)
-    a, b, c = table.rom1.astype(np.int64)[(x + 128) >> (8 - table.bwidth)].T
-    value = a * x * x + (b << table.shift_b) * x + (c << table.shift_c)
-    half = 1 << (table.shift_o - 1)
-    rounded = np.sign(value) * ((np.abs(value) + half) >> table.shift_o)
-    return np.asarray(np.clip(rounded, -128, 127), np.int8)

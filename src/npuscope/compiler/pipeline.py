@@ -10,8 +10,10 @@ from npuscope.compiler.schedule import schedule
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
+from npuscope.program.balance import check_balance
 from npuscope.program.claims import with_claims
 from npuscope.program.model import Program
+from npuscope.program.verify import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class CompileOptions:
 
 
 def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
-    """Clean the graph, lower it to unit stages, group them into epochs, place, account."""
+    """Clean the graph, lower it to unit stages, group them into epochs, place, account, check."""
     options = options or CompileOptions()
     level = options.optimization
     if level is None:
@@ -35,4 +37,7 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
     program = place(program, machine)
     if options.single_epoch_blobs:
         program = one_blob_an_epoch(program)
-    return with_claims(program, machine)
+    program = with_claims(program, machine)
+    verify(program, machine.units)
+    check_balance(program)
+    return program

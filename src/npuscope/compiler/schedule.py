@@ -31,6 +31,7 @@ from npuscope.compiler.stages import (
 from npuscope.compiler.tiling import largest_divisor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
+from npuscope.program.modes import Simd
 
 
 @dataclass(slots=True)
@@ -254,6 +255,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     """True if the value can come directly from its producer in the epoch."""
     if value.name not in group.frames:
         return True
+    if not _reads_unsigned(stage) and not value.signed:
+        return False  # an engine widens such bytes on their way from memory
     frame = group.frames[value.name]
     if isinstance(stage, ConvStage):
         tiling = stage.tiling
@@ -261,7 +264,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         once = (tiling.tiles == 1 or each_once) and tiling.passes == 1
         # Words of two channels are put together by an engine that reads memory.
         words = tiling.mode is not ConvMode.DSS2
-        return once and words and tiling.pipe == 1 and tiling.depth == frame
+        whole = stage.seen == value.shape[:2]
+        return once and words and whole and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
@@ -272,6 +276,13 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     # Bytes in memory too: a sum with a shortcut of other frames has an epoch of its own [code:
     # BlazeFace, YOLOv8n-pose, a palm detector].
     return all(other == frame for other in group.written_frames(stage))
+
+
+def _reads_unsigned(stage: Stage) -> bool:
+    """Takes bytes above 127 as they come: the 8x8 mode, and what works modulo 256."""
+    if isinstance(stage, ConvStage):
+        return stage.simd == Simd.S8X8
+    return isinstance(stage, ArithStage) and stage.wrap
 
 
 def _pool_joins(stage: PoolStage, group: StageGroup, machine: Machine) -> bool:

@@ -11,7 +11,7 @@ from enum import Enum
 
 import numpy as np
 
-from npuscope.compiler.numbers import FunctionTable
+from npuscope.compiler.function_table import FunctionTable
 from npuscope.graph.model import Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused
@@ -163,6 +163,16 @@ class ConvStage(Stage):
     fsub: int = field(default=0, kw_only=True)
     zfbias: int = field(default=0, kw_only=True)  # what padded positions hold
     shift_o: int = field(kw_only=True)
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Rows and columns that the engine reads: all, or the first one where no other is kept.
+
+        The driver takes a last row or column of 0 for none, so no register can crop to that.
+        """
+        height, width, _ = self.inputs[0].shape
+        _, _, bottom, right = self.crop
+        return 1 if height - bottom == 1 else height, 1 if width - right == 1 else width
 
 
 @dataclass(frozen=True, slots=True)

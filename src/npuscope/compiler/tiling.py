@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from npuscope.compiler.stages import ConvMode, Tiling
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, TileLimit
 from npuscope.program.modes import Simd
 
@@ -32,9 +32,17 @@ def largest_divisor(number: int, limit: int) -> int:
 
 
 def choose_tiling(
-    shape: ConvShape, simd: Simd, machine: Machine, optimization: int, max_kernels: int = 0
+    shape: ConvShape,
+    simd: Simd,
+    machine: Machine,
+    optimization: int,
+    max_kernels: int = 0,
+    alone: bool = False,
 ) -> Tiling:
-    """The tiling the machine's generation takes for a dense convolution."""
+    """The tiling the machine's generation takes for a dense convolution; `alone`: no units in
+    series."""
+    if alone:
+        machine = replace(machine, convacc=replace(machine.convacc, max_pipe=1))
     if shape.window != (1, 1):
         return _pipe(shape, _window_mode(shape), simd, machine, optimization, max_kernels)
     plain = _pipe(shape, ConvMode.PLAIN1X1, simd, machine, optimization, max_kernels)

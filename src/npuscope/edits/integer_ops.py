@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from npuscope.edits.document import Document
-from npuscope.edits.numbers import FIXED, common, ends, fast_quant, int8_quant, reached, seen
+from npuscope.edits.numbers import (
+    BOUNDED,
+    FIXED,
+    common,
+    ends,
+    fast_quant,
+    int8_quant,
+    reached,
+    seen,
+)
 from npuscope.edits.records import (
     DEPTHWISE,
     HIGHEST,
@@ -182,11 +191,12 @@ class _Plan:
         behind, name = self.document.steps_behind(value), self.document.name(value)
         if behind is not None:
             return behind
-        if self.document.producer(value) is None:
+        maker = self.document.producer(value)
+        if maker is None:
             raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
-        found = seen(self.network, name, {})
+        found = BOUNDED.get(self.document.kind(maker)) or seen(self.network, name, {})
         if found is None:
-            raise NotFitting(f"the range of '{name}' is not known")
+            raise NotFitting(f"the range of '{name}' is not known: real data (--data) tell it")
         return QuantSteps(int8_quant(*found))
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:

@@ -27,6 +27,15 @@ FIXED = {
 }
 
 
+# What functions of float values can give, whatever they are given.
+BOUNDED: dict[str, Interval] = {
+    "Softmax": (0.0, 1.0),
+    "Sigmoid": (0.0, 1.0),
+    "HardSigmoid": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+}
+
+
 def int8_quant(low: float, high: float) -> Quant:
     """Steps that cover a range and hold zero exactly."""
     if not np.isfinite([low, high]).all():
@@ -113,7 +122,7 @@ def _binary(kind: str, a: float, b: float) -> float:
 
 
 def seen(network: Network, output: str, operands: Mapping[str, Interval]) -> Interval | None:
-    """The range of a tensor on seeded data, with a margin; None unless its operands filled
+    """The range of a tensor on real data, with a margin; None unless its operands filled
     their ranges, for then more may come."""
     for name, (low, high) in operands.items():
         found = network.range(name)

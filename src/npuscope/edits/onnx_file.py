@@ -7,10 +7,10 @@ import numpy as np
 
 from npuscope.edits.onnx.border import FLOAT
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.onnx.file import DEQUANTIZE, Node
 from npuscope.edits.records import NotFitting
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.files.onnx.file_graph import DEQUANTIZE, Node
 from npuscope.graph.model import Graph
 
 _OLDER_IR = 9

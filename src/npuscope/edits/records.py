@@ -3,8 +3,8 @@ exception that says why an edit cannot be made."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ Value = Any
 Op = Any
 Interval = tuple[float, float]
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
-T = TypeVar("T", bound=Hashable)
 
 LOWEST, HIGHEST = -128, 127
 NEW = -1  # in an index of channels: one that was not there before
@@ -165,19 +164,3 @@ class Layer:
         return replace(
             self, weights=self.weights.picked(index, self.in_axis), inputs=len(index) * self.groups
         )
-
-
-def in_order(items: Sequence[T], needs: Mapping[T, Sequence[T]]) -> list[T]:
-    """A stable order in which everything stands behind its needs; items of a ring keep theirs."""
-    done: dict[T, None] = {}
-    for start in items:
-        waiting = [start]
-        entered: set[T] = set()
-        while waiting:
-            item = waiting[-1]
-            if item in done or item in entered:
-                done.setdefault(waiting.pop())
-                continue
-            entered.add(item)
-            waiting.extend(n for n in reversed(needs[item]) if n not in done and n not in entered)
-    return list(done)

@@ -9,10 +9,10 @@ from typing import Any
 
 from npuscope.edits.document import Document
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.onnx.file import has_external_data
 from npuscope.edits.request import EditRequest
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.load import is_tflite, model_bytes
+from npuscope.files.onnx.file_graph import has_external_data
 
 Edit = Callable[[Any, EditRequest], None]
 

@@ -26,10 +26,10 @@ class Network(Protocol):
     def machine(self) -> Machine: ...
 
     def values(self, tensor: str) -> np.ndarray | None:
-        """Real values of a tensor of the graph in one inference on seeded data."""
+        """Real values of a tensor of the graph in one inference."""
 
     def range(self, tensor: str) -> tuple[float, float] | None:
-        """Least and largest real value on seeded data, zero always among them."""
+        """Least and largest real value on real data, zero always among them; None without data."""
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends; NotFitting where there is nothing to cut."""

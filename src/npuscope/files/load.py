@@ -86,13 +86,17 @@ def load_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
     symbols: Mapping[str, int] | None = None,
+    *,
+    to_quantize: bool = False,
 ) -> Graph:
     """Read a .tflite or .onnx file; `shapes` pins dynamic sizes by input name.
 
-    The content decides the format, the file name only helps with the error text.
+    The content decides the format, the file name only helps with the error text. With
+    `to_quantize` a float network comes in the form that quantizers take.
     """
     named = {name: (size,) for name, size in (symbols or {}).items()}
-    return _located(Path(path), None, Given({**(shapes or {}), **named}, batch))
+    given = Given({**(shapes or {}), **named}, batch)
+    return _located(Path(path), None, given, to_quantize)
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
@@ -104,10 +108,11 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(path: Path, data: bytes | None, given: Given) -> Graph:
+def _located(path: Path, data: bytes | None, given: Given, to_quantize: bool = False) -> Graph:
     """Add the file to the place of an error."""
     try:
-        graph = _sized(path, model_bytes(path) if data is None else data, given)
+        data = model_bytes(path) if data is None else data
+        graph = _sized(path, data, given, to_quantize)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
@@ -120,13 +125,13 @@ def _located(path: Path, data: bytes | None, given: Given) -> Graph:
     return graph
 
 
-def _sized(path: Path, data: bytes, given: Given) -> Graph:
+def _sized(path: Path, data: bytes, given: Given, to_quantize: bool) -> Graph:
     """The graph with the usual sizes where the file leaves them open, the first that fit."""
     first: ModelError | None = None
     for usual in USUAL:
         pins = Pins(given.shapes, usual, given.batch)
         try:
-            return _read(path, data, pins)
+            return _read(path, data, pins, to_quantize)
         except ModelError as error:
             if first is None:
                 named_guesses(error, pins)
@@ -136,7 +141,7 @@ def _sized(path: Path, data: bytes, given: Given) -> Graph:
     raise first or InternalError("no sizes were tried")
 
 
-def _read(path: Path, data: bytes, pins: Pins) -> Graph:
+def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
     """A verified graph."""
     if is_tflite(data):
         from npuscope.files.tflite.reader import read_tflite
@@ -150,7 +155,7 @@ def _read(path: Path, data: bytes, pins: Pins) -> Graph:
         )
     from npuscope.files.onnx.reader import read_onnx
 
-    graph = read_onnx(data, path, pins)
+    graph = read_onnx(data, path, pins, to_quantize)
     verify(graph, ModelError)
     return graph
 

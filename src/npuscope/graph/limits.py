@@ -24,9 +24,9 @@ MAX_LIST = 4096  # integers that an op takes as axes, sizes or pads
 # Limits on the work a file asks for: a small file can describe a huge computation.
 MAX_MACS = 2**56  # of one op; low enough that sums over a network fit 64 bits
 MAX_COMPUTED_BYTES = 128 << 20  # constants computed from constants, in one network
-MAX_KERNEL_PIECES = 4_096  # pieces of one convolution or pooling window
-MAX_STAGES = 400_000  # stages that the ops of one network are lowered to
-MAX_RUN_BYTES = 1 << 30  # memory of one inference in the reference executor
+MAX_KERNEL_PIECES = 1_024  # pieces of one convolution or pooling window
+MAX_STAGES = 100_000  # stages that the ops of one network are lowered to
+MAX_RUN_BYTES = 2 << 30  # memory of one inference in the reference executor
 MAX_RUN_MACS = 2**40
 
 # Tensors may share a buffer; a file whose tensors expand to many times its size is an attack.

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from npuscope.errors import InternalError
+from npuscope.errors import InternalError, ModelError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import Rows, Shown, counted
 
@@ -108,13 +108,13 @@ class Quant:
     @property
     def scale(self) -> float:
         if len(self.scales) != 1:
-            raise InternalError("a per-channel scale was used as a single scale")
+            raise ModelError(f"{len(self.scales)} scales, one per channel, where one is expected")
         return self.scales[0]
 
     @property
     def zero_point(self) -> int:
         if len(set(self.zero_points)) != 1:
-            raise InternalError("per-channel zero points were used as a single zero point")
+            raise ModelError("zero points that differ by channel, where one is expected")
         return self.zero_points[0]
 
     @property

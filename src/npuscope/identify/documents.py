@@ -26,7 +26,7 @@ def is_schema(kind: str) -> Callable[[Sample], bool]:
 def inspect_own(sample: Sample) -> Found:
     record = sample.document
     epochs = _rows(record, "epochs")
-    kinds = Counter(row.get("kind") for row in epochs if isinstance(row, dict))
+    kinds = Counter(_text(row.get("kind")) for row in epochs if isinstance(row, dict))
     summary = {
         "name": _text(record.get("name")),
         "epochs": len(epochs) - kinds["EMPTY"],

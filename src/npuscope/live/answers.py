@@ -18,7 +18,6 @@ from npuscope.report.estimate import known_keys
 from npuscope.report.html.compare import compare_data
 from npuscope.report.html.data import profile_data
 from npuscope.report.html.page import page
-from npuscope.rulebook.finding import gain
 from npuscope.version import __version__
 
 Answer = dict[str, Any]
@@ -166,7 +165,7 @@ def _offered(shown: Shown) -> list[Answer]:
             "rule": one.rule,
             "title": one.fix.title,
             "places": len(one.places),
-            "gain": gain(one.gain_ms),
+            "gain": None if one.gain_ms is None else round(one.gain_ms, 6),
             "on": False,
             "notes": list(one.notes),
         }

@@ -29,6 +29,7 @@ HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
 _MOST_BYTES = 64 << 10  # of a question
 _TOKEN_BYTES = 18
+_MOST_WAITING = 1024  # connections that no thread has taken yet
 _PATIENCE_S = 60.0  # for a client that connects and says nothing
 # For every answer: kept nowhere, shown in no other page's frame, and its address told to nobody.
 _HEADERS = {
@@ -47,6 +48,7 @@ class LiveServer(ThreadingHTTPServer):
     """One thread per connection; all share the library."""
 
     daemon_threads = True
+    request_queue_size = _MOST_WAITING
 
     def __init__(self, library: Library, first: Setting, port: int = 0) -> None:
         self.library, self.first = library, first

@@ -15,6 +15,9 @@ from npuscope.options.kinds import Kind
 from npuscope.options.rows import READING, TARGET
 from npuscope.records import JSON, decode
 
+# Far more than a page offers; each costs a build of its own.
+_MOST_FIXES = 64
+_MOST_VALUES = 256
 # What a tab chooses; all other options are those that the server was started with.
 _CHOSEN = ("generation", "epoch_controller", "optimization", "mpool", "overrides")
 _VALUES = {
@@ -57,6 +60,15 @@ class Setting:
 def setting_from(data: object, models: int, pools: int) -> Setting:
     """Checked: what a browser sends is as foreign as a file."""
     asked: Setting = decode(data, Setting, "$", JSON)
+    for name, most in (("fixes", _MOST_FIXES), ("values", _MOST_VALUES)):
+        count = len(getattr(asked, name))
+        if count > most:
+            raise UsageError(f"expected at most {most}, found {count}", where=f"$.{name}")
+    for option in TARGET.options:
+        value = getattr(asked, option.name, None)
+        if option.choices and value is not None and value not in option.choices:
+            known = ", ".join(map(str, option.choices))
+            raise UsageError(f"expected one of {known}, found {value}", where=f"$.{option.name}")
     if not 0 <= asked.model < models:
         raise UsageError(f"there is no model {asked.model}", where="$.model")
     if not 0 <= asked.pools <= pools:

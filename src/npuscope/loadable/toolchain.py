@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,8 @@ from importlib import metadata, util
 from pathlib import Path
 
 from npuscope.bounded_file import OWN, read_bytes
-from npuscope.errors import FileError, InternalError, TargetError, UsageError
+from npuscope.cache import WHOLE_FOLDERS, cache_folder, used
+from npuscope.errors import InternalError, TargetError, UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import (
@@ -28,45 +28,9 @@ from npuscope.progress import progress
 from npuscope.text import safe_terminal
 from npuscope.whole_file import work_folder
 
-# --- The cache of compiled objects: a private folder, so that no other user can plant an object ---
+# --- Compiled objects in the cache ---
 
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGITS = 16
-_HINT = "remove it, or name another folder with XDG_CACHE_HOME"
-
-
-def cache_path() -> Path:
-    """`$XDG_CACHE_HOME/npuscope` or `~/.cache/npuscope`, there or not."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "npuscope"
-
-
-def cache_folder() -> Path:
-    """The cache, made for this user alone."""
-    folder = cache_path()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _refuse_shared(folder)
-    except OSError as error:
-        raise FileError(f"cannot be used as cache: {error.strerror}", where=str(folder)) from None
-    return folder
-
-
-def _refuse_shared(folder: Path) -> None:
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise FileError("is not a folder of its own", where=str(folder), hint=_HINT)
-    if not hasattr(os, "getuid"):
-        return  # rights are not kept in these bits there
-    if status.st_uid != os.getuid():
-        raise FileError("belongs to another user", where=str(folder), hint=_HINT)
-    if status.st_mode & _OTHERS:
-        raise FileError(
-            "others may write to it, and would decide what is linked into images",
-            where=str(folder),
-            hint=f"chmod 700 {folder}",
-        )
 
 
 def digest(*parts: bytes | str) -> str:
@@ -85,6 +49,7 @@ def cached(folder: Path, key: str, ending: str, make: Callable[[Path], None]) ->
     """
     for path in folder.glob(f"{key}.*{ending}"):
         if path.name == _named(key, path, ending):
+            used(path)
             return path
         path.unlink(missing_ok=True)
     with work_folder(folder) as work:
@@ -161,11 +126,14 @@ class Toolchain:
     def run(self, command: Sequence[str]) -> ToolResult:
         """No shell, none of the user's compiler variables, and a time limit."""
         environment = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
+        zig = [self.cache / name for name in WHOLE_FOLDERS]
         environment |= {
             "LC_ALL": "C",
-            "ZIG_GLOBAL_CACHE_DIR": str(self.cache / "zig"),
-            "ZIG_LOCAL_CACHE_DIR": str(self.cache / "zig-local"),
+            "ZIG_GLOBAL_CACHE_DIR": str(zig[0]),
+            "ZIG_LOCAL_CACHE_DIR": str(zig[1]),
         }
+        for folder in zig:
+            used(folder)
         try:
             done = subprocess.run(
                 list(command),

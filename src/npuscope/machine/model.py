@@ -320,6 +320,11 @@ class Machine(Shown):
     def software_cost(self, kernel: str) -> SoftwareCost:
         return self.software.get(kernel, self.software["default"])
 
+    @property
+    def external_pools(self) -> tuple[MemoryPool, ...]:
+        """Flash and RAM outside the chip, which are read through a cache."""
+        return tuple(pool for pool in self.pools if pool.cacheable)
+
     def with_pools(self, pools: tuple[MemoryPool, ...]) -> Machine:
         return replace(self, pools=pools)
 

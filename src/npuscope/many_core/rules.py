@@ -5,6 +5,7 @@ fixes would save comes from the levers of these tables."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from math import prod
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuscope.lean_dataclass import dataclass
-from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
+from npuscope.lean_dataclass import dataclass, replace
+from npuscope.many_core.opstats.model import Bound, CoreTables, Lever, NodeRow, Opstats
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import (
@@ -25,6 +26,7 @@ from npuscope.rulebook.finding import (
     gravest_first,
     worst_first,
 )
+from npuscope.rulebook.fix import Gain, at_most, timed
 from npuscope.rulebook.registry import Kind, Rule, make_finding, themed
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from npuscope.many_core.machine import CoreMachine
 
 FAMILY = "many-core"
+_SHARED = "per inference, as more of them share a run: a run alone is not shorter"
 # From these on something is worth a word; below, nobody would change a network for it.
 _SYNC, _HOST, _CONVERSIONS, _UNEVEN, _POOR_HMX, _MUCH = 0.2, 0.1, 0.15, 1.2, 0.3, 0.05
 _CONVERTING = ("aicconverttod32", "aicconvertfromd32", "aicconvertweightstod32", "aictranspose")
@@ -73,22 +76,47 @@ class Run:
     def ms(self) -> float:
         return self.tables.totals.seconds * 1e3
 
-    def gain_ms(self, word: str) -> float | None:
-        """What the best lever of this name saves per inference; None where none is predicted."""
-        named = [x for x in self.tables.levers if word in x.name and not x.obstacle]
-        best = max((lever.gain for lever in named), default=None)
-        return None if best is None else self.ms * (1 - 1 / best)
+    def lever(self, fix: str) -> Lever | None:
+        """The best one that is this very fix; None where none was tried or helps."""
+        used, copies = len(self.tables.cores), self.fitting_copies
+        names = {
+            "core-batch": r".* times the batch",
+            "core-integers": r"8-bit integers .*",
+            "core-keep": r"constants kept .*",
+            "core-more": r"\d+ cores",
+            "core-copies": rf"{copies} activations on {used} cores? each",
+            "fewer-ops": r"ops joined, .*",
+        }
+        had = (lever for lever in self.tables.levers if not lever.obstacle)
+        named = [lever for lever in had if re.fullmatch(names[fix], lever.name)]
+        return max(named, key=lambda lever: lever.gain, default=None)
 
-    def gains(self, **words: str) -> dict[str, float | None]:
-        """By the id of a fix, with `_` for `-`, from the word in a lever's name."""
-        found = {name.replace("_", "-"): self.gain_ms(word) for name, word in words.items()}
-        return {name: gain for name, gain in found.items() if gain is not None}
+    def gains(self, *fixes: str) -> dict[str, Gain]:
+        """What the levers save per inference."""
+        levers = {fix: self.lever(fix) for fix in fixes}
+        return {fix: self._saved(lever) for fix, lever in levers.items() if lever is not None}
 
-    def copies(self) -> dict[str, dict[str, Value]]:
-        """The parameter of the fix, where there is room for a second copy."""
+    def _saved(self, lever: Lever) -> Gain:
+        ms = self.ms * (1 - 1 / (lever.most or lever.gain))
+        shared = _SHARED if lever.ms >= self.ms else ""
+        if lever.bound or lever.most is not None:
+            return replace(at_most(ms), elsewhere=shared)
+        return timed(ms, shared)
+
+    @property
+    def fitting_copies(self) -> int:
         most, used = self.tables.capacity, len(self.tables.cores)
-        fit = most.cores // used if most is not None and used else 0
-        return {"core-copies": {"copies": fit}} if fit > 1 else {}
+        return most.cores // used if most is not None and used else 0
+
+    def settings(self) -> dict[str, dict[str, Value]]:
+        """Numbers of cores and copies for the fixes that name them, where there is room."""
+        found: dict[str, dict[str, Value]] = {}
+        if self.fitting_copies > 1:
+            found["core-copies"] = {"copies": self.fitting_copies}
+        more = self.lever("core-more")
+        if more is not None and int(more.name.split()[0]) > len(self.tables.cores):
+            found["core-more"] = {"cores": int(more.name.split()[0])}
+        return found
 
     def share(self, engine: str) -> float:
         return dict(self.tables.verdict.shares).get(engine, 0.0)
@@ -115,7 +143,7 @@ def waits_for_ddr(run: Run) -> Iterator[Hit]:
     if run.tables.verdict.bound is not Bound.DDR:
         return
     evidence = {"critical_path": round(run.path("DDR"), 4), "ddr_bytes": run.tables.ddr_bytes}
-    gains = run.gains(core_batch="batch", core_integers="8-bit", core_keep="constants kept")
+    gains = run.gains("core-batch", "core-integers", "core-keep")
     yield Hit((), _percent(run.share("DDR")), "below 60 % of the time", evidence, gains=gains)
 
 
@@ -130,9 +158,10 @@ def waits_for_ddr(run: Run) -> Iterator[Hit]:
 def hmx_is_full(run: Run) -> Iterator[Hit]:
     """No other engine is at work longer than HMX."""
     if run.tables.verdict.bound is Bound.HMX:
-        gains = run.gains(core_integers="8-bit", core_more=" cores")
+        gains = run.gains("core-integers", "core-more")
         share = _percent(run.share("HMX"))
-        yield Hit((), share, None, {"critical_path": round(run.path("HMX"), 4)}, gains=gains)
+        evidence: dict[str, Value] = {"critical_path": round(run.path("HMX"), 4)}
+        yield Hit((), share, None, evidence, run.settings(), gains)
 
 
 @advise(
@@ -153,8 +182,10 @@ def vectors_hold_up(run: Run) -> Iterator[Hit]:
         kinds[kind] = kinds.get(kind, 0) + (row.pcycles or 0)
     dearest = max(kinds, key=kinds.__getitem__, default="")
     share = _percent(kinds[dearest] / max(sum(kinds.values()), 1)) if dearest else ""
-    named = {"core-cheaper": {"kind": dearest, "share": share}} if dearest else {}
-    gains = run.gains(core_integers="8-bit", core_more=" cores")
+    named = run.settings()
+    if dearest:
+        named["core-cheaper"] = {"kind": dearest, "share": share}
+    gains = run.gains("core-integers", "core-more")
     yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, named, gains)
 
 
@@ -171,9 +202,9 @@ def engines_wait(run: Run) -> Iterator[Hit]:
     share = run.path("synchronisation")
     if share < _SYNC:
         return
-    gains = run.gains(fewer_ops="joined", core_batch="batch", core_copies="activations")
+    gains = run.gains("fewer-ops", "core-batch", "core-copies")
     found, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
-    yield Hit((), found, f"below {_percent(_SYNC)}", cost, run.copies(), gains)
+    yield Hit((), found, f"below {_percent(_SYNC)}", cost, run.settings(), gains)
 
 
 @advise(
@@ -190,7 +221,7 @@ def waits_for_the_host(run: Run) -> Iterator[Hit]:
     if share >= _HOST:
         waited = share * run.ms
         limit, cost = f"below {_percent(_HOST)}", {"ms": round(waited, 6)}
-        yield Hit((), _percent(share), limit, cost, gains={"core-queue": waited})
+        yield Hit((), _percent(share), limit, cost, gains={"core-queue": at_most(waited)})
 
 
 @advise(
@@ -205,8 +236,9 @@ def activations_leave(run: Run) -> Iterator[Hit]:
     rows = [row for core in run.tables.cores for row in core.ops if _leaves(row.details)]
     if rows:
         moved = sum(row.out_bytes or 0 for row in rows)
-        gains = run.gains(core_more=" cores")
-        yield Hit((), f"{moved / 1e6:,.2f} MB per inference", 0, {"bytes": moved}, gains=gains)
+        gains = run.gains("core-more")
+        text, evidence = f"{moved / 1e6:,.2f} MB per inference", {"bytes": moved}
+        yield Hit((), text, 0, evidence, run.settings(), gains)
 
 
 def _leaves(details: str) -> bool:
@@ -255,11 +287,11 @@ def _busy(core: CoreTables) -> int:
 )
 def idle_cores(run: Run) -> Iterator[Hit]:
     """The program uses half of the cores or fewer."""
-    if run.copies():
-        gains = run.gains(core_copies="activations", core_more=" cores")
+    if run.fitting_copies > 1:
+        gains = run.gains("core-copies", "core-more")
         most = run.tables.capacity.cores if run.tables.capacity else 0
         found = f"{len(run.tables.cores)} of {most} cores"
-        yield Hit((), found, None, {}, run.copies(), gains)
+        yield Hit((), found, None, {}, run.settings(), gains)
 
 
 @advise(

@@ -10,6 +10,7 @@ from npuscope.ops.row import (
     Onnx,
     Row,
     Shapes,
+    Sign,
     Tflite,
     broadcast,
     input_shape,
@@ -72,7 +73,12 @@ def slope_shape(graph: Graph, op: Op) -> Shapes:
 
 
 def _binary(
-    kind: str, kernel: Kernel, operator: str, table: str = "", onnx: Onnx | None = None
+    kind: str,
+    kernel: Kernel,
+    operator: str,
+    table: str = "",
+    onnx: Onnx | None = None,
+    sign: Sign = "kept",
 ) -> Row:
     """Arithmetic of two operands; `table` is where TFLite keeps the fused activation."""
     options = (table, "FusedActivationFunction") if table else ()
@@ -83,6 +89,7 @@ def _binary(
         shape=broadcast_shape,
         types=number_type,
         kernel=kernel,
+        sign=sign,
         tflite={operator: Tflite("convert_values:binary", (kind,), options)},
         onnx={kind: onnx or Onnx("convert_values:binary", (kind,), any_order=True)},
     )
@@ -120,7 +127,11 @@ ROWS = (
         "Add", Kernel("values", "float_ops:add", "elementwise:litert_add"), "ADD", "AddOptions"
     ),
     _binary(
-        "Sub", Kernel("values", "float_ops:sub", "elementwise:litert_sub"), "SUB", "SubOptions"
+        "Sub",
+        Kernel("values", "float_ops:sub", "elementwise:litert_sub"),
+        "SUB",
+        "SubOptions",
+        sign="any",
     ),
     _binary(
         "Mul", Kernel("values", "float_ops:mul", "elementwise:litert_mul"), "MUL", "MulOptions"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
-from npuscope.ops.row import Kernel, Onnx, Row, Tflite, number_type, real_type, same_shape
+from npuscope.ops.row import Kernel, Onnx, Row, Sign, Tflite, number_type, real_type, same_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ def _function(
     types: Types = real_type,
     tflite: Mapping[str, Tflite] | str = "",
     onnx: Mapping[str, Onnx] | str = "",
+    sign: Sign = "any",
 ) -> Row:
     """One value in, one out; a plain string is the file's name of an op without attributes."""
     return Row(
@@ -99,6 +100,7 @@ def _function(
         types=types,
         kernel=Kernel("function" if attrs is Attrs else "values", real, litert),
         by_value=True,
+        sign=sign,
         tflite=_plain_tflite(kind, tflite) if isinstance(tflite, str) else tflite,
         onnx=_plain_onnx(kind, onnx) if isinstance(onnx, str) else onnx,
     )
@@ -127,18 +129,22 @@ _SMOOTH = (
         "functions:litert_sigmoid",
         tflite="LOGISTIC",
         onnx="Sigmoid",
+        sign="positive",
     ),
-    _function("Tanh", "real_math:tanh", "functions:litert_tanh", tflite="TANH", onnx="Tanh"),
+    _function(
+        "Tanh", "real_math:tanh", "functions:litert_tanh", tflite="TANH", onnx="Tanh", sign="kept"
+    ),
     _function(
         "HardSwish",
         "functions:hard_swish",
         "litert_functions:hard_swish",
         tflite="HARD_SWISH",
         onnx="HardSwish",
+        sign="kept",
     ),
-    _function("Softplus", "functions:softplus", onnx="Softplus"),
-    _function("Mish", "functions:mish", onnx="Mish"),
-    _function("Erf", "real_math:erf", onnx="Erf"),
+    _function("Softplus", "functions:softplus", onnx="Softplus", sign="positive"),
+    _function("Mish", "functions:mish", onnx="Mish", sign="kept"),
+    _function("Erf", "real_math:erf", onnx="Erf", sign="kept"),
     _function(
         "LeakyRelu",
         "functions:leaky_relu",
@@ -146,6 +152,7 @@ _SMOOTH = (
         LeakyReluAttrs,
         tflite={"LEAKY_RELU": Tflite("convert_values:leaky_relu", options=_ALPHA)},
         onnx={"LeakyRelu": _own("leaky_relu")},
+        sign="kept",
     ),
     _function(
         "Elu",
@@ -154,12 +161,14 @@ _SMOOTH = (
         EluAttrs,
         tflite={"ELU": Tflite("convert_values:unary", ("Elu", EluAttrs()))},
         onnx={"Elu": _own("elu")},
+        sign="kept",
     ),
     _function(
         "HardSigmoid",
         "functions:hard_sigmoid",
         attrs=HardSigmoidAttrs,
         onnx={"HardSigmoid": _own("hard_sigmoid")},
+        sign="positive",
     ),
     _function(
         "Gelu",
@@ -168,6 +177,7 @@ _SMOOTH = (
         GeluAttrs,
         tflite={"GELU": Tflite("convert_values:gelu", options=("GeluOptions", "Approximate"))},
         onnx={"Gelu": _own("gelu"), "com.microsoft.Gelu": _own("gelu")},
+        sign="kept",
     ),
     _function("Softsign", "functions:softsign", onnx="Softsign"),
     _function("Selu", "functions:selu", attrs=SeluAttrs, onnx={"Selu": _own("selu")}),
@@ -182,7 +192,13 @@ _SMOOTH = (
 )
 _ARITHMETIC = (
     _function(
-        "Abs", "numpy:abs", "litert_functions:absolute", types=number_type, tflite="ABS", onnx="Abs"
+        "Abs",
+        "numpy:abs",
+        "litert_functions:absolute",
+        types=number_type,
+        tflite="ABS",
+        onnx="Abs",
+        sign="positive",
     ),
     _function(
         "Neg",
@@ -193,14 +209,20 @@ _ARITHMETIC = (
         onnx="Neg",
     ),
     _function("Sign", "numpy:sign", types=number_type, tflite="SIGN", onnx="Sign"),
-    _function("Square", "numpy:square", types=number_type, tflite="SQUARE"),
+    _function("Square", "numpy:square", types=number_type, tflite="SQUARE", sign="positive"),
     _function("Floor", "numpy:floor", tflite="FLOOR", onnx="Floor"),
     _function("Ceil", "numpy:ceil", tflite="CEIL", onnx="Ceil"),
     _function("Round", "numpy:rint", tflite="ROUND", onnx="Round"),
-    _function("Sqrt", "numpy:sqrt", "functions:litert_sqrt", tflite="SQRT", onnx="Sqrt"),
-    _function("Rsqrt", "functions:rsqrt", "litert_functions:rsqrt", tflite="RSQRT"),
-    _function("Reciprocal", "functions:reciprocal", onnx="Reciprocal"),
-    _function("Exp", "real_math:exp", "functions:litert_exp", tflite="EXP", onnx="Exp"),
+    _function(
+        "Sqrt", "numpy:sqrt", "functions:litert_sqrt", tflite="SQRT", onnx="Sqrt", sign="positive"
+    ),
+    _function(
+        "Rsqrt", "functions:rsqrt", "litert_functions:rsqrt", tflite="RSQRT", sign="positive"
+    ),
+    _function("Reciprocal", "functions:reciprocal", onnx="Reciprocal", sign="kept"),
+    _function(
+        "Exp", "real_math:exp", "functions:litert_exp", tflite="EXP", onnx="Exp", sign="positive"
+    ),
     _function("Log", "real_math:log", "functions:litert_log", tflite="LOG", onnx="Log"),
     _function("Sin", "real_math:sin", tflite="SIN", onnx="Sin"),
     _function("Cos", "real_math:cos", tflite="COS", onnx="Cos"),

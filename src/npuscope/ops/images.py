@@ -136,6 +136,7 @@ ROWS = (
         shape=resize_shape,
         types=resizable,
         kernel=Kernel("plain", "moves:real_resize", "moves:litert_resize", "moves:qdq_resize"),
+        sign="kept",
         tflite={
             "RESIZE_NEAREST_NEIGHBOR": Tflite(
                 "convert_moves:resize",

@@ -106,6 +106,7 @@ ROWS = (
         shape=softmax_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:softmax", "reduce:litert_softmax"),
+        sign="positive",
         tflite={"SOFTMAX": Tflite("convert_values:softmax", options=("SoftmaxOptions", "Beta"))},
         onnx={"Softmax": Onnx("convert_values:softmax", ("Softmax",), any_order=True)},
     ),

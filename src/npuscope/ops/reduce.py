@@ -105,6 +105,7 @@ def _reduction(
         types=number_type,
         kernel=kernel,
         moves_data=picks,
+        sign="kept",
         tflite={operator: Tflite("convert_values:reduction", (kind,), options)} if operator else {},
         onnx={name or kind: how, **onnx},
     )
@@ -141,6 +142,7 @@ ROWS = (
         shape=pool_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:average_pool", "reduce:litert_average_pool"),
+        sign="kept",
         tflite={"AVERAGE_POOL_2D": Tflite("convert_values:pool", ("AveragePool",), _POOL_OPTIONS)},
         onnx={"AveragePool": Onnx("convert_pools:pool", ("AveragePool",), windowed=True)},
     ),

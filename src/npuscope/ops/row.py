@@ -19,6 +19,7 @@ Shapes = tuple[Shape, ...]
 Form = Literal[
     "function", "values", "whole", "moves", "layer", "comparison", "raw", "plain", "several"
 ]
+Sign = Literal["any", "kept", "positive"]
 WHOLE = (DType.INT32, DType.INT64)
 
 
@@ -90,6 +91,7 @@ class Row:
     `moves_data` marks ops whose output values are input values, so quantization passes
     through them unchanged; `data_inputs` is how many of the inputs they move (None: all).
     `by_value` marks functions of one value: for 8 bits a table can stand for them.
+    `sign` tells results that are never below zero from those that are not if no operand is.
     `types` returns what is wrong with the element types as text, or "".
     """
 
@@ -105,6 +107,7 @@ class Row:
     moves_data: bool = False
     data_inputs: int | None = None
     by_value: bool = False
+    sign: Sign = "any"
 
     @property
     def least(self) -> int:

@@ -7,7 +7,8 @@ graph lives and its ops and tensors stay the same.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from math import prod
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.limits import check_run
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.kernels.dense import Room
 from npuscope.ops.kernels.step import Array, Steps
 from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
@@ -24,8 +26,8 @@ from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.text import safe_terminal
 
 _ITEM_BYTES = 8  # of kernels' intermediate values, at most
-# What numpy raises for shapes that do not fit and sizes beyond the memory.
-_REFUSALS = (ValueError, IndexError, MemoryError)
+# What numpy raises for shapes and types that do not fit and sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, TypeError, MemoryError)
 
 
 def run(
@@ -43,6 +45,39 @@ def run_once(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     for op in graph.ops:
         _execute(_stage(graph, op, []), values)
     return {name: values[name] for name in graph.outputs}
+
+
+def disturbed(
+    graph: Graph, inputs: Mapping[str, Array], change: Callable[[str, Array], Array]
+) -> dict[str, Array]:
+    """The graph's outputs when every result of an op is changed before others read it."""
+    plan = plan_of(graph)
+    values = {**plan.constants, **checked_inputs(plan.inputs, inputs)}
+    for stage in plan.stages:
+        _execute(stage, values)
+        for name in stage.op.outputs:
+            values[name] = change(name, values[name])
+        for name in stage.dying:
+            if name not in plan.outputs:
+                del values[name]
+    return {name: values[name] for name in plan.outputs}
+
+
+def each_alone(
+    graph: Graph,
+    values: Mapping[str, Array],
+    kinds: Container[str],
+    change: Callable[[str, Array], Array],
+) -> Iterator[tuple[str, Array]]:
+    """What every op of some kinds makes by itself of known inputs that are changed."""
+    plan = plan_of(graph)
+    known = {**plan.constants, **values}
+    for stage in plan.stages:
+        if stage.op.kind not in kinds:
+            continue
+        inputs = {n: known[n] if n in plan.constants else change(n, known[n]) for n in stage.reads}
+        _execute(stage, inputs)
+        yield from ((name, inputs[name]) for name in stage.op.outputs)
 
 
 def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -106,7 +141,7 @@ def _execute(stage: Stage, values: dict[str, Array]) -> None:
         with np.errstate(all="ignore"):  # infinities and NaN are results like any other
             results = stage.step([values[name] for name in stage.reads])
     except _REFUSALS as error:
-        raise ModelError(f"the op cannot run: {error}", where=_place(stage.op)) from error
+        raise _refusal("the op cannot run", error, stage.op) from error
     for result, (name, shape, dtype) in zip(results, stage.makes, strict=True):
         if result.shape != shape or result.dtype != dtype:
             raise ModelError(
@@ -114,6 +149,11 @@ def _execute(stage: Stage, values: dict[str, Array]) -> None:
                 where=_place(stage.op),
             )
         values[name] = result
+
+
+def _refusal(what: str, error: Exception, op: Op) -> ModelError:
+    reason = "not enough memory" if isinstance(error, MemoryError) else str(error)
+    return ModelError(f"{what}: {reason}", where=_place(op))
 
 
 def _place(op: Op) -> str:
@@ -128,31 +168,41 @@ def check_work(graph: Graph, keeps_all: bool = False) -> None:
     for index, op in enumerate(graph.ops):
         alive += sum(graph.tensors[name].size_bytes for name in op.outputs)
         macs += spec(op).macs(graph, op) if op.kind in OPS else 0  # `prepare` refuses the others
-        check_run(alive + _ITEM_BYTES * _scratch(graph, op), macs, _place(op))
+        check_run(alive + _scratch(graph, op), macs, _place(op))
         if not keeps_all:
             dying = (n for n in _touched(graph, op) if last_reader.get(n, index) == index)
             alive -= sum(graph.tensors[name].size_bytes for name in dying)
 
 
 def _scratch(graph: Graph, op: Op) -> int:
-    """Elements that a kernel may hold in addition to its tensors: wide copies, a row of windows."""
+    """Bytes that a kernel may hold in addition to its tensors: wide copies, padding, windows."""
     tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
-    return max(tensor.elements for tensor in tensors) + _window_row(graph, op)
-
-
-def _window_row(graph: Graph, op: Op) -> int:
-    """One output row of windows, and the padded input rows under them."""
+    wide = _ITEM_BYTES * max(tensor.elements for tensor in tensors)
     if isinstance(op.attrs, PoolAttrs):
-        kernel, reach = op.attrs.window, 1
-    elif isinstance(op.attrs, ConvAttrs | TransposeConvAttrs):
-        _, height, width, _ = graph.tensors[op.inputs[1]].shape
-        kernel, reach = (height, width), op.attrs.dilations[0]
-    else:
-        return 0
-    shape, output = graph.first_input(op).shape, graph.output_tensor(op).shape
-    columns = shape[2] + abs(op.attrs.pads[1]) + abs(op.attrs.pads[3])
-    padded = ((kernel[0] - 1) * reach + 1) * columns
-    return (output[2] * kernel[0] * kernel[1] + padded) * shape[3]
+        return wide + _ITEM_BYTES * _padded(graph, op, op.attrs)
+    if isinstance(op.attrs, TransposeConvAttrs):
+        shapes = [graph.tensors[name].shape for name in (*op.inputs[:2], op.outputs[0])]
+        patches = prod(shapes[0][:3]) * prod(shapes[1][:3])
+        return wide + _ITEM_BYTES * (patches + prod(Room(op.attrs, *shapes).shape))
+    if isinstance(op.attrs, ConvAttrs):
+        return wide + _ITEM_BYTES * _padded(graph, op, op.attrs) + _windows(graph, op)
+    return wide
+
+
+def _padded(graph: Graph, op: Op, attrs: ConvAttrs | PoolAttrs) -> int:
+    images, height, width, channels = graph.first_input(op).shape
+    top, left, bottom, right = map(abs, attrs.pads)
+    return images * (top + height + bottom) * (left + width + right) * channels
+
+
+def _windows(graph: Graph, op: Op) -> int:
+    """The pixels under all windows of an output row; floats are multiplied all rows at once."""
+    source, kernel = (graph.tensors[name] for name in op.inputs[:2])
+    images, rows, columns, _ = graph.output_tensor(op).shape
+    pixels = columns * prod(kernel.shape[1:3]) * source.shape[3]
+    if source.dtype.is_float:
+        return images * rows * pixels * source.dtype.bits // 8
+    return _ITEM_BYTES * pixels
 
 
 def prepare(graph: Graph) -> Plan:
@@ -186,7 +236,7 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
         error.where = error.where or _place(op)
         raise
     except _REFUSALS as error:
-        raise ModelError(f"the op cannot be prepared: {error}", where=_place(op)) from error
+        raise _refusal("the op cannot be prepared", error, op) from error
     outputs = [graph.tensors[name] for name in op.outputs]
     makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
     reads = tuple(name for name in op.inputs if name)

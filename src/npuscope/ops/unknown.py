@@ -21,6 +21,7 @@ class UnknownAttrs(Attrs):
     name: str  # as the file has it: SVDF, com.microsoft.Attention
     shape: Shape  # of the output, as the file states it
     part: int = 0  # which output of the op
+    weights: int = 0  # numbers that it holds outside of the graph: operands, bodies of control flow
 
 
 def _stated(graph: Graph, op: Op) -> Shapes:
@@ -36,14 +37,24 @@ def unknown_names(graph: Graph) -> tuple[str, ...]:
     return tuple(attrs.name for attrs in found if not attrs.part)
 
 
+def unknown_weights(graph: Graph) -> tuple[int, int]:
+    """Numbers that only such ops hold, in the graph and outside of it: how much of the network
+    they are."""
+    ops = [op for op in graph.ops if op.kind == UNKNOWN and not op.attrs_as(UnknownAttrs).part]
+    names = {name for op in ops for name in op.inputs if graph.tensors[name].is_constant}
+    known = {name for op in graph.ops if op.kind != UNKNOWN for name in op.inputs}
+    inside = sum(graph.tensors[name].elements for name in names - known)
+    return inside, sum(op.attrs_as(UnknownAttrs).weights for op in ops)
+
+
 def check_executable(names: Iterable[str], doing: str = "executed") -> None:
     """Refuse a network of which a part cannot be computed, with all its names."""
     listed = list(names)
     if listed:
         raise TargetError(
             f"cannot be {doing}: {_counted(listed)} not known here",
-            hint="estimate, explain and compile work without them; to run the network, cut the "
-            "model before them",
+            hint="estimate and explain work without them; to run the network, cut the model before "
+            "them",
         )
 
 

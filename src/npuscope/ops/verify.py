@@ -192,6 +192,8 @@ def _quant_problem(tensor: Tensor) -> str:
         return f"quantization axis {quant.axis} is outside of shape {tensor.shape}"
     if tensor.shape[quant.axis] != len(quant.scales):
         return f"{len(quant.scales)} scales for axis {quant.axis} of shape {tensor.shape}"
+    if tensor.data is None and len(quant.scales) > 1:
+        return f"{len(quant.scales)} scales, but values that a network computes have one"
     return ""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, wraps
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, ModelError, TargetError, UsageError
 from npuscope.options.kinds import Option, Verb
 from npuscope.options.verbs import PYTHON_ONLY, VERBS
 
@@ -42,7 +43,12 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         for given in options:
             if given not in keywords(name):
                 raise _wrong_keyword(name, given)
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except (FileError, ModelError, TargetError) as error:
+            if not error.where and args and isinstance(args[0], str | Path):
+                error.where = str(args[0])  # what it was about is not known further inside
+            raise
 
     return checked
 

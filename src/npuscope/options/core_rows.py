@@ -16,7 +16,7 @@ from npuscope.options.kinds import (
     text,
     whole,
 )
-from npuscope.options.rows import HTML, JSON, QUIET, SET, SHAPE, VERBOSE
+from npuscope.options.rows import FORCE, HTML, JSON, QUIET, SET, SHAPE, VERBOSE
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
@@ -137,6 +137,7 @@ OPSTATS = (
     ),
     replace(QUIET, flags=()),
     VERBOSE,
+    FORCE,
 )
 OPSTATS_RESULTS = (
     flag("summary", "tables as text"),

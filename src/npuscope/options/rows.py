@@ -89,7 +89,8 @@ JSON = file("json", "print the result as JSON and nothing else, or write it to F
     python=False)
 QUIET = flag("quiet", "print the answer in one line", flags=("-q", "--quiet"), python=False)
 VERBOSE = flag("verbose", "print details and tracebacks", flags=("-v", "--verbose"), python=False)
-OUTPUT = Group("output", (JSON, QUIET, VERBOSE), shared=True)
+FORCE = flag("force", "replace output files that npuscope did not write", python=False)
+OUTPUT = Group("output", (JSON, FORCE, QUIET, VERBOSE), shared=True)
 NO_COLOR = flag("no_color", "not needed: there are no colours",
     python=False, effect=VendorEffect.NONE)
 
@@ -101,7 +102,7 @@ def vendor_output(log: str) -> Group:
     kept = file("log", f"a log ({log})", const=log, python=False)
     debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
-    return Group("output", (JSON, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
+    return Group("output", (JSON, FORCE, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
 
 
 HTML = file("html", "write an HTML report: one file, no network access")
@@ -218,8 +219,9 @@ FIX = (
         "end the network where the NPU's work ends; what the application does then is listed"),
     flag("drop_softmax", "end the network before a final Softmax"),
     flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
-    flag("everything", "try every edit, including these three, and keep those that help",
-        flags=("--all",)),
+    flag("everything", "try every edit that keeps the network's function, including these three, "
+        "and keep those that help", flags=("--all",)),
+    flag("lossy", "allow edits that change outputs, such as nearest for bilinear resizing"),
 )
 COMPILE = (
     file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import OPS
-from npuscope.program.model import Buffer, Program
+from npuscope.program.model import Buffer, Epoch, Program
 
 # --- Seeded inputs over the whole range of their type ---
 
@@ -69,18 +69,44 @@ class Agreement:
     cosine: float
     mean: float
     std: float
+    rms_lsb: float = 0.0
+    rounding_rms_lsb: float = 0.0  # the same of the reference with rounding in every layer
+    top1_same_share: float | None = None  # of the answers, where the output gives classes
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAgreement:
+    """One epoch's result when it is given the reference's inputs."""
+
+    epoch: str
+    ops: tuple[str, ...]
+    origin: tuple[str, ...]
+    exact_share: float
+    within_1_lsb_share: float
+    max_lsb: float
+    near_share: float = 1.0  # as near as the rounding of ops inside the epoch explains
+    channel_near_share: float = 1.0  # the same of the channel that is furthest off
+
+
+_FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
 @dataclass(slots=True)
 class Tally:
-    """Running sums for an Agreement. `lsb` is the size of one step."""
+    """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
+    count as near."""
 
     lsb: float
+    near_lsb: float = 1.0
     elements: int = 0
     equal: int = 0
     close: int = 0
     largest: float = 0.0
     total: float = 0.0
+    squares: float = 0.0
+    # Elements of each channel that are near, and how many it has.
+    near: Array = field(default_factory=lambda: np.zeros(1))
+    channel_elements: int = 0
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
@@ -94,7 +120,15 @@ class Tally:
         self.close += int((steps < 1 + 1e-3).sum())
         self.largest = max(self.largest, float(steps.max(initial=0.0)))
         self.total += float(steps.sum())
+        self.squares += float(steps @ steps)
+        channels = expected.shape[-1] if expected.ndim > 1 else 1
+        self.near = self.near + (steps < self.near_lsb + 1e-3).reshape(-1, max(1, channels)).sum(0)
+        self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(self.squares / max(self.elements, 1)))
 
     def agreement(self, name: str) -> Agreement:
         xy, xx, yy, x, n = self.products
@@ -109,7 +143,34 @@ class Tally:
             float(xy / np.sqrt(xx * yy)) if xx and yy else 1.0,
             float(mean),
             float(np.sqrt(max(xx / max(n, 1) - mean**2, 0.0))),
+            self.rms,
         )
+
+    @property
+    def near_share(self) -> float:
+        return float(self.near.sum()) / self.elements if self.elements >= _FEWEST else 1.0
+
+    @property
+    def channel_near_share(self) -> float:
+        """Of the channel that is furthest off."""
+        if self.channel_elements < _FEWEST:
+            return 1.0
+        return float(self.near.min()) / self.channel_elements
+
+
+def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
+    """Of an epoch that writes one buffer or several."""
+    elements = max(1, sum(tally.elements for tally in tallies))
+    return LayerAgreement(
+        epoch.name,
+        epoch.operators,
+        epoch.origin,
+        sum(tally.equal for tally in tallies) / elements,
+        sum(tally.close for tally in tallies) / elements,
+        round(max(tally.largest for tally in tallies), 3),
+        min(tally.near_share for tally in tallies),
+        min(tally.channel_near_share for tally in tallies),
+    )
 
 
 # --- Values between a network and a program: inputs, outputs, reference tensors ---
@@ -130,6 +191,10 @@ class Bridge(Protocol):
         """Reference values for the buffers that carry a tensor of the network."""
         ...
 
+    def tensor(self, buffer: str) -> str:
+        """The tensor that such a buffer carries."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OwnBridge:
@@ -146,6 +211,9 @@ class OwnBridge:
 
     def forced(self, expected: Values) -> dict[str, Array]:
         return dict(_forced(self.program.buffers, expected))
+
+    def tensor(self, buffer: str) -> str:
+        return self.program.buffer_map()[buffer].tensor or buffer.removesuffix(".sub")
 
 
 def _forced(buffers: Iterable[Buffer], expected: Values) -> Iterator[tuple[str, Array]]:

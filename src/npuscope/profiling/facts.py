@@ -13,6 +13,7 @@ from npuscope.graph.model import Graph, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.table import total_macs
+from npuscope.ops.unknown import unknown_weights
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
@@ -199,13 +200,15 @@ def _model(program: Program, graph: Graph | None) -> ModelInfo:
         outputs = tuple(_buffer_info(buffers[name]) for name in program.outputs)
         params = sum(b.size_bytes for b in program.buffers if b.is_param)
         return ModelInfo(program.model_file, program.model_md5, inputs, outputs, 0, params)
+    inside, outside = unknown_weights(graph)
     return ModelInfo(
         program.model_file,
         program.model_md5,
         tuple(_tensor_info(graph.tensor(name)) for name in graph.inputs),
         tuple(_tensor_info(graph.tensor(name)) for name in graph.outputs),
         total_macs(graph),
-        graph.parameters(),
+        graph.parameters() + outside,
+        inside + outside,
     )
 
 

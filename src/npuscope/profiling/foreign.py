@@ -1,42 +1,54 @@
-"""A vendor-compiled program beside the network it was made from.
+"""A program of another compiler beside the network it was made from.
 
-The program keeps neither names nor all shapes of the network: inputs and outputs are matched by
-order, size and value, and buffers are paired with the reference tensor they are nearest to.
+It keeps neither names nor all shapes of the network. A buffer belongs to the tensors that have its
+name, or else its size and its scale; values only choose among these, so that a layer that computes
+something else is compared all the same, and disagrees.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import field
+from itertools import permutations
 
 import numpy as np
 
-from npuscope.errors import UsageError
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
+from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
-from npuscope.sim.memory import Memory, element_type, from_stored, to_stored
+from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, written
 
-# A buffer counts as a tensor's copy up to this mean difference, in steps.
-_MOST_MEAN_LSB = 3.0
+# Scales are printed with so many digits that those of one tensor differ by less.
+_SAME_SCALE = 1e-5
+# A buffer up to this mean difference from a tensor, in steps, is taken as its copy.
+_MOST_MEAN_LSB = 1.5
+_MOST_AXES = 4
+# Sorted values of a buffer and a tensor that differ by no more are the same in another order.
+_SAME_VALUES_LSB = 3
 # Elements looked at to choose among tensors of one size.
 _PROBE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A buffer, the tensor it carries, whether in stored order, and what is added to it."""
+    """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
+    stored), and what is added to it."""
 
     tensor: str
-    stored: bool
+    axes: tuple[int, ...] | None
     shift: int
 
     def values(self, buffer: Buffer, expected: Array) -> Array:
-        flat = expected.reshape(-1).astype(np.int16) + self.shift
-        bytes_ = flat.astype(element_type(buffer))
-        return from_stored(buffer, bytes_) if self.stored else bytes_.reshape(buffer.shape)
+        """The tensor as the buffer's values."""
+        steps = np.clip(expected.astype(np.int32) + self.shift, *_limits(buffer))
+        if self.axes is None:
+            return from_stored(buffer, steps.reshape(-1).astype(element_type(buffer)))
+        turned = steps.squeeze().transpose(self.axes) if self.axes else steps
+        return turned.astype(element_type(buffer)).reshape(buffer.shape)
 
 
 @dataclass(slots=True)
@@ -69,80 +81,158 @@ class ForeignBridge:
             for name, pair in self.pairs.items()
         }
 
+    def tensor(self, buffer: str) -> str:
+        return self.pairs[buffer].tensor
+
 
 def foreign_bridge(program: Program, graph: Graph, sample: Values) -> ForeignBridge:
     """Learn what belongs together from one run, epoch by epoch, each given reference inputs."""
-    if len(program.inputs) != len(graph.inputs):
-        raise UsageError(
-            f"the program has {len(program.inputs)} inputs, the model {len(graph.inputs)}",
-            where="--model",
-            hint="give the model file that this network was compiled from",
-        )
     bridge = ForeignBridge(program, graph)
     expected = trace(graph, dict(sample))
-    by_size = _by_size(expected)
-
-    def learn(epoch: Epoch, memory: Memory) -> None:
-        for name in written(epoch):
-            buffer = memory.buffer(name)
-            found = _pair(memory.read(name), buffer, by_size) if _is_byte(buffer) else None
-            if found is not None:
-                bridge.pairs[name] = found
-                # The next epoch starts from the reference again, so that rounding does not add up
-                # and hide a match.
-                memory.write(name, found.values(buffer, expected[found.tensor]))
-
-    execute(program, bridge.inputs(sample), observe=learn)
+    learner = _Learner(program, graph, expected)
+    execute(program, bridge.inputs(sample), observe=learner.observe)
+    bridge.pairs = learner.pairs()
     # Outputs are matched in a run of its own, without the reference's values inside.
     free = execute(program, bridge.inputs(sample)).outputs
     bridge.results = _results(program, graph, free, expected)
     return bridge
 
 
-def _is_byte(buffer: Buffer) -> bool:
-    return buffer.nbits == 8 and not buffer.is_float and not buffer.is_param
+class _Learner:
+    """Pairs buffers with tensors while the program runs."""
+
+    def __init__(self, program: Program, graph: Graph, expected: Values) -> None:
+        self.expected = expected
+        self.candidates = Candidates(graph, expected)
+        self.near: dict[str, Pair] = {}
+        self.far: dict[str, Pair] = {}
+        self.carried: set[str] = set()  # tensors that some buffer is near to
+        # Several epochs may fill one buffer: it is whole after the last of them.
+        self.last = {name: e.number for e in program.executed for name in written(e)}
+
+    def observe(self, epoch: Epoch, memory: Memory) -> None:
+        for name in written(epoch):
+            buffer = memory.buffer(name)
+            options = list(self.candidates.of(memory, buffer))
+            if not options or self.last[name] != epoch.number:
+                continue
+            apart = _apart(memory.read(name), buffer, options, self.expected)
+            pair = min(options, key=apart.__getitem__)
+            if apart[pair] > _MOST_MEAN_LSB:
+                if not self._is_another_order(memory.read(name), buffer, pair):
+                    self.far[name] = pair
+                continue
+            self.near[name] = pair
+            self.carried |= {one.tensor for one in options if apart[one] <= _MOST_MEAN_LSB}
+            # The next epoch starts from the reference again, so that rounding does not add up.
+            memory.write(name, pair.values(buffer, self.expected[pair.tensor]))
+
+    def _is_another_order(self, values: Array, buffer: Buffer, pair: Pair) -> bool:
+        """The tensor's values in an order that is not known here: nothing to compare."""
+        wanted = pair.values(buffer, self.expected[pair.tensor])
+        steps = np.sort(values, axis=None).astype(np.int32) - np.sort(wanted, axis=None)
+        return int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB
+
+    def pairs(self) -> dict[str, Pair]:
+        """A buffer that is far from its tensor disagrees, unless another one carries that: then
+        it holds an inner value of an op that rounds in several steps, and what was made of it is
+        right."""
+        far = {name: p for name, p in self.far.items() if p.tensor not in self.carried}
+        return self.near | far
 
 
-def _by_size(expected: Values) -> dict[int, list[tuple[str, Array]]]:
-    found: dict[int, list[tuple[str, Array]]] = {}
-    for name, value in expected.items():
-        if value.dtype in (np.int8, np.uint8):
-            found.setdefault(value.size, []).append((name, value.reshape(-1)))
-    return found
+class Candidates:
+    """Tensors of the network that a buffer may carry."""
+
+    def __init__(self, graph: Graph, expected: Values) -> None:
+        self.sizes: dict[int, list[Tensor]] = {}
+        self.names: dict[str, Tensor] = {}
+        for name, value in expected.items():
+            if value.dtype in (np.int8, np.uint8, np.int16):
+                tensor = self.names[name] = graph.tensor(name)
+                self.sizes.setdefault(value.size, []).append(tensor)
+
+    def of(self, memory: Memory, buffer: Buffer) -> Iterator[Pair]:
+        if buffer.is_float or buffer.is_param or buffer.nbits not in (8, 16):
+            return
+        # A kernel's arguments are views without a scale of their own.
+        root = memory.buffers.get(buffer.view_of, buffer)
+        stated = root if root.size_bytes == buffer.size_bytes else buffer
+        size = int(np.prod(buffer.shape))
+        named = self.names.get(stated.tensor or stated.name.removesuffix(".sub"))
+        if named and named.elements == size and _bits(named) == buffer.nbits:
+            shifts = {named: _sign_shift(named, buffer)}
+        else:
+            of_size = self.sizes.get(size, [])
+            shifts = {t: shift for t in of_size if (shift := _shift(t, stated)) is not None}
+        for tensor, shift in shifts.items():
+            for axes in _orders(tensor.shape, buffer):
+                yield Pair(tensor.name, axes, shift)
 
 
-def _pair(value: Array, buffer: Buffer, by_size: dict[int, list[tuple[str, Array]]]) -> Pair | None:
-    """The tensor of the same size that is nearest, in logical or in stored order."""
-    candidates = by_size.get(value.size, [])
-    orders = {False: value.reshape(-1), True: to_stored(buffer, value)}
+def _bits(tensor: Tensor) -> int:
+    return tensor.dtype.numpy.itemsize * 8
+
+
+def _shift(tensor: Tensor, buffer: Buffer) -> int | None:
+    """What a buffer of the tensor's scale adds to its values; None where it has another scale."""
+    if buffer.quant is None or tensor.quant is None or not _same_scale(buffer.quant, tensor.quant):
+        return None
+    shift = buffer.quant.zero_point - tensor.quant.zero_point
+    low, high = (limit + shift for limit in tensor.dtype.limits)
+    least, most = _limits(buffer)
+    fits = _bits(tensor) == buffer.nbits and least <= low and high <= most
+    return shift if fits else None
+
+
+def _same_scale(one: Quant, other: Quant) -> bool:
+    per_tensor = one.axis is None and other.axis is None
+    return per_tensor and abs(one.scale - other.scale) <= _SAME_SCALE * other.scale
+
+
+def _orders(shape: tuple[int, ...], buffer: Buffer) -> Iterator[tuple[int, ...] | None]:
+    """As it is, as it is stored, and with its axes turned into those of the buffer."""
+    yield ()
+    if 0 < buffer.batch < buffer.channels:
+        yield None
+    sizes = [size for size in shape if size > 1]
+    wanted = [size for size in buffer.shape if size > 1]
+    if len(sizes) <= _MOST_AXES:
+        for axes in permutations(range(len(sizes))):
+            if axes != tuple(range(len(sizes))) and [sizes[a] for a in axes] == wanted:
+                yield axes
+
+
+def _limits(buffer: Buffer) -> tuple[int, int]:
+    half = 1 << (buffer.nbits - 1)
+    return (-half, half - 1) if buffer.signed else (0, 2 * half - 1)
+
+
+def _apart(
+    value: Array, buffer: Buffer, options: Sequence[Pair], expected: Values
+) -> dict[Pair, float]:
+    """Mean differences of a buffer from the tensors that it may carry."""
     # A fixed seed, so that the same files always give the same pairs.
     places = np.random.default_rng(0).integers(0, max(1, value.size), min(value.size, _PROBE))
-    best: tuple[float, Pair] | None = None
-    for stored, flat in orders.items():
-        probe = flat[places].astype(np.int16)
-        for name, tensor in candidates:
-            wanted = tensor[places].astype(np.int16)
-            for shift in (0, 128) if value.dtype == np.uint8 else (0,):
-                apart = float(np.abs(probe - wanted - shift).mean())
-                if apart <= _MOST_MEAN_LSB and (best is None or apart < best[0]):
-                    best = (apart, Pair(name, stored, shift))
-    return best[1] if best else None
+    probe = value.reshape(-1)[places].astype(np.int32)
+
+    def apart(pair: Pair) -> float:
+        wanted = pair.values(buffer, expected[pair.tensor]).reshape(-1)[places]
+        return float(np.abs(probe - wanted).mean())
+
+    return {pair: apart(pair) for pair in options}
 
 
 def _results(program: Program, graph: Graph, free: Values, expected: Values) -> dict[str, str]:
-    """Every output of the network with the program's output of its size that is nearest."""
+    """Every output of the network with the program's output of its size and scale; of several
+    that with the nearest values."""
     buffers = program.buffer_map()
     left = list(program.outputs)
     found = {}
     for name in graph.outputs:
         tensor = graph.tensor(name)
         same = [n for n in left if free[n].size == tensor.elements]
-        if not same:
-            raise UsageError(
-                f"no output of the program has the {tensor.elements} elements of '{name}'",
-                where="--model",
-                hint="give the model file that this network was compiled from",
-            )
+        same = [n for n in same if _shift(tensor, buffers[n]) is not None] or same
         wanted = expected[name].astype(np.float64).reshape(-1)
         near = min(
             same,
@@ -159,18 +249,13 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
 def _converted(value: Array, tensor: Tensor, buffer: Buffer) -> Array:
     """A network input in the element type of the program's input."""
     flat = value.reshape(-1)
-    if flat.size * buffer.nbits // 8 != buffer.size_bytes:
-        raise UsageError(
-            f"input '{buffer.name}' has {buffer.size_bytes} bytes for {flat.size} elements",
-            where="--model",
-        )
     number = _real(flat, tensor.quant) if _is_real(tensor, buffer) else flat
     if buffer.is_float:
         stored = number.astype(np.float32)
     elif tensor.dtype is DType.FLOAT32:
         stored = _quantized(flat, buffer)
     else:
-        stored = (flat.astype(np.int16) + _sign_shift(tensor, buffer)).astype(element_type(buffer))
+        stored = (flat.astype(np.int32) + _sign_shift(tensor, buffer)).astype(element_type(buffer))
     return from_stored(buffer, stored)
 
 
@@ -201,14 +286,16 @@ def _quantized(flat: Array, buffer: Buffer) -> Array:
 
 
 def _back(value: Array, buffer: Buffer, tensor: Tensor) -> Array:
-    """A program output in the network's shape and type."""
+    """A program output in the network's shape and type; of another scale, by its real values."""
     flat = to_stored(buffer, value)
-    if tensor.dtype is DType.FLOAT32 and not buffer.is_float:
-        flat = _real(flat, buffer.quant)
-    elif tensor.dtype is not DType.FLOAT32 and buffer.is_float and tensor.quant is not None:
-        low, high = tensor.dtype.limits
-        steps = np.rint(flat / tensor.quant.scale) + tensor.quant.zero_point
-        flat = np.clip(steps, low, high)
-    elif tensor.dtype is not DType.FLOAT32:
-        flat = flat.astype(np.int16) - _sign_shift(tensor, buffer)
+    if tensor.dtype is DType.FLOAT32:
+        flat = flat if buffer.is_float else _real(flat, buffer.quant)
+    elif tensor.quant is not None and (
+        buffer.is_float or (buffer.quant and not _same_scale(buffer.quant, tensor.quant))
+    ):
+        number = flat if buffer.is_float else _real(flat, buffer.quant)
+        steps = np.rint(number / tensor.quant.scale) + tensor.quant.zero_point
+        flat = np.clip(steps, *tensor.dtype.limits)
+    else:
+        flat = flat.astype(np.int32) - _sign_shift(tensor, buffer)
     return flat.reshape(tensor.shape)

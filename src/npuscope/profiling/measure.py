@@ -220,7 +220,7 @@ def _output_notes(
         return
     expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
     for name, output in zip(graph.outputs, found, strict=True):
-        tally = Tally(output_step(graph, name))
+        tally = Tally(output_step(graph, name, expected[name]))
         tally.add(output, expected[name].reshape(output.shape))
         agreement = tally.agreement(name)
         yield (

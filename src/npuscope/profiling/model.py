@@ -126,6 +126,7 @@ class ModelInfo:
     outputs: tuple[TensorInfo, ...]
     macs: int
     params: int
+    unknown_params: int = 0  # of ops that nothing here computes
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,14 @@ class Profile(Shown):
         return bool(self.unknown_ops)
 
     @property
+    def is_mostly_unknown(self) -> bool:
+        """More than half of the ops, or of the weights that they multiply by, have no known cost:
+        what the others take says nothing of the network."""
+        ops = sum(len(epoch.operators) for epoch in self.epochs)
+        model = self.model
+        return 2 * len(self.unknown_ops) > ops or 2 * model.unknown_params > model.params
+
+    @property
     def inferences_per_s(self) -> float:
         return 1000.0 / self.total_ms if self.total_ms else 0.0
 
@@ -201,7 +210,8 @@ class Profile(Shown):
         name = self.model.file or "?"
         source = self.runs[0].source.value if self.runs else "no run"
         least = "at least " if self.is_lower_bound else ""
-        return f"{name}: {least}{self.total_ms:.3f} ms ({source}), {kinds}"
+        time = "time not known" if self.is_mostly_unknown else f"{least}{self.total_ms:.3f} ms"
+        return f"{name}: {time} ({source}), {kinds}"
 
     def table(self) -> Rows:
         """One row per epoch."""

@@ -77,6 +77,20 @@ def outside_runs(
     return found
 
 
+def outside_opens(name: str, models: Sequence[Path]) -> list[bool]:
+    """Whether the runtime opens each file; they need not run."""
+    return [_opens(name, model) for model in models]
+
+
+def _opens(name: str, model: Path) -> bool:
+    module = "npuscope.profiling.runtimes"
+    try:
+        done = child.run_module(module, name, "open", str(model), timeout_s=_SECONDS_A_SAMPLE)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
 def _given(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
     """The inputs in a file, and where the outputs will be."""
     given, made = folder / f"inputs{number}.npz", folder / f"outputs{number}.npz"

@@ -122,9 +122,9 @@ def _make_signs_alike(model: onnx.ModelProto) -> bool:
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
     """Of all tensors whose type is known, by name."""
-    from onnx.shape_inference import infer_shapes
+    from npuscope.files.onnx.inference import infer
 
-    graph = infer_shapes(model).graph
+    graph = infer(model)
     values = (*graph.input, *graph.value_info, *graph.output)
     known = {value.name: value.type.tensor_type.elem_type for value in values}
     return known | {tensor.name: tensor.data_type for tensor in graph.initializer}
@@ -172,6 +172,7 @@ def _moved(graph: onnx.GraphProto, name: str, stem: str, target: int) -> str:
 
 # --- The process that runs an outside runtime ---
 # python -m npuscope.profiling.runtimes RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz ...
+# python -m npuscope.profiling.runtimes RUNTIME open MODEL
 # Arrays are named sample_input and sample_output; scale_input holds scale and zero point of
 # integers that stand for the reals of a float input.
 
@@ -181,6 +182,9 @@ Runtime = Callable[[Arrays], Arrays]
 
 def main() -> None:
     name, kernels, *files = sys.argv[1:]
+    if kernels == "open":
+        _litert(files[0], "any") if name == "litert" else _onnxruntime(files[0], {})
+        return
     for place in range(0, len(files), 3):
         model, given, made = files[place : place + 3]
         _write_outputs(name, kernels, model, given, Path(made))

@@ -10,39 +10,38 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
-from npuscope.profiling.agreement import Agreement, Bridge, OwnBridge, Tally, random_sample
+from npuscope.profiling.agreement import (
+    Agreement,
+    Bridge,
+    LayerAgreement,
+    OwnBridge,
+    Tally,
+    layer_agreement,
+    random_sample,
+)
+from npuscope.profiling.answers import same_answers
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
+from npuscope.profiling.rounding import rounded, steps_inside
+from npuscope.profiling.same_network import refuse_other_network
+from npuscope.profiling.verdict import LAYER_LSB, Coverage, Verdict, agrees, is_rounding, judge
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
 from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
+from npuscope.text import safe_terminal
 
 Array = np.ndarray
 log = logging.getLogger(__name__)
-# A layer given the reference's own inputs: this share of its elements must be within 1 LSB.
-LAYER_LIMIT = 0.98
-RULE = (
-    f"every layer, given the reference's inputs, has {LAYER_LIMIT:.0%} of its elements within 1 LSB"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LayerAgreement:
-    """One epoch's result when it is given the reference's inputs."""
-
-    epoch: str
-    ops: tuple[str, ...]
-    origin: tuple[str, ...]
-    exact_share: float
-    within_1_lsb_share: float
-    max_lsb: float
+# Runs of the reference with rounding, per sample: an output of few elements needs more than one.
+_DRAWS = 2
+_STEPS = 255  # of a float output without a quantization
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Validation(Shown):
+    """How far a program is from its network, and what that proves.
+
+    `passed` is true for the verdicts `passed` and `differs`: nothing was found that rounding does
+    not explain.
+    """
+
     outputs: tuple[Agreement, ...]
     layers: tuple[LayerAgreement, ...]
     layers_exact_share: float
@@ -66,24 +71,53 @@ class Validation(Shown):
     seeds: int
     passed: bool
     notes: tuple[str, ...] = ()  # what the compiler changed: weights that it rounded differ
+    verdict: Verdict = Verdict.UNJUDGED
+    layers_compared: int = 0
+    layers_total: int = 0
+    not_compared: tuple[str, ...] = ()  # epochs without a tensor of the network to compare with
 
     @property
     def broken(self) -> tuple[LayerAgreement, ...]:
-        """Layers that break the rule."""
-        return tuple(layer for layer in self.layers if layer.within_1_lsb_share < LAYER_LIMIT)
+        """Layers that differ by more than rounding."""
+        return tuple(layer for layer in self.layers if not agrees(layer))
 
     @property
-    def verdict(self) -> str:
-        """A failure names layers: outputs may be equal all the same."""
+    def far(self) -> tuple[Agreement, ...]:
+        """Outputs that are further off than rounding explains."""
+        return tuple(output for output in self.outputs if not is_rounding(output))
+
+    @property
+    def answer(self) -> str:
+        """What the difference means to the task: classes that change, or values that move."""
+        classes = [o.top1_same_share for o in self.outputs if o.top1_same_share is not None]
+        if classes:
+            share = min(classes)
+            return "top-1 unchanged" if share == 1 else f"top-1 changed in {1 - share:.1%}"
+        moved = max((1 - output.exact_share for output in self.outputs), default=0.0)
+        return f"{moved:.1%} of the values moved"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with what it stands on, outputs first."""
         worst = max((output.max_lsb for output in self.outputs), default=0)
-        outputs = f"outputs differ by at most {worst:g} LSB"
-        if self.passed:
-            return f"passed: {outputs}"
-        few = counted(len(self.layers), "layer")
-        return f"failed: {len(self.broken)} of {few} differ by more than rounding; {outputs}"
+        coverage = Coverage(self.layers_compared, self.layers_total)
+        layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
+        if self.verdict is Verdict.UNJUDGED:
+            return f"nothing could be judged: {layers}"
+        if self.far:
+            off = max(self.far, key=lambda output: output.rms_lsb)
+            outputs = (
+                f"output '{off.name}' is {off.rms_lsb:.2g} LSB off (root mean square), rounding "
+                f"explains {off.rounding_rms_lsb:.2g}"
+            )
+        else:
+            outputs = f"outputs within {worst:g} LSB"
+            if self.verdict is not Verdict.PASSED:
+                outputs += f", {self.answer}"
+        return f"{self.verdict}: {outputs}; {layers}"
 
     def told(self) -> str:
-        return f"{self.verdict}, {counted(len(self.layers), 'layer')}"
+        return self.sentence
 
     def table(self) -> Rows:
         """One row per layer."""
@@ -102,6 +136,7 @@ def validate(
 
     After an interruption, of the samples that were finished: `seeds` of the result tells how many.
     """
+    refuse_other_network(program, graph)
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
     samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
@@ -147,8 +182,11 @@ class _Collected:
         self.graph = graph
         self.runtime: str | None = None
         self.expected: list[dict[str, Array]] = []
-        self.outputs = {name: Tally(output_step(graph, name)) for name in graph.outputs}
-        self.layers: dict[int, Tally] = {}
+        self.outputs: dict[str, Tally] = {}
+        self.rounding = dict.fromkeys(graph.outputs, 0.0)
+        self.answers = {name: Tally(1.0) for name in graph.outputs}
+        self.layers: dict[int, dict[str, Tally]] = {}  # by epoch and buffer
+        self.inside: dict[str, float] = {}
         self.reference = Tally(1.0)
         self.saturated: list[float] = []
 
@@ -157,7 +195,7 @@ class _Collected:
         found = copy(self)
         found.expected = list(self.expected)
         found.saturated = list(self.saturated)
-        for name in ("outputs", "layers", "reference"):
+        for name in ("outputs", "rounding", "answers", "layers", "reference"):
             setattr(found, name, deepcopy(getattr(self, name)))
         return found
 
@@ -174,11 +212,22 @@ class _Collected:
         expected = trace(self.graph, sample)
         self.expected.append({name: expected[name] for name in self.graph.outputs})
         run = execute(self.program, self.bridge.inputs(sample))
-        self.saturated.append(max(run.saturated_share.values(), default=0.0))
         found = self.bridge.outputs(run.outputs)
-        for name, tally in self.outputs.items():
-            tally.add(found[name], expected[name])
+        for name in self.graph.outputs:
+            step = output_step(self.graph, name, expected[name])
+            self.outputs.setdefault(name, Tally(step)).add(found[name], expected[name])
+            same = same_answers(self.graph, name, found[name], expected[name])
+            self.answers[name].add(same, np.ones_like(same))
+        for draw in range(_DRAWS):
+            self._add_rounding(rounded(self.graph, sample, draw), expected)
         self._check_layers(sample, expected)
+        self.saturated.append(max(run.saturated_share.values(), default=0.0))
+
+    def _add_rounding(self, moved: dict[str, Array], expected: dict[str, Array]) -> None:
+        for name, values in moved.items():
+            tally = Tally(self.outputs[name].lsb)
+            tally.add(values, expected[name])
+            self.rounding[name] = max(self.rounding[name], tally.rms)
 
     def check_reference(self, outside: tuple[str, list[list[Array]]] | None) -> None:
         """Our reference executor against what another runtime made of the same samples."""
@@ -187,6 +236,12 @@ class _Collected:
         self.runtime, results = outside
         for expected, row in zip(self.expected, results, strict=True):
             for name, found in zip(self.graph.outputs, row, strict=True):
+                if found.shape != expected[name].shape:
+                    raise ModelError(
+                        f"{self.runtime} gives it the shape {found.shape}, expected "
+                        f"{expected[name].shape}",
+                        where=f"output '{safe_terminal(name)}'",
+                    )
                 # In steps of the output, so that float and integer outputs share one figure.
                 lsb = self.outputs[name].lsb
                 self.reference.add(found / lsb, expected[name] / lsb)
@@ -194,6 +249,8 @@ class _Collected:
     def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
         known = self.bridge.forced(expected)
+        if not self.inside:
+            self.inside = steps_inside(self.graph, sample, expected)
         integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
         # A buffer that several epochs fill is whole only behind the last of them.
         done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
@@ -202,11 +259,12 @@ class _Collected:
             for name in written(epoch):
                 if name not in integers or done[name] != epoch.number:
                     continue
-                # Kernels on the CPU are the reference's own code; comparing them would only count
-                # zeros.
-                if epoch.call is None:
-                    tally = self.layers.setdefault(epoch.number, Tally(1.0))
-                    tally.add(memory.read(name), integers[name])
+                if self._is_layer(epoch):
+                    tallies = self.layers.setdefault(epoch.number, {})
+                    if name not in tallies:
+                        inside = self.inside.get(self.bridge.tensor(name), 0.0)
+                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside))
+                    tallies[name].add(memory.read(name), integers[name])
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
@@ -214,21 +272,52 @@ class _Collected:
 
     def result(self, samples: int) -> Validation:
         epochs = {epoch.number: epoch for epoch in self.program.epochs}
-        layers = tuple(_layer(epochs[n], tally) for n, tally in sorted(self.layers.items()))
+        layers = tuple(
+            layer_agreement(epochs[n], list(tallies.values()))
+            for n, tallies in sorted(self.layers.items())
+        )
         worst = min(layers, key=lambda layer: layer.exact_share, default=None)
-        elements = sum(tally.elements for tally in self.layers.values())
-        equal = sum(tally.equal for tally in self.layers.values())
+        tallies = [tally for buffers in self.layers.values() for tally in buffers.values()]
+        elements = sum(tally.elements for tally in tallies)
+        equal = sum(tally.equal for tally in tallies)
+        outputs = tuple(map(self._output, self.outputs))
+        total = [epoch for epoch in self.program.executed if self._is_layer(epoch)]
+        coverage = Coverage(len(layers), len(total))
+        verdict = judge(outputs, layers, coverage)
         return Validation(
-            outputs=tuple(tally.agreement(name) for name, tally in self.outputs.items()),
+            outputs=outputs,
             layers=layers,
             layers_exact_share=equal / elements if elements else 1.0,
             worst_op=worst.origin[0] if worst and worst.origin else None,
             saturated_share=max(self.saturated, default=0.0),
             reference=self._outside(),
             seeds=samples,
-            passed=all(layer.within_1_lsb_share >= LAYER_LIMIT for layer in layers),
+            passed=verdict.holds,
             notes=self.program.notes,
+            verdict=verdict,
+            layers_compared=coverage.compared,
+            layers_total=coverage.total,
+            not_compared=tuple(e.name for e in total if e.number not in self.layers),
         )
+
+    def _output(self, name: str) -> Agreement:
+        answers = self.answers[name]
+        return replace(
+            self.outputs[name].agreement(name),
+            rounding_rms_lsb=self.rounding[name],
+            top1_same_share=answers.equal / answers.elements if answers.elements else None,
+        )
+
+    def _is_layer(self, epoch: Epoch) -> bool:
+        """Kernels on the CPU are the reference's own code in our programs; comparing them would
+        only count zeros. Of others they are read from the file, and those with integers can be
+        compared."""
+        if epoch.call is None:
+            return True
+        if self.program.source == "npuscope":
+            return False
+        buffers = self.program.buffer_map()
+        return any(not buffers[name].is_float for name in epoch.call.outputs)
 
     def _outside(self) -> Reference:
         if self.runtime is None:
@@ -238,26 +327,17 @@ class _Collected:
         return Reference(self.runtime, tally.elements, mismatches, tally.largest)
 
 
-def _layer(epoch: Epoch, tally: Tally) -> LayerAgreement:
-    found = tally.agreement(epoch.name)
-    return LayerAgreement(
-        epoch.name,
-        epoch.operators,
-        epoch.origin,
-        found.exact_share,
-        found.within_1_lsb_share,
-        found.max_lsb,
-    )
-
-
-def output_step(graph: Graph, name: str) -> float:
-    """One step of an output; a float output counts in steps of what was dequantized."""
+def output_step(graph: Graph, name: str, values: Array) -> float:
+    """One step of an output; a float output counts in steps of what was dequantized, else in
+    parts of the range that it takes."""
     tensor = graph.tensor(name)
     if tensor.dtype is not DType.FLOAT32:
         return 1.0
     maker = graph.producers().get(name)
     source = graph.first_input(maker) if maker and maker.kind == "Dequantize" else None
-    return source.quant.scale if source and source.quant else 1.0
+    if source and source.quant:
+        return source.quant.scale
+    return float(np.ptp(values)) / _STEPS or 1.0
 
 
 def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
@@ -296,7 +376,7 @@ def _samples(tensor: Tensor, array: Array) -> Array:
 
 # --- Bisect: the first op whose NPU arithmetic differs from the reference ---
 
-_BROKEN = f"less than {LAYER_LIMIT:.0%} of the elements are within 1 LSB"
+_BROKEN = "differs by more than rounding"
 _INEXACT = "none broken: elements differ only as the NPU's rounding allows"
 
 
@@ -309,7 +389,7 @@ class Bisection(Shown):
 
     first: LayerAgreement | None
     rule: str  # what it breaks; empty where every layer is exact
-    passed: bool  # as validate says: no layer breaks its rule
+    passed: bool  # as validate says
     differing: int
     layers: int
     seeds: int

@@ -196,7 +196,7 @@ def _pose_yolo(found: Outputs) -> Lines:
 
 
 def _movenet(found: Outputs) -> Lines:
-    _, height, width, points = found.first
+    _, height, width, points = found.maps[0]
     stem = "AI_SPE_MOVENET_POSTPROC"
     return [
         *_type("SPE_MOVENET", found),
@@ -215,7 +215,7 @@ def _yolox(found: Outputs) -> Lines:
     """Three grids, the largest first. 18 channels may be 13 classes with one anchor or one class
     with three: the vendor's networks of so many channels are the latter."""
     stem = "AI_OD_ST_YOLOX_PP"
-    channels = found.first[3]
+    channels = found.maps[0][3]
     anchors = 3 if channels % 3 == 0 and channels // 3 > BOX + 1 else 1
     classes = channels // anchors - BOX - 1
     lines = [
@@ -237,7 +237,7 @@ def _yolox(found: Outputs) -> Lines:
 
 
 def _yolov2(found: Outputs) -> Lines:
-    stem, (_, height, width, channels) = "AI_OD_YOLOV2_PP", found.first
+    stem, (_, height, width, channels) = "AI_OD_YOLOV2_PP", found.maps[0]
     anchors = len(_ANCHORS_V2) // 2
     classes = max(1, channels // anchors - BOX - 1)
     return [
@@ -301,7 +301,7 @@ def _palm(found: Outputs) -> Lines:
 
 
 def _segmentation(found: Outputs) -> Lines:
-    _, height, width, classes = found.first
+    _, height, width, classes = found.maps[0]
     stem = "AI_SSEG_DEEPLABV3_PP"
     return [
         *_type("SSEG_DEEPLAB_V3", found),

@@ -3,7 +3,7 @@ as the record of the op."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
 from typing import Any, get_type_hints
@@ -11,10 +11,13 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.graph.model import Attrs
-from npuscope.ops.table import OPS
+from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
+from npuscope.lean_dataclass import replace
+from npuscope.ops.table import OPS, spec
 from npuscope.ops.unknown import UNKNOWN
-from npuscope.program.model import Call, Claims, Epoch, EpochKind, Program
+from npuscope.program.model import Buffer, Call, Claims, Epoch, EpochKind, Program
+
+Array = np.ndarray
 
 # --- Names of operators: ours, and those in the vendor's files ---
 
@@ -77,3 +80,60 @@ def _typed(value: object, wanted: Any) -> Any:
     if wanted == tuple[float, float] and isinstance(value, tuple):
         return tuple(float(entry) for entry in value)
     return wanted(value) if wanted in (bool, float) else value
+
+
+# A call as a graph of one op, so that each kernel has one implementation.
+
+
+def call_graph(call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, Array]) -> Graph:
+    """Parameters are constants, which is what kernels expect of weights.
+
+    A buffer has at least one axis: whether one value is a scalar shows in what the op makes of it.
+    """
+    wanted = tuple(buffers[name].shape for name in call.outputs)
+    graph = _graph(call, buffers, constants, scalars=False)
+    if _made(graph) != wanted:
+        other = _graph(call, buffers, constants, scalars=True)
+        graph = other if _made(other) == wanted else graph
+    return graph
+
+
+def _made(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """What the op makes of its inputs, scalars with one axis; its outputs take the true shapes."""
+    shapes = spec(graph.ops[0]).shape(graph, graph.ops[0])
+    for name, shape in zip(graph.outputs, shapes, strict=True):
+        if graph.tensor(name).shape == (shape or (1,)):
+            graph.tensors[name] = replace(graph.tensor(name), shape=shape)
+    return tuple(shape or (1,) for shape in shapes)
+
+
+def _graph(
+    call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, Array], scalars: bool
+) -> Graph:
+    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
+    tensors = [_tensor(buffers[name], constants.get(name), scalars) for name in names]
+    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
+    fed = [name for name in dict.fromkeys(call.inputs) if name and not buffers[name].is_param]
+    numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
+    return Graph(call.kernel, tensors, [op], fed, call.outputs, numerics)
+
+
+def _tensor(buffer: Buffer, data: Array | None, scalars: bool) -> Tensor:
+    name = element_type(buffer).name
+    try:
+        kind = DType(name)
+    except ValueError:
+        raise TargetError(
+            f"buffer '{buffer.name}' has type {name}, which no kernel reads"
+        ) from None
+    shape = () if scalars and buffer.shape == (1,) else buffer.shape
+    stated = None if data is None else data.reshape(shape)
+    return Tensor(buffer.name, shape, kind, buffer.quant, stated)
+
+
+def element_type(buffer: Buffer) -> np.dtype[np.generic]:
+    """The array type of a buffer's elements, little endian."""
+    if buffer.nbits not in (8, 16, 32, 64):
+        raise TargetError(f"buffer '{buffer.name}' has elements of {buffer.nbits} bits")
+    kind = "f" if buffer.is_float else "i" if buffer.signed else "u"
+    return np.dtype(f"<{kind}{buffer.nbits // 8}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
+from npuscope.quantizing.outputs import ColumnGroup, OutputLoss
 from npuscope.quantizing.sqnr import LayerLoss
 
 _WORTH_DB = 1.0  # a smaller loss is that of any layer
@@ -34,6 +35,22 @@ def remedy(loss: LayerLoss, machine: Machine) -> str:
     if loss.steps_db < near_db:
         return f"{alone}: {_wider(machine)}"
     return f"it adds up what was rounded before it: {_wider(machine)}, or training with int8"
+
+
+def rescue(loss: OutputLoss, group: ColumnGroup, machine: Machine) -> str:
+    """What gives an output back its values, one sentence."""
+    whole = group.axis is None
+    if whole:
+        return f"give this output more bits: {_wider(machine)}, or train with int8"
+    if not loss.joined:
+        return (
+            f"give these columns an output of their own, with its own scale, or {_wider(machine)}"
+        )
+    names = ", ".join(f"'{name}'" for name in loss.joined)
+    return (
+        f"end the network before the Concat, with {names} as outputs that have scales of their "
+        f"own, or {_wider(machine)}"
+    )
 
 
 def _wider(machine: Machine) -> str:

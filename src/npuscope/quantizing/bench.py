@@ -18,6 +18,7 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.quantizing.choices import Part
+from npuscope.quantizing.outputs import OutputLoss, output_loss
 from npuscope.quantizing.plan import Plan
 from npuscope.quantizing.samples import Samples
 from npuscope.quantizing.sqnr import Noise
@@ -177,20 +178,24 @@ class Bench:
         )
         return inputs, outputs
 
-    def final_db(
+    def final_losses(
         self, data: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-    ) -> dict[str, float]:
+    ) -> tuple[OutputLoss, ...]:
         """Of the file as it is written: given integers, giving integers."""
         held = [
             {n: given(t, v) for (n, v), t in zip(sample.items(), inputs, strict=True)}
             for sample in self.samples.held_out
         ]
-        noise = Noise()
-        for wanted, values in zip(self.wanted, self.work.outputs(data, held), strict=True):
-            for (name, real), output in zip(wanted.items(), outputs, strict=True):
-                if real.dtype.kind == "f":
-                    noise.add(name, real, told(output, values[name]))
-        return noise.all_db()
+        results = list(self.work.outputs(data, held))
+        losses = []
+        for name, output in zip(self.wanted[0], outputs, strict=True):
+            if self.wanted[0][name].dtype.kind != "f":
+                continue
+            real = np.stack([wanted[name] for wanted in self.wanted])
+            found = np.stack([told(output, values[name]) for values in results])
+            scale = None if output.quant is None else output.quant.scale
+            losses.append(output_loss(name, real, found, scale, self.work.layers))
+        return tuple(losses)
 
     # judging
 

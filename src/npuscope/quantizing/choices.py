@@ -14,19 +14,21 @@ from npuscope.quantizing.plan import Layer, Plan, Range, tied
 Part = Callable[[Plan], Plan]
 
 # Ranges that do not depend on data, as LiteRT's converter has them.
-_FIXED = {
+FIXED = {
     "Softmax": Range(0.0, 255 / 256),
     "Sigmoid": Range(0.0, 255 / 256),
     "HardSigmoid": Range(0.0, 255 / 256),
     "Tanh": Range(-1.0, 127 / 128),
 }
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+# Ranges so many times apart in one int8 tensor leave the smaller one less than 4 of its 8 bits.
+MOST_UNLIKE = 16.0
 _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
 
 
 def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
     """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
-    known = {n: _FIXED[layer.kind] for layer in layers if layer.kind in _FIXED
+    known = {n: FIXED[layer.kind] for layer in layers if layer.kind in FIXED
              for n in layer.outputs if n in plan.ranges}  # fmt: skip
     changed = {name: found for name, found in known.items() if plan.ranges[name] != found}
     return [partial(Plan.with_ranges, changed=changed)] if changed else []
@@ -34,12 +36,16 @@ def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
 
 def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
     """The operands of a Concat and its result in one range: the join then moves bytes. Those of
-    an Add: neither is rescaled (LINT-ADD-SCALES)."""
+    an Add: neither is rescaled (LINT-ADD-SCALES). Not where the range of one would swallow
+    another."""
     parts: list[Part] = []
     for layer in layers:
         names = (*layer.inputs, *layer.outputs) if kind == "Concat" else layer.inputs
-        known = plan.ranges.keys() >= set(names)
-        if layer.kind == kind and known and len({plan.ranges[name] for name in names}) > 1:
+        if layer.kind != kind or not plan.ranges.keys() >= set(names):
+            continue
+        scales = [plan.ranges[name].scale for name in names]
+        differ = len({plan.ranges[name] for name in names}) > 1
+        if differ and max(scales) < MOST_UNLIKE * min(scales):
             parts.append(partial(_shared, layers=layers, tie=tuple(dict.fromkeys(names))))
     return parts
 

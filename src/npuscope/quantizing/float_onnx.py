@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from npuscope.edits import whole_bytes
-from npuscope.errors import FileError, ModelError
-from npuscope.files.sizes import Dims, Pins, static_shape
+from npuscope.errors import FileError, ModelError, NpuscopeError
+from npuscope.files.load import load_model
+from npuscope.files.onnx.file import decode, inline_own_functions
+from npuscope.files.onnx.float_file import folded_file
+from npuscope.files.onnx.float_form import QUANTIZED
+from npuscope.files.sizes import USUAL, Dims, Pins, static_shape
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.onnx_repairs import (
-    flatten_biases,
+    copy_constant_outputs,
     inferred,
-    norms_as_layers,
-    split_fused,
+    own_biases,
     use_float32,
 )
 from npuscope.quantizing.others import FLOAT_ONE, first_line
@@ -28,7 +31,6 @@ OLDEST_OPSET = 13  # QuantizeLinear with an axis
 _PREFERRED_OPSET = 17
 _NEWEST_OPSET = 20  # of IR version 9, the last that the vendor's tools read
 _OLDER_IR, _NEWEST_IR = 8, 9
-_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "DynamicQuantizeLinear")
 _LOOPS = ("If", "Loop", "Scan")
 
 
@@ -58,25 +60,30 @@ def _layer(node: Any, constants: set[str]) -> Layer:
 
 def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path) -> FloatNetwork:
     """The repairs in order; `folder` is for files in between."""
-    import onnx
-    from onnx import inliner
-
-    proto = onnx.ModelProto.FromString(whole_bytes(path))
+    proto = decode(whole_bytes(path))
     _check(proto)
     notes: list[str] = []
     if proto.functions:
-        proto = inliner.inline_local_functions(proto)
+        proto = inline_own_functions(proto)
         notes.append("functions of the file were inlined")
     _drop_constant_inputs(proto)
     use_float32(proto, notes)
-    split_fused(proto, notes)
-    _fix_sizes(proto, Pins(shapes), notes)
-    proto = _with_opset(proto, notes)
-    proto = _folded(proto, folder, notes)
-    proto = _with_opset(proto, notes)
-    norms_as_layers(proto, notes)
+    _fix_sizes(proto, _usual_sizes(proto, path, shapes), notes)
+    try:
+        proto = _with_opset(proto, notes)
+    except ModelError:  # ops that the converter does not know may be gone in the float form
+        proto = _with_opset(folded_file(proto, path, notes), notes)
+    if _bodies(proto):  # branches whose condition only follows from sizes go
+        proto = _with_folded_shapes(proto, folder)
+        _refuse_bodies(proto)
+    proto = folded_file(proto, path, notes)
     _name_nodes(proto)
-    flatten_biases(proto)
+    proto = _with_folded_shapes(proto, folder)
+    proto = _with_opset(proto, notes)
+    proto = folded_file(proto, path, [])  # onnxruntime takes ops apart that it has no kernel for
+    copy_constant_outputs(proto)
+    _name_nodes(proto)
+    own_biases(proto)
     _tidy(proto)
     return FloatNetwork(inferred(proto), tuple(notes))
 
@@ -85,14 +92,22 @@ def _check(proto: Any) -> None:
     if not proto.graph.node:
         raise FileError("the file holds no graph with nodes")
     kinds = {node.op_type for node in proto.graph.node}
-    if found := sorted(kinds.intersection(_QUANTIZED)):
+    if found := sorted(kinds.intersection(QUANTIZED)):
         raise ModelError(
             f"the model is quantized already: it has {found[0]}",
             hint=FLOAT_ONE,
         )
-    if found := sorted(kinds.intersection(_LOOPS)):
+
+
+def _bodies(proto: Any) -> list[str]:
+    """Kinds of control flow in the model."""
+    return sorted({node.op_type for node in proto.graph.node}.intersection(_LOOPS))
+
+
+def _refuse_bodies(proto: Any) -> None:
+    if kinds := _bodies(proto):
         raise ModelError(
-            f"the model has {found[0]}: what is inside cannot be calibrated",
+            f"the model has {kinds[0]}: what is inside cannot be calibrated",
             hint="export one static graph without control flow",
         )
 
@@ -103,6 +118,25 @@ def _drop_constant_inputs(proto: Any) -> None:
     held = {entry.name for entry in proto.graph.initializer}
     for entry in [entry for entry in proto.graph.input if entry.name in held]:
         proto.graph.input.remove(entry)
+
+
+def _usual_sizes(proto: Any, path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Pins:
+    """Open sizes as the other verbs take them: the first that fit the network."""
+    stated = {entry.name: _stated(entry) for entry in proto.graph.input}
+    if all(isinstance(size, int) for dims in stated.values() for size in dims):
+        return Pins(shapes)
+    try:
+        graph = load_model(path, shapes)
+    except NpuscopeError:  # onnxruntime may still run it
+        return Pins(shapes)
+    for usual in USUAL:
+        copy = type(proto)()
+        copy.graph.input.extend(proto.graph.input)
+        _fix_sizes(copy, Pins(shapes, usual), [])
+        sizes = {entry.name: _stated(entry) for entry in copy.graph.input}
+        if all(graph.tensors[name].shape == dims for name, dims in sizes.items()):
+            return Pins(shapes, usual)
+    return Pins(shapes)
 
 
 def _fix_sizes(proto: Any, pins: Pins, notes: list[str]) -> None:
@@ -150,8 +184,8 @@ def _with_opset(proto: Any, notes: list[str]) -> Any:
     return made
 
 
-def _folded(proto: Any, folder: Path, notes: list[str]) -> Any:
-    """By onnxruntime's basic optimisations: constants, BatchNormalization, what does nothing."""
+def _with_folded_shapes(proto: Any, folder: Path) -> Any:
+    """By onnxruntime's basic optimisations: constants that only follow from sizes."""
     import onnx
 
     data = inferred(proto).SerializeToString()
@@ -162,13 +196,7 @@ def _folded(proto: Any, folder: Path, notes: list[str]) -> Any:
             f"onnxruntime cannot open the model: {first_line(error)}",
             hint="quantize runs the float network in onnxruntime; check that it runs there",
         ) from error
-    made = onnx.load_model(folder / "folded.onnx")
-    before, after = (
-        sum(n.op_type == "BatchNormalization" for n in p.graph.node) for p in (proto, made)
-    )
-    if before > after:
-        notes.append(f"{before - after} BatchNormalization folded into the layers before them")
-    return made
+    return onnx.load_model(folder / "folded.onnx")
 
 
 def _name_nodes(proto: Any) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from npuscope.edits import NotFitting, open_document
 from npuscope.edits.records import QuantSteps
 from npuscope.edits.tflite.document import TfliteDocument
-from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.errors import ModelError
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import Kernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
@@ -26,7 +26,7 @@ Values = dict[str, np.ndarray]
 _FLOAT = "FLOAT32"
 _BORDER = ("INPUT", "OUTPUT")
 _INTEGERS = "_int8"  # what edits add to the name of a float tensor
-# Ops that the quantizer leaves in float, though LiteRT has integer kernels for them.
+# Ops that the quantizer leaves in float, though versions of LiteRT have integer kernels for them.
 _LEFT_OUT = ("PRelu", "LeakyRelu", "Elu", "Abs", "Neg")
 _KINDS = {"DepthwiseConv": "Conv", "FullyConnected": "Gemm", "TransposeConv": "ConvTranspose"}
 
@@ -46,6 +46,7 @@ class LitertWork:
             notes.append("16-bit floats became 32-bit ones")
         if document.close_batch():
             notes.append("the dynamic batch size was set to 1")
+        document.use_new_codes()
         # The quantizer walks through the list without asking whether there is one.
         document.model.fields.setdefault("SignatureDefs", [])
         self.data = document.to_bytes()
@@ -55,6 +56,9 @@ class LitertWork:
         self.output_names = tuple(tensor.name for tensor in document.graph_outputs)
         self._made = {name for layer in self.layers for name in layer.outputs}
         self._seen: Histograms | None = None
+        self._more: tuple[str, ...] | None = (
+            None  # kinds that LiteRT runs in integers beyond the quantizer's
+        )
 
     def float_bytes(self) -> bytes:
         return self.data
@@ -78,13 +82,29 @@ class LitertWork:
         return False
 
     def make(self, plan: Plan) -> bytes:
-        document = open_document(Path("made.tflite"), self._quantized(plan))
+        made = self._quantized(plan)
+        if plan.narrow:
+            return self._with_integers(made, plan, ())
+        if self._more is None:
+            self._more = tuple(kind for kind in _LEFT_OUT if self._opens_with(made, plan, kind))
+        return self._with_integers(made, plan, self._more)
+
+    def _with_integers(self, data: bytes, plan: Plan, kinds: Sequence[str]) -> bytes:
+        """The file with ops of these kinds in integers too, under the names of the float file."""
+        document = open_document(Path("made.tflite"), data)
         assert isinstance(document, TfliteDocument)
-        left_out = () if plan.narrow else _LEFT_OUT
-        for op in [op for op in document.ops if document.kind(op) in left_out]:
+        for op in [op for op in document.ops if document.kind(op) in kinds]:
             _make_integer(document, op, plan)
         self._keep_names(document)
         return document.to_bytes()
+
+    def _opens_with(self, data: bytes, plan: Plan, kind: str) -> bool:
+        """LiteRT has the integer kernel: versions of it differ in that."""
+        try:
+            self._opened(self._with_integers(data, plan, (kind,)), False)
+        except ModelError:
+            return False
+        return True
 
     def _keep_names(self, document: TfliteDocument) -> None:
         """The quantizer gives an output's name to the integers in front of it."""
@@ -116,7 +136,7 @@ class LitertWork:
             ) from error
         return bytes(made)
 
-    def _tensors(self) -> list[EditTensor]:
+    def _tensors(self) -> list[FileTensor]:
         return TfliteDocument.parse(self.data).tensors
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
@@ -196,7 +216,7 @@ def _is_input(work: LitertWork, name: str) -> bool:
 
 
 def _check(document: TfliteDocument) -> None:
-    if len(document.model.get("Subgraphs", [])) > 1:
+    if len(document.subgraphs) > 1:
         raise ModelError(
             "the model has several subgraphs: what is inside cannot be calibrated",
             hint="export one static graph without control flow or state",
@@ -220,7 +240,7 @@ def _use_float32(document: TfliteDocument) -> bool:
     return found
 
 
-def _layer(document: TfliteDocument, op: EditOp) -> Layer:
+def _layer(document: TfliteDocument, op: FileOp) -> Layer:
     kind = document.kind(op)
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     computed = tuple(tensor.name for tensor in tensors if not tensor.is_constant)
@@ -235,7 +255,7 @@ def _statistics(found: Range, rank: int) -> dict[str, np.ndarray]:
     return {name: np.full((1,) * rank, value, np.float32) for name, value in ends.items()}
 
 
-def _make_integer(document: TfliteDocument, op: EditOp, plan: Plan) -> None:
+def _make_integer(document: TfliteDocument, op: FileOp, plan: Plan) -> None:
     """One op between a DEQUANTIZE and a QUANTIZE; it stays where its operand is float."""
     result = op.outputs[0]
     found = plan.ranges.get(result.name)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+
 
 def use_float32(proto: Any, notes: list[str]) -> None:
     from onnx import TensorProto
@@ -37,104 +39,57 @@ def _widen(tensor: Any) -> None:
     tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
 
-def split_fused(proto: Any, notes: list[str]) -> None:
-    """onnxruntime's FusedConv, which no quantizer knows, as a Conv and what follows it."""
-    nodes, count = list(proto.graph.node), 0
-    del proto.graph.node[:]
-    for node in nodes:
-        proto.graph.node.append(node)
-        if node.op_type == "FusedConv":
-            proto.graph.node.extend(_parts_of(proto.graph.node[-1], proto.graph))
-            count += 1
-    if count:
-        notes.append(f"{count} FusedConv of onnxruntime became Conv and activation")
-
-
-def _parts_of(node: Any, graph: Any) -> list[Any]:
-    """The node becomes a Conv; what follows it is given."""
-    from onnx import helper, numpy_helper
-
-    found = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-    kind = found.get("activation", b"").decode()
-    numbers = list(found.get("activation_params", ()))
-    kept = [item for item in node.attribute if not item.name.startswith("activation")]
-    del node.attribute[:]
-    node.attribute.extend(kept)
-    node.op_type, node.domain = "Conv", ""
-    value, made = node.output[0], []
-    summed = node.input[3] if len(node.input) > 3 else ""
-    if summed:
-        del node.input[3:]
-        made.append(helper.make_node("Add", [f"{value}/conv", summed], [f"{value}/sum"]))
-    if kind:
-        bounds = [f"{value}/bound{n}" for n in range(len(numbers))] if kind == "Clip" else []
-        for name, number in zip(bounds, numbers, strict=False):
-            graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
-        names = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(kind, ())
-        given = dict(zip(names, numbers, strict=False))
-        source = f"{value}/sum" if summed else f"{value}/conv"
-        made.append(helper.make_node(kind, [source, *bounds], [value], **given))
-    if made:
-        node.output[0] = f"{value}/conv"
-        made[-1].output[0] = value
-    return made
-
-
-def norms_as_layers(proto: Any, notes: list[str]) -> None:
-    """A BatchNormalization that no layer in front could take (as in pre-activation blocks) is a
-    depthwise 1x1 convolution: that has a scale for every channel in int8."""
-    from onnx import helper, numpy_helper
-
-    held = {entry.name: numpy_helper.to_array(entry) for entry in proto.graph.initializer}
-    ranks, count = _ranks(proto), 0
-    for node in proto.graph.node:
-        if node.op_type != "BatchNormalization" or len(node.output) > 1:
-            continue
-        numbers = [held.get(name) for name in node.input[1:5]]
-        rank = ranks.get(node.input[0], 0)
-        if rank < 3 or any(values is None for values in numbers):
-            continue
-        epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        gain, shift, mean, variance = (np.asarray(values, np.float64) for values in numbers)
-        factor = gain / np.sqrt(variance + epsilon)
-        kernel = factor.reshape(-1, *[1] * (rank - 1))
-        names = [f"{node.output[0]}/{stem}" for stem in ("weight", "bias")]
-        for name, values in zip(names, (kernel, shift - mean * factor), strict=True):
-            proto.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
-        conv = helper.make_node("Conv", [node.input[0], *names], node.output, node.name)
-        sizes = {"group": factor.size, "kernel_shape": [1] * (rank - 2)}
-        conv.attribute.extend(helper.make_attribute(name, size) for name, size in sizes.items())
-        node.CopyFrom(conv)
-        count += 1
-    if count:
-        notes.append(f"{count} BatchNormalization became depthwise 1x1 convolutions")
-
-
-def _ranks(proto: Any) -> dict[str, int]:
-    graph = inferred(proto).graph
-    entries = (*graph.input, *graph.value_info, *graph.output)
-    return {entry.name: len(entry.type.tensor_type.shape.dim) for entry in entries}
-
-
-def flatten_biases(proto: Any) -> None:
-    """The quantizer wants a Gemm's bias as a row of one number for every output."""
+def own_biases(proto: Any) -> None:
+    """Every layer with a bias of its own: the quantizer copies a shared one under a name that it
+    does not look up, which another tensor may have. A Gemm's as a row of one number per output, as
+    the quantizer wants it."""
     from onnx import numpy_helper
 
     held = {entry.name: entry for entry in proto.graph.initializer}
+    names = {*held, *(name for node in proto.graph.node for name in (*node.input, *node.output))}
+    taken: set[str] = set()
     for node in proto.graph.node:
-        if node.op_type != "Gemm" or len(node.input) < 3 or node.input[2] not in held:
+        if node.op_type not in _BIASED or len(node.input) < 3 or node.input[2] not in held:
             continue
-        weights, bias = held.get(node.input[1]), held[node.input[2]]
-        turned = any(a.name == "transB" and a.i for a in node.attribute)
-        if weights is None or list(bias.dims) == [weights.dims[0 if turned else 1]]:
+        bias = numpy_helper.to_array(held[node.input[2]])
+        row = _as_row(node, held.get(node.input[1]), bias)
+        if row is bias and node.input[2] not in taken:
+            taken.add(node.input[2])
             continue
-        count = weights.dims[0 if turned else 1]
-        values = numpy_helper.to_array(bias).reshape(-1)
-        if values.size in (1, count):
-            name = f"{node.output[0]}_bias"
-            row = np.ascontiguousarray(np.broadcast_to(values, (count,)))
-            proto.graph.initializer.append(numpy_helper.from_array(row, name))
-            node.input[2] = name
+        name = f"{node.output[0]}_bias"
+        while name in names:
+            name += "_"
+        names.add(name)
+        proto.graph.initializer.append(numpy_helper.from_array(row, name))
+        node.input[2] = name
+
+
+def _as_row(node: Any, weights: Any, bias: np.ndarray) -> np.ndarray:
+    if node.op_type != "Gemm" or weights is None:
+        return bias
+    turned = any(a.name == "transB" and a.i for a in node.attribute)
+    count = weights.dims[0 if turned else 1]
+    if bias.shape == (count,) or bias.size not in (1, count):
+        return bias
+    return np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (count,)))
+
+
+def copy_constant_outputs(proto: Any) -> None:
+    """A result that is a constant as the copy of one: the quantizer drops what no node reads."""
+    from onnx import helper
+
+    held = {entry.name: entry for entry in proto.graph.initializer}
+    for output in proto.graph.output:
+        if output.name not in held:
+            continue
+        stored = f"{output.name}/constant"
+        held[output.name].name = stored
+        for node in proto.graph.node:
+            for place, name in enumerate(node.input):
+                if name == output.name:
+                    node.input[place] = stored
+        name = f"{output.name}/copy"
+        proto.graph.node.append(helper.make_node("Identity", [stored], [output.name], name))
 
 
 def inferred(proto: Any) -> Any:

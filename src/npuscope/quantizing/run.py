@@ -18,6 +18,7 @@ from npuscope.profiling.model import Profile
 from npuscope.quantizing.bench import Bench, Step, Trial
 from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
+from npuscope.quantizing.outputs import OutputLoss
 from npuscope.quantizing.samples import ImageForm, Samples, load_samples
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
 from npuscope.quantizing.work import Progress, Work
@@ -65,7 +66,7 @@ class Quantized(Shown):
     before: Profile | None
     plain: Trial | None
     after: Profile
-    sqnr_db: Mapping[str, float]
+    results: tuple[OutputLoss, ...]
     layers: tuple[LayerLoss, ...]
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
@@ -75,9 +76,19 @@ class Quantized(Shown):
     method: str
     interrupted: bool = False  # more could have been tried
 
+    @property
+    def sqnr_db(self) -> Mapping[str, float]:
+        return {loss.name: loss.sqnr_db for loss in self.results}
+
+    @property
+    def usable(self) -> bool:
+        """Every output, and every group of its columns, still tells values apart."""
+        return not any(loss.useless for loss in self.results)
+
     def told(self) -> str:
         worst = min(self.sqnr_db.values())
-        return f"{self.after.total_ms:.3f} ms, SQNR of the outputs {worst:.1f} dB"
+        mark = "" if self.usable else "not usable: "
+        return f"{mark}{self.after.total_ms:.3f} ms, SQNR of the outputs {worst:.1f} dB"
 
     def table(self) -> Rows:
         """One row per layer."""
@@ -146,7 +157,7 @@ def quantize(
             before=bench.float_profile(),
             plain=plain,
             after=profile,
-            sqnr_db=bench.final_db(data, inputs, outputs),
+            results=bench.final_losses(data, inputs, outputs),
             layers=_losses(work, best, samples),
             steps=tuple(found.steps),
             notes=(*work.notes, *bench.notes),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -15,6 +16,7 @@ import numpy as np
 
 from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.graph.limits import check_run
 from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.others import needs
 from npuscope.text import safe_terminal
@@ -116,6 +118,8 @@ def _chosen(count: int, most: int, seed: int) -> list[int]:
 
 
 def _random(borders: Sequence[Border], count: int, seed: int) -> list[Sample]:
+    sizes = (border.dtype.itemsize * prod(border.shape) for border in borders)
+    check_run(count * sum(sizes), 0, f"{count} random inputs")
     generator = np.random.default_rng(seed)
     return [{b.name: _noise(b, generator) for b in borders} for _ in range(count)]
 

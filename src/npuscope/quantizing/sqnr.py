@@ -40,7 +40,8 @@ class Noise:
 def decibels(signal: float, noise: float) -> float:
     if noise == 0.0:
         return MOST_DB
-    ratio = 10 * log10(signal / noise) if signal > 0 else -inf
+    share = signal / noise
+    ratio = 10 * log10(share) if share > 0 else -inf  # also where one of both has overflown
     return round(min(max(ratio, _LEAST_DB), MOST_DB), 2)
 
 

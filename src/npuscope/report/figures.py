@@ -242,6 +242,8 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
 
 def answer(profile: Profile) -> str:
     """Does it fit and how fast: the line a reader may stop at."""
+    if profile.is_mostly_unknown:
+        return f"the time of this network is not known: {_no_cost(profile)}"
     if profile.is_lower_bound:
         return f"{verdict(profile.fit)}; {least_time(profile)} ({how_sure(profile)})"
     speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
@@ -257,6 +259,14 @@ def least_time(profile: Profile) -> str:
         return f"at least {ms(profile.total_ms)} ms; nothing is known of {kinds}"
     ops = "1 op" if number == 1 else f"{number} ops"
     return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
+
+
+def _no_cost(profile: Profile) -> str:
+    number, total = len(profile.unknown_ops), sum(len(epoch.operators) for epoch in profile.epochs)
+    kinds = shorten_end(safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops))), 80)
+    model = profile.model
+    held = f" and {millions(model.unknown_params)} weights" if model.unknown_params else ""
+    return f"{number} of its {total} ops{held} have no known cost ({kinds})"
 
 
 def verdict(fit: Fit) -> str:
@@ -290,7 +300,8 @@ def model_line(profile: Profile) -> str:
     epochs = counted(len(profile.epochs), "epoch")
     if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
-    size = f"{millions(model.macs)} MACs, {millions(model.params)} parameters"
+    macs = "MACs not known" if profile.is_mostly_unknown else f"{millions(model.macs)} MACs"
+    size = f"{macs}, {millions(model.params)} parameters"
     return f"model    {name}: {size}, {epochs}"
 
 
@@ -319,7 +330,7 @@ def label_with_range(profile: Profile) -> str:
 def _range(profile: Profile) -> str:
     """Only a range that is wider than a point says something."""
     low, high = profile.interval_ms
-    if not is_predicted(source_of(profile)) or low == high:
+    if not is_predicted(source_of(profile)) or low == high or profile.is_mostly_unknown:
         return ""
     if high is None:
         return f"from {ms(low)} ms, without {_unknown(profile)}"

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
 from npuscope.report.json_report import estimate_json
-from npuscope.rulebook.finding import Finding, Fix, Severity, Value, finding_json, fix_json, gain
-from npuscope.rulebook.fixes import FLAGS
+from npuscope.report.next_step import Words, next_lines
+from npuscope.rulebook.finding import (
+    Finding,
+    Fix,
+    Severity,
+    Value,
+    finding_json,
+    fix_json,
+    gain_json,
+)
+from npuscope.rulebook.fix import Gain
 from npuscope.rulebook.registry import Rule
 from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Change, Explanation
+    from npuscope.advice.explain import Change, ChangeKey, Explanation
 
 
 # --- JSON ---
@@ -37,6 +45,7 @@ def explain_json(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         **{key: profile[key] for key in _OF_PROFILE},
         "changes": [change_json(change) for change in explanation.changes],
+        "tried": [change_json(change) for change in explanation.tried],
         "findings": [finding_json(finding) for finding in explanation.findings],
         "notes": profile["notes"],
     }
@@ -48,8 +57,8 @@ def change_json(change: Change) -> dict[str, Any]:
         "fix": fix_json(change.fix),
         "ops": list(change.ops),
         "findings": change.count,
-        "gain_ms": gain(change.gain_ms),
-        "cost_ms": gain(change.cost_ms),
+        **gain_json(change.gain),
+        "cost_ms": round(change.cost_ms, 6),
     }
 
 
@@ -78,7 +87,13 @@ def _rule(info: Rule) -> dict[str, Any]:
         "confidence": info.confidence.value,
         "cause": info.cause,
         "fixes": [
-            {"id": fix.id, "title": fix.title, "automatic": fix.automatic} for fix in info.fixes
+            {
+                "id": fix.id,
+                "title": fix.title,
+                "automatic": fix.automatic,
+                "function": fix.function.value,
+            }
+            for fix in info.fixes
         ],
         "since": info.since,
         "until": info.until,
@@ -95,13 +110,17 @@ _SHOWN = 4  # findings of one rule; --verbose lists all
 _NAMES = 48  # characters of an op's name
 
 
-def finding_lines(findings: Iterable[Finding], *, every: bool = False) -> list[str]:
-    """Blocks in the order in which their causes first appear; `every` lists all findings."""
+def finding_lines(
+    findings: Iterable[Finding], *, every: bool = False, tried: Iterable[Change] = ()
+) -> list[str]:
+    """Blocks in the order in which their causes first appear; `every` lists all findings. Changes
+    that were `tried` have timed gains."""
+    timed = {change.key: change.gain for change in tried}
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.pattern, []).append(finding)
     away = len(_epochs(finding for group in groups.values() for finding in group))
-    return [line for group in groups.values() for line in _block(group, every, away)]
+    return [line for group in groups.values() for line in _block(group, every, away, timed)]
 
 
 def _epochs(findings: Iterable[Finding]) -> set[Value]:
@@ -110,7 +129,9 @@ def _epochs(findings: Iterable[Finding]) -> set[Value]:
     return {number for numbers in lists if isinstance(numbers, list) for number in numbers}
 
 
-def _block(group: list[Finding], every: bool, away: int) -> list[str]:
+def _block(
+    group: list[Finding], every: bool, away: int, timed: Mapping[ChangeKey, Gain]
+) -> list[str]:
     first = group[0]
     number = f" ({len(group)})" if len(group) > 1 else ""
     shown = group if every else group[:_SHOWN]
@@ -121,7 +142,7 @@ def _block(group: list[Finding], every: bool, away: int) -> list[str]:
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
-        *_fix_lines(group, every),
+        *_fix_lines(group, every, timed),
         f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
     ]
 
@@ -189,7 +210,7 @@ def _cost(finding: Finding) -> str:
     return f"; {ms(time)} ms{part}"
 
 
-def _fix_lines(group: list[Finding], every: bool) -> list[str]:
+def _fix_lines(group: list[Finding], every: bool, timed: Mapping[ChangeKey, Gain]) -> list[str]:
     """Each fix once, in the words of the finding where it saves most; all that is known of it
     includes its spelling for those who train the network."""
     found: dict[str, list[Fix]] = {}
@@ -197,7 +218,8 @@ def _fix_lines(group: list[Finding], every: bool) -> list[str]:
         found.setdefault(fix.id, []).append(fix)
     lines: list[str] = []
     for fixes in found.values():
-        lines += _wrapped("fix", _fix_text(fixes))
+        gain = timed.get((*group[0].pattern, fixes[0].id))
+        lines += _wrapped("fix", _fix_text(fixes, gain))
         best = _best(fixes)
         spelled = training(best.id, best.parameters) if every else None
         lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
@@ -208,12 +230,22 @@ def _best(fixes: list[Fix]) -> Fix:
     return max(fixes, key=lambda fix: fix.gain_ms or 0.0)
 
 
-def _fix_text(fixes: list[Fix]) -> str:
+def _fix_text(fixes: list[Fix], timed: Gain | None) -> str:
     best = _best(fixes)
-    gains = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
     in_all = " in all" if len(fixes) > 1 else ""
-    gain = f" (saves {ms(sum(gains))} ms{in_all})" if sum(gains) >= _LEAST_GAIN else ""
-    return f"{safe_terminal(best.title)}{gain}"
+    gain = timed or fixes[0].gain
+    if not gain.is_timed:
+        bounds = sum(fix.gain_ms for fix in fixes if fix.gain_ms is not None)
+        known = f" (at most {ms(bounds)} ms{in_all}, not compiled)" if bounds >= _LEAST_GAIN else ""
+        return f"{safe_terminal(best.title)}{known}{_moves(best.gain)}"
+    saved = gain.ms or 0.0
+    told = f"saves {ms(saved)} ms" if saved >= _LEAST_GAIN else "saves nothing"
+    told = f"costs {ms(-saved)} ms" if saved <= -_LEAST_GAIN else told
+    return f"{safe_terminal(best.title)} (timed: {told}{in_all}){_moves(gain)}"
+
+
+def _moves(gain: Gain) -> str:
+    return f"; {safe_terminal(gain.elsewhere)}" if gain.elsewhere else ""
 
 
 def _wrapped(label: str, text: str) -> list[str]:
@@ -226,13 +258,14 @@ def _wrapped(label: str, text: str) -> list[str]:
 # --- An explanation as text ---
 
 _KIND_NAMES = 40
-_LEAST_OF_BORDER = 0.05  # of the time
 _LEAST_GAIN = 0.0005  # ms; less is shown as 0.000
 
 
-def explain_text(explanation: Explanation, *, every: bool = False, source: str = "") -> str:
-    """One line where there is nothing to say. `source` are the words of a command line that name
-    the model and how it is compiled."""
+def explain_text(
+    explanation: Explanation, *, every: bool = False, words: Words | None = None
+) -> str:
+    """One line where there is nothing to say. `words` of a verb name the model and how it is
+    compiled, for a next command."""
     if not explanation.findings:
         return explanation.verdict + "\n"
     profile = explanation.profile
@@ -243,35 +276,11 @@ def explain_text(explanation: Explanation, *, every: bool = False, source: str =
         model_line(profile),
         machine_line(profile),
         *note_lines(profile),
-        *_next_line(explanation, source),
+        *next_lines(explanation, words),
         "",
-        *finding_lines(explanation.findings, every=every),
+        *finding_lines(explanation.findings, every=every, tried=explanation.tried),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _next_line(explanation: Explanation, source: str) -> list[str]:
-    """What the tool itself can change, where the source is a model file; the options that the best
-    changes need are part of the command."""
-    file = explanation.profile.model.file
-    if not file.lower().endswith((".onnx", ".tflite")):
-        return []
-    offered = [fix for finding in explanation.findings for fix in finding.fixes]
-    # What changes the application too is not suggested for a trifle.
-    least = _LEAST_OF_BORDER * explanation.profile.total_ms
-    worth = (change.fix.id for change in explanation.changes if change.stake_ms >= least)
-    flags = {FLAGS[fix] for fix in worth if fix in FLAGS}
-    known = {fix.id for fix in offered if _is_tried(fix, flags)}
-    if not known:
-        return []
-    words = " ".join(("npuscope fix", source or shlex.quote(file), *sorted(flags)))
-    count = "one of these fixes" if len(known) == 1 else f"{len(known)} of these fixes"
-    return [f"next     {safe_terminal(words)}", f"         tries {count} on a copy and measures it"]
-
-
-def _is_tried(fix: Fix, flags: set[str]) -> bool:
-    may_pay = fix.gain_ms is None or fix.gain_ms > 0
-    return may_pay and (fix.automatic or FLAGS.get(fix.id) in flags)
 
 
 def time_line(profile: Profile) -> str:
@@ -283,23 +292,32 @@ def time_line(profile: Profile) -> str:
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
         return ["changes  none is predicted to pay"]
-    lines = ["changes  that pay most, as predicted; gains overlap and do not add up"]
+    lines = [f"changes  that pay most{_basis(changes)}; gains overlap and do not add up"]
     wide = max(len(_gain(change)) for change in changes)
     for number, change in enumerate(changes, 1):
         lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
+        lines += [f"     {safe_terminal(change.moves)}"] if change.moves else []
     return lines
 
 
+def _basis(changes: tuple[Change, ...]) -> str:
+    """Where gains come from; 'at most' marks the others."""
+    if any(change.gain.is_timed for change in changes):
+        return ", compiled and timed with the whole network unless 'at most' marks a bound"
+    return ", as bounds: none was compiled"
+
+
 def _gain(change: Change) -> str:
-    if change.gain_ms is not None:
-        return f"-{ms(change.gain_ms)} ms"
-    return f"up to -{ms(change.cost_ms)} ms" if change.cost_ms else "gain unknown"
+    if change.gain_ms is None:
+        return "gain unknown"
+    return f"{'' if change.gain.is_timed else 'at most '}-{ms(change.gain_ms)} ms"
 
 
 def _change_text(change: Change) -> str:
     alike = f" (and {change.count - 1} alike)" if change.count > 1 else ""
     where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
-    return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]"
+    lossy = ", changes outputs: fix --lossy" if change.is_lossy_edit else ""
+    return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]{lossy}"
 
 
 def lint_text(

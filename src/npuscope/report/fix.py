@@ -12,9 +12,8 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from npuscope.advice.fix.numeric import OutputEffect
+    from npuscope.advice.fix.numeric import InputData, OutputEffect
     from npuscope.advice.fix.run import Fixed, Step
-    from npuscope.advice.fix.workbench import Opened
 
 
 # --- JSON; keys are added, never renamed ---
@@ -28,16 +27,21 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
     return {
         "schema": FIX_SCHEMA,
         "output": output,
+        "changed": fixed.changed,
+        "external_data_inside": fixed.inlined,
         "before": _profile(fixed.before),
         "after": _profile(fixed.after),
         "model_error": fixed.after.model_error,
         "applied": [_step(step) for step in fixed.applied],
         "refused": [_step(step) for step in fixed.refused],
         "numeric": [_effect(effect) for effect in fixed.effects],
-        "seeds": fixed.seeds,
+        "seeds": len(fixed.inputs.samples),
+        "inputs": {"told": fixed.inputs.told, "real": fixed.inputs.is_real},
+        "lossy": fixed.is_lossy,
         "runtime": runtime
         and {
             "name": runtime.name,
+            "opens": runtime.opens,
             "runs": runtime.runs,
             "numeric": [_effect(effect) for effect in runtime.effects],
         },
@@ -61,6 +65,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "rule": candidate.rule or None,
         "fix": candidate.fix.id,
+        "function": candidate.fix.function.value,
         "title": candidate.fix.title,
         "ops": sorted({op for place in candidate.places for op in place.ops}),
         "places": step.places,
@@ -83,6 +88,7 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
         "exact": effect.exact,
         "max_lsb": effect.max_lsb if isfinite(effect.max_lsb) else None,
         "exact_share": effect.exact_share,
+        "same_answers": effect.same_answers,
         "sqnr_db": effect.sqnr_db if isfinite(effect.sqnr_db) else None,
     }
 
@@ -110,8 +116,9 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
 
 def _file_line(fixed: Fixed, output: str | None) -> list[str]:
     if output:
+        inside = "; what other files held is inside" if fixed.inlined else ""
         unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
-        return [f"file     {safe_terminal(output)}{unchanged}"]
+        return [f"file     {safe_terminal(output)}{unchanged}{inside}"]
     return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
 
 
@@ -122,7 +129,11 @@ def answer(fixed: Fixed) -> str:
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
     left = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
-    return f"{change(fixed.before, fixed.after)}; outputs {effect_words(fixed.effects)}{left}"
+    runtime = fixed.runtime
+    checked = not fixed.changed or (runtime is not None and runtime.runs)
+    alone = "" if checked else " (not checked by an outside runtime)"
+    outputs = f"{effect_words(fixed.effects, fixed.inputs, lossy=fixed.is_lossy)}{alone}"
+    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{left}"
 
 
 def change(before: Profile, after: Profile) -> str:
@@ -135,15 +146,24 @@ def change(before: Profile, after: Profile) -> str:
     return text
 
 
-def effect_words(effects: Iterable[OutputEffect]) -> str:
-    """The worst of all outputs in a few words."""
+def effect_words(
+    effects: Iterable[OutputEffect], inputs: InputData | None = None, *, lossy: bool = False
+) -> str:
+    """The worst of all outputs in a few words. Random inputs prove nothing of an edit that
+    changes outputs."""
     known = [effect for effect in effects if effect.reference is not None]
+    on = f" on {safe_terminal(inputs.told)}" if inputs else ""
     if not known:
         return "have nothing to be compared with"
+    unproven = lossy and not (inputs and inputs.is_real)
+    advice = ", which says little of real ones: judge it with --data" if unproven else ""
     if all(effect.exact for effect in known):
-        return "exactly equal"
+        return f"{'do not differ' if lossy else 'exactly equal'}{on}{advice}"
     worst = min(known, key=lambda effect: effect.sqnr_db)
-    return f"differ by up to {max(e.max_lsb for e in known):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    same = min((e.same_answers for e in known if e.same_answers is not None), default=1.0)
+    top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
+    differ = f"differ by up to {max(e.max_lsb for e in known):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    return f"{differ}{top}{on}{advice}"
 
 
 def _db(value: float) -> str:
@@ -156,7 +176,7 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
         after = step.after or step.before
         lines += [
             f"  {number}. {_title(step)}",
-            f"     {change(step.before, after)}{_effect_text(step)} ({step.outcome.reason})",
+            f"     {change(step.before, after)}{step_outputs(step)} ({step.outcome.reason})",
             *_notes(step, every),
             *_misfits(step, every),
         ]
@@ -169,8 +189,9 @@ def _notes(step: Step, every: bool) -> list[str]:
     return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
 
 
-def _effect_text(step: Step) -> str:
-    return f"; outputs {effect_words(step.effects)}" if step.effects else ""
+def step_outputs(step: Step) -> str:
+    words = effect_words(step.effects, lossy=step.candidate.is_lossy)
+    return f"; outputs {words}" if step.effects else ""
 
 
 def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
@@ -207,7 +228,7 @@ def _effect_lines(fixed: Fixed) -> list[str]:
     """One line per output, where they are not all equal."""
     if not fixed.applied or all(effect.exact for effect in fixed.effects):
         return []
-    lines = [f"outputs  against the original, {fixed.seeds} seeded inputs"]
+    lines = [f"outputs  against the original, {safe_terminal(fixed.inputs.told)}"]
     for effect in fixed.effects:
         name = safe_terminal(effect.output)
         if effect.reference is None:
@@ -221,16 +242,19 @@ def _effect_lines(fixed: Fixed) -> list[str]:
 
 
 def _runtime_line(fixed: Fixed) -> list[str]:
-    return [f"checked  {safe_terminal(runtime_words(fixed.runtime))}"]
+    return [f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []
 
 
-def runtime_words(found: Opened | None) -> str:
+def runtime_words(fixed: Fixed) -> str:
     """What an outside runtime says of the fixed file."""
+    found = fixed.runtime
+    if not fixed.changed:
+        return "the file is not changed"
     if found is None:
         return "in no outside runtime (pip install npuscope[reference])"
     if found.runs:
-        told = f"; outputs {effect_words(found.effects)} there" if found.effects else ""
-        return f"opens and runs in {found.name}{told}"
-    if found.ran:
-        return f"{found.name} runs the original and refuses the fixed file: do not use it"
-    return f"{found.name} runs neither the original nor the fixed file"
+        same = f"outputs {effect_words(found.effects)} there" if found.effects else ""
+        return f"opens and runs in {found.name}; {same or 'its outputs are new'}"
+    if found.opens:
+        return f"opens in {found.name}, which does not run it, nor the original"
+    return f"not checked: {found.name} does not open the original either"

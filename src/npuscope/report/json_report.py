@@ -60,11 +60,14 @@ def _shared(
         "schema": schema,
         "model": told["model"],
         "machine": told["machine"],
-        "total_ms": _ms(profile.total_ms),
+        # null where too little of the network is known for a figure; `time` is then of the rest
+        "total_ms": None if profile.is_mostly_unknown else _ms(profile.total_ms),
         "interval_ms": [None if limit is None else _ms(limit) for limit in profile.interval_ms],
         "unknown_ops": list(profile.unknown_ops),
         "model_error": profile.model_error,
-        "inferences_per_s": round(profile.inferences_per_s, 3),
+        "inferences_per_s": None
+        if profile.is_mostly_unknown
+        else round(profile.inferences_per_s, 3),
         "time": {name: _ms(value) for name, value in told["time"].items()},
         "memory": None if profile.memory == UNKNOWN_MEMORY else told["memory"],
         "fit": None if profile.fit == UNKNOWN_FIT else told["fit"],

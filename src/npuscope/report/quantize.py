@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
-from npuscope.quantizing.advice import remedy, worst
+from npuscope.quantizing.advice import remedy, rescue, worst
 from npuscope.report.figures import machine_line, model_line, ms, shorten
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
+    from npuscope.machine.model import Machine
     from npuscope.quantizing.bench import Step, Trial
+    from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
     from npuscope.quantizing.sqnr import LayerLoss
 
@@ -41,7 +43,8 @@ def quantize_json(made: Quantized, output: str | None) -> dict[str, Any]:
         "after": _profile(made.after),
         "model_error": made.after.model_error,
         "plain": made.plain and _trial(made.plain),
-        "outputs": [{"name": name, "sqnr_db": db} for name, db in made.sqnr_db.items()],
+        "usable": made.usable,
+        "outputs": [_output(loss, made.machine) for loss in made.results],
         "inputs": [_tensor(tensor) for tensor in made.inputs],
         "results": [_tensor(tensor) for tensor in made.outputs],
         "choices": [_step(step) for step in made.steps],
@@ -69,6 +72,22 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "total_ms": trial.profile.total_ms,
         "counts": trial.profile.counts,
         "sqnr_db": dict(trial.sqnr_db),
+    }
+
+
+def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
+    return {
+        "name": loss.name,
+        "sqnr_db": loss.sqnr_db,
+        "groups": [
+            {
+                **{key: getattr(group, key) for key in ("axis", "first", "last", "width", "steps")},
+                "sqnr_db": group.sqnr_db,
+                "useless": group.useless,
+                "help": rescue(loss, group, machine) if group.useless else None,
+            }
+            for group in loss.groups
+        ],
     }
 
 
@@ -119,6 +138,7 @@ def quantize_text(made: Quantized, output: str | None, *, every: bool = False) -
         f"data     {safe_terminal(made.samples.told)}; ranges from "
         f"{len(made.samples.calibration)}, compared on {len(made.samples.held_out)} held out",
         *_border(made),
+        *_groups(made),
         *_choices(made, every),
         *_losses(made, every),
         *(f"note     {safe_terminal(note)}" for note in made.notes),
@@ -135,6 +155,10 @@ def _answer(made: Quantized) -> str:
     mark = "" if made.samples.real else " on random data"
     least = "at least " if made.after.unknown_ops else ""
     time = f"{least}{ms(made.after.total_ms)} ms in int8{_counts(made.after)}"
+    if not made.usable:
+        lost = [loss.name for loss in made.results if loss.useless]
+        names = ", ".join(f"'{safe_terminal(name)}'" for name in lost)
+        return f"not usable{mark}: int8 loses {names} (see below); {time}"
     return f"{time}; {word} {worst_db:.1f} dB{mark}"
 
 
@@ -162,6 +186,24 @@ def _border(made: Quantized) -> list[str]:
     rows = [("input ", tensor) for tensor in made.inputs]
     rows += [("output", tensor) for tensor in made.outputs]
     return [f"{side}   {_told(tensor)}" for side, tensor in rows]
+
+
+def _groups(made: Quantized) -> list[str]:
+    """Outputs that are lost, and columns that differ much from others of the same output."""
+    lines = []
+    for loss in made.results:
+        for group in loss.groups:
+            if group.axis is None and not group.useless:
+                continue
+            place = f"'{safe_terminal(loss.name)}'"
+            if group.axis is not None:
+                place += f", axis {group.axis}, {group.first} to {group.last}"
+            steps = "" if group.steps is None else f", {group.steps:.1f} int8 steps"
+            mark = "LOST     " if group.useless else "columns  "
+            lines.append(f"{mark}{place}: range {group.width:.4g}{steps}, {group.sqnr_db:.1f} dB")
+            if group.useless:
+                lines.append(f"         {safe_terminal(rescue(loss, group, made.machine))}")
+    return lines
 
 
 def _told(tensor: Tensor) -> str:

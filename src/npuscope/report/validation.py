@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.profiling.validate import RULE
+from npuscope.profiling.verdict import RULE
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.profiling.validate import Bisection, LayerAgreement, Validation
+    from npuscope.profiling.agreement import LayerAgreement
+    from npuscope.profiling.validate import Bisection, Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"
@@ -24,19 +25,24 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 
 
 def validation_text(validation: Validation) -> str:
-    table = asdict(validation)
-    outputs = table["outputs"]
-    lines = [f"validation {validation.verdict}", f"rule: {RULE}"]
-    lines.append(f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'cosine':>9}")
-    for row in outputs:
+    head = f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'rms LSB':>8}"
+    lines = [f"validation {safe_terminal(validation.sentence)}", f"rule: {RULE}"]
+    lines.append(f"{head} {'rounding':>8} {'cosine':>9}")
+    for row in validation.outputs:
         lines.append(
-            f"{safe_terminal(row['name'])[:24]:<24} {row['exact_share']:>8.2%} "
-            f"{row['within_1_lsb_share']:>8.2%} {row['max_lsb']:>8g} {row['cosine']:>9.6f}"
+            f"{safe_terminal(row.name)[:24]:<24} {row.exact_share:>8.2%} "
+            f"{row.within_1_lsb_share:>8.2%} {row.max_lsb:>8g} {row.rms_lsb:>8.3g} "
+            f"{row.rounding_rms_lsb:>8.3g} {row.cosine:>9.6f}"
         )
     lines += [_broken(layer) for layer in validation.broken[:_SHOWN]]
     lines += _worst(validation)
-    lines.append(f"saturated share: {table['saturated_share']:.3%}")
-    lines.append(_reference(table["reference"]))
+    if validation.not_compared:
+        names = validation.not_compared[:_SHOWN]
+        more = len(validation.not_compared) - len(names)
+        rest = f" and {more} more" if more else ""
+        lines.append(f"not compared: {safe_terminal(', '.join(names))}{rest}")
+    lines.append(f"saturated share: {validation.saturated_share:.3%}")
+    lines.append(_reference(asdict(validation.reference)))
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
 
@@ -47,15 +53,15 @@ def _worst(validation: Validation) -> list[str]:
     if layer is None or not validation.worst_op or layer.exact_share == 1:
         return []
     op = safe_terminal(validation.worst_op)
-    if not validation.passed:
+    if validation.broken:
         return [f"first op to look at: {op}"]
     return [f"furthest off: {op}, {layer.exact_share:.2%} exact, at most {layer.max_lsb:g} LSB"]
 
 
 def _broken(layer: LayerAgreement) -> str:
     ops = ", ".join(layer.origin or layer.ops)
-    within = f"{layer.within_1_lsb_share:.1%} within 1 LSB, at most {layer.max_lsb:g}"
-    return f"breaks it: {safe_terminal(layer.epoch)} ({safe_terminal(ops)}), {within}"
+    near = f"{layer.near_share:.1%} within 3 LSB, {layer.channel_near_share:.1%} of its worst "
+    return f"disagrees: {safe_terminal(f'{layer.epoch} ({ops})')}, {near}channel"
 
 
 def _reference(reference: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import LAYERS, hit, of_kind, shape_text, source
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
@@ -150,3 +151,43 @@ def _frontier(graph: Graph, tail: list[Op]) -> tuple[str, ...]:
     made = {name for op in tail for name in op.outputs}
     taken = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
     return tuple(dict.fromkeys(name for name in taken if name not in made))
+
+
+# --- When fixes are true ---
+
+
+@holds_for("drop-softmax", "Softmax", "LogSoftmax")
+def order_without_softmax(graph: Graph, op: Op) -> dict[str, Value] | None:
+    """Only where its result leaves the network. A Softmax rises with each of its scores, but every
+    row has a divisor of its own."""
+    if not leads_out(graph, op):
+        return None
+    tensor = graph.output_tensor(op)
+    rows = tensor.elements // tensor.shape[op.attrs_as(SoftmaxAttrs).axis]
+    alone = "the order of the scores stays the same"
+    return {"order": alone if rows == 1 else f"{alone} within each of the {rows:,} rows alone"}
+
+
+@holds_for("batch-norm", "LayerNorm", "Rsqrt", "Div")
+def is_inside(graph: Graph, op: Op) -> bool:
+    """A last normalisation makes unit vectors of embeddings: a BatchNorm does something else."""
+    return not leads_out(graph, op) and any(
+        behind.kind in LAYERS for behind in _all_behind(graph, op)
+    )
+
+
+@holds_for("cut-tail")
+def is_behind_the_layers(graph: Graph, op: Op) -> bool:
+    """Nothing that is worth the NPU comes after it."""
+    makers = graph.producers()
+    return not any(_is_layer(behind, makers) for behind in _all_behind(graph, op))
+
+
+def _all_behind(graph: Graph, op: Op) -> list[Op]:
+    """All that depends on an op."""
+    reached, found = set(op.outputs), []
+    for other in graph.ops:
+        if reached.intersection(other.inputs):
+            reached.update(other.outputs)
+            found.append(other)
+    return found

@@ -9,8 +9,19 @@ from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for, maker_of
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.queries import convolutions, hit, is_dense, layers, source, zero_point
+from npuscope.rulebook.queries import (
+    CONVERSIONS,
+    FUNCTIONS,
+    LAYERS,
+    convolutions,
+    hit,
+    is_dense,
+    layers,
+    source,
+    zero_point,
+)
 from npuscope.rulebook.registry import lint
 from npuscope.rulebook.streams import (
     best_split,
@@ -163,3 +174,33 @@ def _near_inputs(graph: Graph) -> set[str]:
         if op.kind in _SAME_BYTES and op.inputs[0] in near:
             near.update(op.outputs)
     return near
+
+
+# --- When fixes are true ---
+
+_PLACE_BY_PLACE = (*FUNCTIONS, *CONVERSIONS, "Clip", "Identity")
+
+
+@holds_for("move-stride", "Conv2D")
+def a_pointwise_layer_follows(graph: Graph, op: Op) -> bool:
+    """Skipping places before or behind a 1x1 kernel is the same."""
+    readers, waiting = graph.consumers(), list(op.outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in graph.outputs:
+            return False
+        for reader in readers[name]:
+            if reader.kind in _PLACE_BY_PLACE:
+                waiting += reader.outputs
+            elif reader.kind != "Conv2D" or graph.tensor(reader.inputs[1]).shape[1:3] != (1, 1):
+                return False
+    return True
+
+
+@holds_for("relu", *LAYERS)
+def a_layer_is_in_front(graph: Graph, op: Op) -> bool:
+    """The network's input has the zero point that its data have."""
+    maker = maker_of(graph, op.inputs[0])
+    while maker is not None and maker.kind in FUNCTIONS:
+        maker = maker_of(graph, maker.inputs[0])
+    return maker is not None and maker.kind in LAYERS

@@ -8,13 +8,17 @@ from itertools import dropwhile
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.rulebook import fixes
-from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.pool import sums_whole_maps
 from npuscope.rulebook.queries import (
     BINARY,
     CONVERSIONS,
+    LAYERS,
     hit,
     is_float,
     is_npu_tensor,
@@ -79,7 +83,24 @@ def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An op that only a software kernel computes."""
     for op in live_ops(graph):
         if op.kind in _SOFTWARE or _needs_two(graph, op):
-            yield hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
+            found = hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
+            yield replace(found, fixes={"mapped-form": form} if (form := _form(graph, op)) else {})
+
+
+def _form(graph: Graph, op: Op) -> dict[str, Value] | None:
+    """What computes the same on the NPU; None for most ops."""
+    if op.kind == "ReduceSum" and sums_whole_maps(graph, op):
+        return {"form": "a mean times the number of pixels"}
+    if op.kind == "Max" and leaky_slopes(graph, op) is not None:
+        return {"form": "Max(x, a*x) is a PReLU"}
+    if op.kind == "Pow" and _is_square(graph.tensor(op.inputs[1])):
+        return {"form": "x * x"}
+    return None
+
+
+def _is_square(exponent: Tensor) -> bool:
+    data = exponent.data
+    return data is not None and not exponent.quant and bool(np.all(data == 2))
 
 
 def _needs_two(graph: Graph, op: Op) -> bool:
@@ -94,7 +115,7 @@ def _needs_two(graph: Graph, op: Op) -> bool:
     "Division by a computed value",
     ops=("Div",),
     cause="The arithmetic unit has no division; only a constant number becomes a multiplication.",
-    fixes=(fixes.MULTIPLY_INSTEAD,),
+    fixes=(fixes.MULTIPLY_INSTEAD, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit divides; only a constant number becomes a factor."""
@@ -322,3 +343,37 @@ def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     # A product repeats the vector in an engine; a sum has no such mode.
     computed = [t for t in tensors if t.shape != out and not t.is_constant]
     return Refusal(f"'{computed[0].name}' has shape {computed[0].shape}") if computed else None
+
+
+# --- When fixes are true ---
+
+
+@holds_for("multiply-instead", "Div")
+def divisor_is_one_number(graph: Graph, op: Op) -> bool:
+    data = graph.tensor(op.inputs[1]).data
+    return data is not None and np.unique(data).size == 1 and bool(np.all(data))
+
+
+@holds_for("expand-operand", *BINARY)
+def an_operand_is_smaller(graph: Graph, op: Op) -> bool:
+    out = graph.output_tensor(op).shape
+    return any(_without_ones(shape) != _without_ones(out) for shape in _shapes(graph, op))
+
+
+@holds_for("gate-form", "Sub")
+def is_part_of_a_gate(graph: Graph, op: Op) -> bool:
+    """(1 - z) * n + z * h: a one on the left, then a product, then a sum."""
+    one, product = graph.first_input(op), only_reader(graph, op)
+    if one.data is None or product is None or product.kind != "Mul":
+        return False
+    total = only_reader(graph, product)
+    real = one.data.astype(np.float64)
+    if one.quant is not None and not one.quant.per_channel:
+        real = (real - one.quant.zero_point) * one.quant.scale
+    return total is not None and total.kind == "Add" and bool(np.allclose(real, 1, atol=1e-3))
+
+
+@holds_for("fold-sign", "Sub", "Neg")
+def a_layer_makes_it(graph: Graph, op: Op) -> bool:
+    maker = maker_of(graph, op.inputs[-1])
+    return maker is not None and maker.kind in LAYERS and only_reader(graph, maker) is op

@@ -12,8 +12,9 @@ from typing import Any
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
-from npuscope.rulebook.fixes import Fix as Fix
-from npuscope.rulebook.fixes import Value as Value
+from npuscope.rulebook.fix import Fix as Fix
+from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis
+from npuscope.rulebook.fix import Value as Value
 from npuscope.rulebook.training import training
 from npuscope.shown import Rows, Shown, counted
 from npuscope.whole_file import write_whole
@@ -60,7 +61,7 @@ class Finding(Shown):
 
     @property
     def gain_ms(self) -> float | None:
-        """What the best of the fixes is predicted to save."""
+        """What the best of the fixes saves, or may save at most."""
         return max((f.gain_ms for f in self.fixes if f.gain_ms is not None), default=None)
 
     @property
@@ -133,7 +134,8 @@ class Findings(tuple["Finding", ...], Shown):
 class Hit:
     """What a rule function reports; the rule's record makes it a Finding.
 
-    `fixes` holds the parameters of its fixes and `gains` their predicted gains, by fix id.
+    `fixes` holds the parameters of its fixes and `gains` what they save, by fix id; `unfit` are
+    fixes of the rule that are not true here.
     """
 
     ops: tuple[str, ...]
@@ -141,9 +143,10 @@ class Hit:
     limit: Value = None
     evidence: Mapping[str, Value] = field(default_factory=dict)
     fixes: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    gains: Mapping[str, float | None] = field(default_factory=dict)
+    gains: Mapping[str, Gain] = field(default_factory=dict)
     epoch: int | None = None
     severity: Severity | None = None
+    unfit: tuple[str, ...] = ()
 
 
 def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -201,14 +204,19 @@ def fix_json(fix: Fix) -> dict[str, Any]:
         "title": fix.title,
         "parameters": dict(fix.parameters),
         "automatic": fix.automatic,
-        "gain_ms": gain(fix.gain_ms),
+        "function": fix.function.value,
+        **gain_json(fix.gain),
         "training": training(fix.id, fix.parameters),
     }
 
 
-def gain(value: float | None) -> float | None:
-    """Milliseconds, rounded as everywhere in the JSON; null when unknown."""
-    return None if value is None else round(value, 6)
+def gain_json(gain: Gain) -> dict[str, Any]:
+    """Milliseconds, whether they were timed or are a bound, and the work that moves elsewhere."""
+    return {
+        "gain_ms": None if gain.ms is None else round(gain.ms, 6),
+        "gain_basis": gain.basis.value,
+        "moves": gain.elsewhere,
+    }
 
 
 def findings_to_json(findings: Iterable[Finding]) -> bytes:
@@ -260,11 +268,14 @@ def finding_from_json(row: Any, where: str) -> Finding:
 
 
 def _fix(row: Any) -> Fix:
-    value = row["gain_ms"]
-    return Fix(
-        str(row["id"]),
-        str(row["title"]),
-        dict(row["parameters"]),
-        bool(row["automatic"]),
+    """Results of older versions know neither the effect on the function nor the basis of a gain."""
+    value, automatic = row["gain_ms"], bool(row["automatic"])
+    usual = FunctionEffect.EXACT if automatic else FunctionEffect.CHANGED
+    basis = GainBasis.NONE if value is None else GainBasis.BOUND
+    gain = Gain(
         None if value is None else float(value),
+        GainBasis(row.get("gain_basis", basis)),
+        str(row.get("moves", "")),
     )
+    function = FunctionEffect(row.get("function", usual))
+    return Fix(str(row["id"]), str(row["title"]), dict(row["parameters"]), function, gain)

@@ -5,254 +5,244 @@ This module imports no other rule module: rules name the fixes they offer, and m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from enum import StrEnum
-from string import Formatter
+from npuscope.rulebook.fix import FixEffect, FixTemplate, FunctionEffect
 
-from npuscope.lean_dataclass import dataclass, replace
-
-# What evidence and parameters hold: values that JSON knows.
-Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
-
-
-class FixEffect(StrEnum):
-    """What a fix does to its op: decides how the gain is predicted."""
-
-    REMOVES = "removes"  # the work is removed from the network
-    MAPS = "maps"  # the same work, in one pass on the NPU
-    RESHAPES = "reshapes"  # other channel counts: predicted by compiling the layer again
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One graph edit (or option) that helps; the edit itself is looked up by `id`.
-
-    `automatic` marks edits that keep the network's function. `gain_ms` is None when unknown.
-    """
-
-    id: str
-    title: str
-    parameters: Mapping[str, Value] = field(default_factory=dict)
-    automatic: bool = False
-    gain_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FixTemplate:
-    """`title` may name parameters in braces; a finding fills them in."""
-
-    id: str
-    title: str
-    automatic: bool = False
-    effect: FixEffect = FixEffect.OTHER
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(name for _, name, _, _ in Formatter().parse(self.title) if name)
-
-    @property
-    def in_general(self) -> str:
-        """The title without a finding: parameter names in place of values."""
-        return self.title.format(**{name: f"<{name}>" for name in self.parameters})
-
-    @property
-    def untimed(self) -> FixTemplate:
-        """The same without a predicted gain: the fix removes more than the ops of its finding."""
-        return replace(self, effect=FixEffect.OTHER)
-
-    def fix(self, parameters: Mapping[str, Value]) -> Fix:
-        title = self.title.format(**parameters)
-        return Fix(self.id, title, parameters, self.automatic)
-
+_EXACT, _ROUNDING = FunctionEffect.EXACT, FunctionEffect.ROUNDING
+_MOVED, _UNTOUCHED = FunctionEffect.MOVED, FunctionEffect.UNTOUCHED
 
 # --- Edits that keep the network's function ---
 SPLIT_OUTPUTS = FixTemplate(
     "split-outputs",
     "split the layer into {parts} output channels and join the results",
-    automatic=True,
+    function=_EXACT,
     effect=FixEffect.RESHAPES,
 )
 PAD_CHANNELS = FixTemplate(
     "pad-channels",
     "pad the {channels} channels to {padded} with zeros",
-    automatic=True,
+    function=_EXACT,
     effect=FixEffect.RESHAPES,
 )
 SHUFFLE_CONV = FixTemplate(
-    "shuffle-conv", "shuffle the {channels} channels with a 1x1 convolution", automatic=True
+    "shuffle-conv", "shuffle the {channels} channels with a 1x1 convolution", function=_EXACT
 )
 REMOVE_TRANSPOSES = FixTemplate(
-    "remove-transposes", "remove the pair of Transposes", automatic=True, effect=FixEffect.REMOVES
+    "remove-transposes", "remove the pair of Transposes", function=_EXACT, effect=FixEffect.REMOVES
 )
 QUANTIZE_SLOPE = FixTemplate(
     "quantize-slope",
     "store the slopes as int8 behind a DequantizeLinear",
-    automatic=True,
+    function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
 SYMMETRIC_WEIGHTS = FixTemplate(
     "symmetric-weights",
     "quantize weights symmetrically (zero point 0), per output channel",
-    automatic=True,
+    function=_EXACT,
 )
 SIGNED_ACTIVATIONS = FixTemplate(
     "signed-activations",
     "quantize activations as int8 (onnxruntime: activation_type=QuantType.QInt8)",
-    automatic=True,
+    function=_EXACT,
 )
 DENSE_GROUPS = FixTemplate(
-    "dense-groups", "write the groups as one dense, block-diagonal kernel", automatic=True
+    "dense-groups", "write the groups as one dense, block-diagonal kernel", function=_EXACT
 )
 MOVE_STRIDE = FixTemplate(
-    "move-stride", "move the stride into the 1x1 convolution that follows", automatic=True
+    "move-stride", "move the stride into the 1x1 convolution that follows", function=_EXACT
 )
 EXPLICIT_PAD = FixTemplate(
-    "explicit-pad", "pad before the pool, or use a strided depthwise convolution", automatic=True
+    "explicit-pad", "pad before the pool: its averages count the padding", function=_EXACT
+)
+UNPADDED_POOL = FixTemplate(
+    "unpadded-pool", "use a pool without padding, or a strided depthwise convolution"
 )
 PAD_CONV = FixTemplate(
     "pad-conv",
     "copy the channels with a 1x1 convolution whose other kernels are zero",
-    automatic=True,
+    function=_EXACT,
     effect=FixEffect.MAPS,
 )
 REPEAT_BY_JOINING = FixTemplate(
     "repeat-by-joining",
     "repeat pixels by joining the tensor with itself along the channels, between reshapes",
-    automatic=True,
+    function=_EXACT,
     effect=FixEffect.MAPS,
 )
 STRIDE_INSTEAD = FixTemplate(
-    "stride-instead", "put the step into the stride of a convolution", automatic=True
+    "stride-instead", "put the step into the stride of a convolution", function=_EXACT
 )
 NEGATE_BY_PRODUCT = FixTemplate(
-    "negate-by-product", "multiply by -1, then add the constant if there is one", automatic=True
+    "negate-by-product", "multiply by -1, then add the constant if there is one", function=_ROUNDING
 )
 EXPAND_OPERAND = FixTemplate(
     "expand-operand",
     "bring the smaller operand to the full shape",
-    automatic=True,
+    function=_EXACT,
     effect=FixEffect.MAPS,
 )
-BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", automatic=True)
+BATCH_ONE = FixTemplate("batch-one", "declare batch 1 in the model", function=_EXACT)
 QUANTIZE_OP = FixTemplate(
     "quantize-op",
     "quantize this op too: its output needs a QuantizeLinear and DequantizeLinear directly after "
     "it",
-    automatic=True,
+    function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
-NEAREST_RESIZE = FixTemplate(
-    "nearest-resize",
-    "use nearest resizing (asymmetric, floor) followed by a convolution",
-    automatic=True,
-)
 ADD_BEHIND = FixTemplate(
-    "add-behind", "add the computed bias in an Add after the layer", automatic=True
+    "add-behind", "add the computed bias in an Add after the layer", function=_ROUNDING
 )
 MEAN_TIMES_N = FixTemplate(
-    "mean-times-n", "use a mean and multiply by the count", automatic=True, effect=FixEffect.MAPS
+    "mean-times-n",
+    "use a mean and multiply by the count",
+    function=_ROUNDING,
+    effect=FixEffect.MAPS,
 )
 MEAN_BOTH_AXES = FixTemplate(
     "mean-both-axes",
     "take the mean over height and width in one op",
-    automatic=True,
+    function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
 MULTIPLY_INSTEAD = FixTemplate(
-    "multiply-instead", "multiply by the reciprocal", automatic=True, effect=FixEffect.MAPS
+    "multiply-instead",
+    "multiply by the reciprocal of the constant",
+    function=_ROUNDING,
+    effect=FixEffect.MAPS,
 )
 SLOPE_INSTEAD = FixTemplate(
     "slope-instead",
     "write Max(x, a*x) as the PReLU that it is",
-    automatic=True,
+    function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
 CONSTANT_SLICE = FixTemplate(
     "constant-slice",
-    "use a Slice where the indices are constant neighbours",
-    automatic=True,
+    "use a Slice: the indices are constant neighbours",
+    function=_EXACT,
     effect=FixEffect.MAPS,
 )
-DROP_INPUT = FixTemplate("drop-input", "remove the input from the model", automatic=True)
+DROP_INPUT = FixTemplate("drop-input", "remove the input from the model", function=_EXACT)
+SHARE_RESULT = FixTemplate("share-result", "let both readers use one result", function=_EXACT)
+PLAIN_NEAREST = FixTemplate("plain-nearest", "state it as asymmetric and floor", function=_EXACT)
+REMOVE_RESHAPES = FixTemplate("remove-reshapes", "leave the Reshape out", function=_EXACT)
+OLDER_IR = FixTemplate("older-ir", "set model.ir_version to 9", function=_EXACT)
+STRIP_EMPTY_INPUT = FixTemplate("strip-empty-input", "remove the empty input", function=_EXACT)
+PLAIN_BOUNDS = FixTemplate("plain-bounds", "write the real bounds", function=_EXACT)
+FOLD_BOUNDS = FixTemplate("fold-bounds", "fold the bounds to float initializers", function=_EXACT)
+STATIC_EXPORT = FixTemplate("static-export", "write the shapes as constants", function=_EXACT)
+FOLD_CONSTANTS = FixTemplate(
+    "fold-constants", "fold constants before quantizing", function=_ROUNDING
+)
+OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", function=_EXACT)
+
+# --- Edits that change outputs: `npuscope fix --lossy` allows them ---
+NEAREST_RESIZE = FixTemplate(
+    "nearest-resize",
+    "use nearest resizing (asymmetric, floor) followed by a convolution",
+    effect=FixEffect.MAPS,
+)
+ZERO_POINT = FixTemplate(
+    "zero-point", "quantize the input of this layer with zero point {zero_point}"
+)
+GATE_FORM = FixTemplate("gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)")
 NARROWER_KERNEL = FixTemplate(
     "narrower-kernel",
     "use two kernels of at most six columns and an Add, or stride 2 for a single column",
-    automatic=True,
     effect=FixEffect.MAPS,
 )
-SHARE_RESULT = FixTemplate("share-result", "let both readers use one result", automatic=True)
-PLAIN_NEAREST = FixTemplate("plain-nearest", "state it as asymmetric and floor", automatic=True)
-REMOVE_RESHAPES = FixTemplate("remove-reshapes", "leave the Reshape out", automatic=True)
-OLDER_IR = FixTemplate("older-ir", "set model.ir_version to 9", automatic=True)
-STRIP_EMPTY_INPUT = FixTemplate("strip-empty-input", "remove the empty input", automatic=True)
-PLAIN_BOUNDS = FixTemplate("plain-bounds", "write the real bounds", automatic=True)
-FOLD_BOUNDS = FixTemplate("fold-bounds", "fold the bounds to float initializers", automatic=True)
-STATIC_EXPORT = FixTemplate("static-export", "write the shapes as constants", automatic=True)
-FOLD_CONSTANTS = FixTemplate("fold-constants", "fold constants before quantizing", automatic=True)
-OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", automatic=True)
 
 # --- Edits of inputs and outputs: the application has to change too ---
 INTEGER_INPUT = FixTemplate(
     "integer-input",
     "take int8 or uint8 at the input (--input-data-type) and quantize in the application",
+    function=_MOVED,
     effect=FixEffect.REMOVES,
 )
 INTEGER_OUTPUT = FixTemplate(
     "integer-output",
     "give int8 or uint8 at the output (--output-data-type) and dequantize in the application",
+    function=_MOVED,
     effect=FixEffect.REMOVES,
 )
 CUT_TAIL = FixTemplate(
-    "cut-tail", "end the network before this op and do the rest in the application"
+    "cut-tail", "end the network before this op and do the rest in the application", function=_MOVED
 )
 DROP_SOFTMAX = FixTemplate(
     "drop-softmax",
-    "end the network before the Softmax: the order of the scores stays the same",
+    "end the network before the Softmax: {order}",
+    function=_MOVED,
     effect=FixEffect.REMOVES,
 )
 SEPARATE_OUTPUTS = FixTemplate(
-    "separate-outputs", "give the parts as outputs of their own", effect=FixEffect.REMOVES
+    "separate-outputs",
+    "give the parts as outputs of their own",
+    function=_MOVED,
+    effect=FixEffect.REMOVES,
 )
 HOST_LAYOUT = FixTemplate(
-    "host-layout", "arrange the data in this order on the host", effect=FixEffect.REMOVES
+    "host-layout",
+    "arrange the data in this order on the host",
+    function=_MOVED,
+    effect=FixEffect.REMOVES,
 )
-THREAD_STATES = FixTemplate("thread-states", "validate with the state passed from call to call")
-ORIGINAL_FILE = FixTemplate("original-file", "use the model that you quantized")
+THREAD_STATES = FixTemplate(
+    "thread-states", "validate with the state passed from call to call", function=_UNTOUCHED
+)
+ORIGINAL_FILE = FixTemplate(
+    "original-file", "use the model that you quantized", function=_UNTOUCHED
+)
 DECODE_OUTSIDE = FixTemplate(
     "cut-tail",
     "end the network at its last layers and decode in the application",
+    function=_MOVED,
     effect=FixEffect.REMOVES,
 )
-INPUT_FORM = FixTemplate("input-form", "declare [1, N], and guard indices with Max and Min")
+INPUT_FORM = FixTemplate(
+    "input-form", "declare [1, N], and guard indices with Max and Min", function=_MOVED
+)
 BATCH_FRAMES = FixTemplate(
-    "batch-frames", "process several frames at once, so that weights are reused"
+    "batch-frames", "process several frames at once, so that weights are reused", function=_MOVED
 )
 CHANNEL_LAST_BORDER = FixTemplate(
-    "channel-last-border", "make the {side} channel-last (--{side}s-ch-position chlast)"
+    "channel-last-border",
+    "make the {side} channel-last (the vendor's --{side}s-ch-position chlast)",
+    function=_MOVED,
 )
 
 # --- Options of the tool chain ---
 OPTION_EXPAND_SOFTMAX = FixTemplate(
     "option-expand-softmax",
     "give the vendor's compiler --expand-softmax; what it makes of it is not modelled here",
+    function=_UNTOUCHED,
 )
-NEWER_COMPILER = FixTemplate("newer-compiler", "compile with generation {generation} or later")
+NEWER_COMPILER = FixTemplate(
+    "newer-compiler", "compile with generation {generation} or later", function=_UNTOUCHED
+)
 SAFE_SHIFT = FixTemplate(
-    "safe-shift", "compile with --generation open, whose shift uses the real sums"
+    "safe-shift",
+    "compile with --generation open, whose shift uses the real sums",
+    function=_UNTOUCHED,
 )
-OLDER_OPSET = FixTemplate("older-opset", "export with opset 13 to 17")
+OLDER_OPSET = FixTemplate("older-opset", "export with opset 13 to 17", function=_UNTOUCHED)
 OPTION_SHUFFLE_DMA = FixTemplate(
-    "option-shuffle-dma", "compile with --Oshuffle-dma, or spread the buffers"
+    "option-shuffle-dma",
+    "give the vendor's compiler --Oshuffle-dma; what it makes of it is not modelled here",
+    function=_UNTOUCHED,
 )
 WEIGHTS_ON_CHIP = FixTemplate(
-    "weights-on-chip", "keep the weights on chip (a pool file without flash)"
+    "weights-on-chip",
+    "keep the weights on chip ({settings}, or a pool file without external memory)",
+    function=_UNTOUCHED,
 )
 OPTION_AUTO_SCHED = FixTemplate(
-    "option-auto-sched", "compile with --Oauto-sched, or try another order"
+    "option-auto-sched",
+    "give the vendor's compiler --Oauto-sched; what it makes of it is not modelled here",
+    function=_UNTOUCHED,
 )
-EPOCH_CONTROLLER = FixTemplate("epoch-controller", "compile with --enable-epoch-controller")
+EPOCH_CONTROLLER = FixTemplate(
+    "epoch-controller", "compile with --enable-epoch-controller", function=_UNTOUCHED
+)
 
 # --- Changes of the network that need new training or calibration ---
 CHANGE_OUTPUTS = FixTemplate(
@@ -277,10 +267,9 @@ REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )
 CAST_OUTSIDE = FixTemplate(
-    "cast-outside", "give the input in the type behind this Cast: the application converts it"
-)
-ZERO_POINT = FixTemplate(
-    "zero-point", "quantize the input of this layer with zero point {zero_point}"
+    "cast-outside",
+    "give the input in the type behind this Cast: the application converts it",
+    function=_MOVED,
 )
 TIE_SCALES = FixTemplate(
     "tie-scales", "give the operands the same scale (tie their quantizers) and calibrate again"
@@ -326,10 +315,7 @@ ZERO_PAD = FixTemplate("zero-pad", "pad with zeros")
 FOLD_RESIZE = FixTemplate(
     "fold-resize", "resize a tensor with fewer channels, or later in the network"
 )
-MAPPED_FORM = FixTemplate(
-    "mapped-form", "use a form that maps: mean x N for sums, a product for quotients"
-)
-GATE_FORM = FixTemplate("gate-form", "write a gate (1 - z) * n + z * h as n + z * (h - n)")
+MAPPED_FORM = FixTemplate("mapped-form", "use a form that maps: {form}")
 FOLD_SIGN = FixTemplate("fold-sign", "fold the sign into the layer before it")
 BATCH_NORM = FixTemplate("batch-norm", "use BatchNorm, which folds into the convolution")
 MATMUL_FORM = FixTemplate("matmul-form", "write it as Slice, MatMul and Concat of rank 2")
@@ -349,7 +335,9 @@ FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-w
 
 # --- Many cores: options of `manycore compile` and `manycore run`, and changes of the network ---
 CORE_BATCH = FixTemplate(
-    "core-batch", "use a larger batch (-batchsize): its inferences share one load of the constants"
+    "core-batch",
+    "use a larger batch (-batchsize): its inferences share one load of the constants",
+    function=_UNTOUCHED,
 )
 CORE_INTEGERS = FixTemplate(
     "core-integers", "quantize to 8-bit integers: half the bytes, twice the products per cycle"
@@ -357,14 +345,21 @@ CORE_INTEGERS = FixTemplate(
 CORE_KEEP = FixTemplate(
     "core-keep", "use more cores or fewer weights, until the constants stay in VTCM"
 )
-CORE_MORE = FixTemplate("core-more", "use more cores (-aic-num-cores)")
-CORE_COPIES = FixTemplate("core-copies", "run {copies} copies at once (-a {copies})")
+CORE_MORE = FixTemplate(
+    "core-more", "use {cores} cores (-aic-num-cores={cores})", function=_UNTOUCHED
+)
+CORE_COPIES = FixTemplate(
+    "core-copies", "run {copies} copies at once (-a {copies})", function=_UNTOUCHED
+)
 CORE_DIVISOR = FixTemplate(
     "core-divisor",
     "use a number of cores (-aic-num-cores) that divides rows and blocks of channels",
+    function=_UNTOUCHED,
 )
 CORE_QUEUE = FixTemplate(
-    "core-queue", "let more inferences wait at the device (-S), or run more copies (-a)"
+    "core-queue",
+    "let more inferences wait at the device (-S), or run more copies (-a)",
+    function=_UNTOUCHED,
 )
 CORE_SMALLER = FixTemplate("core-smaller", "use a smaller batch or a smaller input")
 CORE_CHEAPER = FixTemplate(

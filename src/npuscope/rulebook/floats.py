@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
     BINARY,
@@ -27,6 +28,7 @@ from npuscope.shown import counted
 # Kinds with a row in the lowering table whose units read bytes. Moves and PReLU have checks of
 # their own: they need more than "not float".
 _MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
+_INTEGER_FORMS = (*_MAPPED, "PRelu", "Concat", "Slice", "Pad", "Reshape", "Transpose", "Resize")
 # Types in which quantizers store weights.
 _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 
@@ -37,7 +39,7 @@ _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
     ops=_MAPPED,
     cause="The NPU has integer units only. An op with a float operand runs on the CPU, between a "
     "dequantize and a quantize that run there too.",
-    fixes=(fixes.QUANTIZE_OP,),
+    fixes=(fixes.QUANTIZE_OP, fixes.QUANTIZE),
 )
 def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The NPU computes on 8-bit tensors with one scale; this op has another format."""
@@ -64,13 +66,18 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
 def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """None of the layers is quantized."""
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
-    if _is_float_network(graph):
+    if is_float_network(graph):
         yield Hit(source(layers[0]), f"0 of {len(layers)} layers quantized", "int8")
 
 
-def _is_float_network(graph: Graph) -> bool:
+def is_float_network(graph: Graph) -> bool:
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
     return bool(layers) and all(is_float(graph.first_input(op)) for op in layers)
+
+
+def has_float_layers(graph: Graph) -> bool:
+    """Some layers compute in float, whatever their weights are."""
+    return any(is_float(graph.first_input(op)) for op in of_kind(graph, *LAYERS))
 
 
 @lint(
@@ -85,7 +92,7 @@ def _is_float_network(graph: Graph) -> bool:
 )
 def float_between_integers(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Some ops compute in float, between a dequantize and a quantize of their own."""
-    if _is_float_network(graph):
+    if is_float_network(graph):
         return
     for island in _islands(graph):
         kinds = [op.kind for op in island]
@@ -222,3 +229,32 @@ def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     if inner:
         ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
         yield Hit(source(ops[0]), counted(len(inner), "uint8 tensor"), "int8")
+
+
+# --- When fixes are true ---
+
+
+@holds_for("quantize-op")
+def is_float_among_integers(graph: Graph, op: Op) -> bool:
+    """An op on floats that the NPU has a form of, in a network that is quantized: whole numbers
+    and a float network need something else."""
+    if op.kind not in _INTEGER_FORMS or is_float_network(graph):
+        return False
+    return any(is_float(graph.tensor(name)) for name in (*op.inputs, *op.outputs) if name)
+
+
+@holds_for("quantize")
+def nothing_is_quantized(graph: Graph, op: Op) -> bool:
+    return is_float_network(graph)
+
+
+@holds_for("quantize-neighbours", *CONVERSIONS)
+def neighbour_could_be_integer(graph: Graph, op: Op) -> bool:
+    """The op on the float side has a form that the NPU computes."""
+    if is_float_network(graph):
+        return False
+    makers, readers = graph.producers(), graph.consumers()
+    if op.kind == "Dequantize":
+        return any(reader.kind in _INTEGER_FORMS for reader in readers[op.outputs[0]])
+    maker = makers.get(op.inputs[0])
+    return maker is not None and maker.kind in _INTEGER_FORMS

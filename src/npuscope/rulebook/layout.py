@@ -13,6 +13,7 @@ from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, Resiz
 from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of
 from npuscope.ops.moves import TransposeAttrs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
     FUNCTIONS,
@@ -41,7 +42,7 @@ _BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
     confidence=Confidence.REPORTED,
     cause="Engines convert channel-first to channel-last data and back; other permutations run on "
     "the CPU.",
-    fixes=(fixes.KEEP_LAYOUT, fixes.SHUFFLE_CONV),
+    fixes=(fixes.KEEP_LAYOUT, fixes.SHUFFLE_CONV, fixes.MERGE_AXES),
 )
 def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Only the change between channel-first and channel-last of one 8-bit image is a plain DMA."""
@@ -62,7 +63,7 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
     title="Transpose inside the network",
     cause="Stream engines convert channel-first to channel-last data and back; other permutations, "
     "such as those between attention heads, run on the CPU.",
-    fixes=(fixes.KEEP_LAYOUT.untimed, fixes.SHUFFLE_CONV),
+    fixes=(fixes.KEEP_LAYOUT.unbounded, fixes.SHUFFLE_CONV, fixes.MERGE_AXES),
     also=("NA-OP-SOFTWARE",),
 )
 def axes_are_permuted(graph: Graph, op: Op) -> Hit | None:
@@ -121,7 +122,7 @@ def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
     "Resize that is not nearest",
     ops=("Resize",),
     cause="Interpolation computes with pixel positions; the NPU has no unit for it.",
-    fixes=(fixes.NEAREST_RESIZE,),
+    fixes=(fixes.NEAREST_RESIZE, fixes.FOLD_RESIZE),
     way="NPU+CPU",
 )
 def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -318,3 +319,29 @@ def _keeps_order(op: Op) -> bool:
 def _cancel(first: Op, second: Op) -> bool:
     one, other = (op.attrs_as(TransposeAttrs).permutation for op in (first, second))
     return [one[axis] for axis in other] == list(range(len(one)))
+
+
+# --- When fixes are true ---
+
+_OF_CHANNELS = (*_BY_ENGINES, (0, 2, 1))  # between channel-first and channel-last
+
+
+@holds_for("keep-layout", "Transpose")
+def moves_the_channels(graph: Graph, op: Op) -> bool:
+    """Heads of attention and shuffled groups are permuted for their own sake."""
+    return op.attrs_as(TransposeAttrs).permutation in _OF_CHANNELS
+
+
+@holds_for("nearest-resize", "Resize")
+def interpolates_by_a_factor(graph: Graph, op: Op) -> bool:
+    """A whole factor above 1, the same both ways: then repeated pixels are smoothed by a kernel."""
+    attrs, (height, width) = op.attrs_as(ResizeAttrs), graph.first_input(op).shape[1:3]
+    factor = attrs.sizes[0] // height
+    whole = factor > 1 and attrs.sizes == (factor * height, factor * width)
+    whole = whole or (height, width) == (1, 1)  # a pixel that is only repeated
+    return attrs.mode is ResizeMode.LINEAR and whole and is_npu_tensor(graph.first_input(op))
+
+
+@holds_for("repeat-by-joining", "Resize")
+def repeats_by_a_factor(graph: Graph, op: Op) -> bool:
+    return resize_factor(graph, op) is not None

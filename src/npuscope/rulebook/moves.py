@@ -10,6 +10,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.moves import ConcatAttrs, PadAttrs, SliceAttrs, SplitAttrs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import comes_in, holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_npu_tensor, of_kind
 from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
@@ -85,7 +86,7 @@ def _rows(graph: Graph, op: Op) -> range:
     "NA-CONCAT-AXIS",
     "LINT-CONCAT-AXIS",
     cause="Parts that follow each other along height, width or anchors are copied by the CPU.",
-    fixes=(fixes.SEPARATE_OUTPUTS.untimed, fixes.CHANNEL_AXIS),
+    fixes=(fixes.SEPARATE_OUTPUTS.unbounded, fixes.CHANNEL_AXIS),
 )
 def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:
     """A Concat along another axis than the channels."""
@@ -281,7 +282,7 @@ def data_is_read_in_order(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     "LINT-GATHER",
     title="Gather",
     cause="The CPU picks the elements; layout changes at the input or output are cheaper there.",
-    fixes=(fixes.HOST_LAYOUT.untimed,),
+    fixes=(fixes.HOST_LAYOUT.unbounded, fixes.CONSTANT_SLICE),
     also=("NA-OP-SOFTWARE",),
 )
 def elements_are_gathered(graph: Graph, op: Op) -> Hit | None:
@@ -304,3 +305,48 @@ def pixels_stay_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None
 
 def _bytes(graph: Graph, op: Op) -> int:
     return sum(graph.tensor(name).size_bytes for name in op.outputs)
+
+
+# --- When fixes are true ---
+
+
+@holds_for("separate-outputs", "Concat")
+def joins_outputs(graph: Graph, op: Op) -> bool:
+    """What is joined for another op has to be joined."""
+    return leads_out(graph, op)
+
+
+@holds_for("host-layout", "Gather")
+def picks_at_the_border(graph: Graph, op: Op) -> bool:
+    """Constant indices into an input, or into what becomes an output."""
+    constant = graph.tensor(op.inputs[1]).is_constant
+    return constant and (comes_in(graph, op) or leads_out(graph, op))
+
+
+@holds_for("constant-slice", "Gather")
+def picks_neighbours(graph: Graph, op: Op) -> bool:
+    data = graph.tensor(op.inputs[1]).data
+    return data is not None and data.ndim < 2 and bool(np.all(np.diff(data.reshape(-1)) == 1))
+
+
+@holds_for("stride-instead", "Slice")
+def steps_over_pixels(graph: Graph, op: Op) -> bool:
+    """A stride skips rows and columns of an image, not images, channels or anything else."""
+    attrs, tensor = op.attrs_as(SliceAttrs), graph.first_input(op)
+    pairs = zip(attrs.sizes, tensor.shape, strict=True)
+    cut = {axis for axis, (size, whole) in enumerate(pairs) if size != whole}
+    # A tensor that no layer reads may have its channels second, as the file has them.
+    image = len(tensor.shape) == 4 and (cut <= {1, 2} or cut <= {2, 3})
+    return image and min(attrs.steps) > 0
+
+
+@holds_for("pad-conv", "Pad")
+def pads_with_zeros(graph: Graph, op: Op) -> bool:
+    return adds_channels(graph, op) and op.attrs_as(PadAttrs).value == 0.0
+
+
+@holds_for("conv-shortcut", "Pad")
+def adds_channels(graph: Graph, op: Op) -> bool:
+    """Of an image: pads of other tensors are refused for what they are, not for channels."""
+    pads = op.attrs_as(PadAttrs).pads
+    return len(pads) == 4 and any(pads[3]) and is_npu_tensor(graph.first_input(op))

@@ -11,6 +11,7 @@ from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
     LAYERS,
@@ -348,3 +349,13 @@ def _is_odd(tensor: Tensor) -> bool:
     """A scale that is not one of those chosen by hand."""
     value = scale(tensor)
     return value is not None and not any(isclose(value, nice, rel_tol=1e-3) for nice in _NICE)
+
+
+# --- When fixes are true ---
+
+
+@holds_for("symmetric-weights", *LAYERS)
+def weights_are_constant(graph: Graph, op: Op) -> bool:
+    """Quantized weights that are shifted, or have a scale along another axis."""
+    weights = graph.tensor(op.inputs[1])
+    return weights.is_constant and weights.quant is not None

@@ -9,6 +9,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.rulebook import fixes
+from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_float, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
@@ -97,7 +98,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     ops=("MaxPool", "AveragePool"),
     confidence=Confidence.REPORTED,
     cause="The pad registers hold at most 7, and an average must not count padded values.",
-    fixes=(fixes.EXPLICIT_PAD,),
+    fixes=(fixes.EXPLICIT_PAD, fixes.UNPADDED_POOL),
 )
 def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The padding is larger than the unit's, or an average would count it."""
@@ -126,7 +127,7 @@ def average_is_padded(graph: Graph, op: Op) -> Hit | None:
     ops=("Mean",),
     confidence=Confidence.REPORTED,
     cause="The pooling unit averages whole maps: both spatial axes of a 4-D tensor together.",
-    fixes=(fixes.MEAN_BOTH_AXES,),
+    fixes=(fixes.MEAN_BOTH_AXES, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """A mean runs on the POOL unit only over both spatial axes of a 4-D tensor."""
@@ -157,8 +158,48 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
     confidence=Confidence.REPORTED,
     cause="Only a mean (or a maximum) over whole maps becomes a pool; sums, products and minima "
     "run on the CPU.",
-    fixes=(fixes.MEAN_TIMES_N,),
+    fixes=(fixes.MEAN_TIMES_N, fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def reduction_is_a_mean(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Of all reductions only a mean over both spatial axes is a global pool."""
     return Refusal(f"{op.kind} of {graph.first_input(op).shape}")
+
+
+# --- When fixes are true ---
+
+
+@holds_for("explicit-pad", "MaxPool", "AveragePool")
+def padding_counts(graph: Graph, op: Op) -> bool:
+    """Where padding does not count, every border has its own divisor; a maximum would need the
+    lowest value instead of zero."""
+    return op.kind == "AveragePool" and op.attrs_as(PoolAttrs).count_pads
+
+
+@holds_for("mean-times-n", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL2")
+def sums_whole_maps(graph: Graph, op: Op) -> bool:
+    """A mean times a count is a sum: it is no maximum, no minimum, no product and no norm."""
+    return op.kind == "ReduceSum" and _axes(graph, op) == {1, 2}
+
+
+@holds_for("mean-both-axes", "Mean")
+def is_half_of_a_mean(graph: Graph, op: Op) -> bool:
+    """Two means in a row, which are one mean over height and width together."""
+    before, behind = maker_of(graph, op.inputs[0]), only_reader(graph, op)
+    if before is not None and before.kind == "Mean" and only_reader(graph, before) is op:
+        return _together(graph, before, op)
+    return behind is not None and behind.kind == "Mean" and _together(graph, op, behind)
+
+
+def _together(graph: Graph, first: Op, second: Op) -> bool:
+    own = _axes(graph, first)
+    kept = len(graph.output_tensor(first).shape) == 4
+    left = [axis for axis in range(4) if kept or axis not in own]
+    also = {left[axis] for axis in second.attrs_as(ReduceAttrs).axes if axis < len(left)}
+    # Axes of channel-first tensors that a Transpose brought here are looked at by the edit.
+    return len(graph.first_input(first).shape) == 4 and len(own | also) == 2 and 0 not in own | also
+
+
+def _axes(graph: Graph, op: Op) -> set[int]:
+    """Of an image; empty for other ranks."""
+    axes = op.attrs_as(ReduceAttrs).axes
+    return set(axes) if len(graph.first_input(op).shape) == 4 else set()

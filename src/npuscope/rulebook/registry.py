@@ -21,8 +21,9 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Refused
+from npuscope.rulebook.conditions import fitting
 from npuscope.rulebook.finding import Confidence, Finding, Fix, Hit, Severity, gravest_first
-from npuscope.rulebook.fixes import FixTemplate
+from npuscope.rulebook.fix import FixTemplate
 from npuscope.rulebook.queries import live_ops
 from npuscope.shown import Rows, Shown
 
@@ -121,11 +122,13 @@ class Rule(Shown):
     def findings(self, machine: Machine, *subject: object) -> Iterator[Finding]:
         """What the rule finds in a network, a file or a run."""
         if self.look is not None and self.applies_to(machine.generation.name):
-            yield from (make_finding(self, hit) for hit in self.look(*subject))
+            first = subject[0]
+            graph = first if isinstance(first, Graph) else getattr(first, "graph", None)
+            yield from (make_finding(self, hit, graph) for hit in self.look(*subject))
 
 
-def make_finding(rule: Rule, hit: Hit) -> Finding:
-    """The finding of a rule; a fix whose parameters the hit does not give is left out."""
+def make_finding(rule: Rule, hit: Hit, graph: Graph | None = None) -> Finding:
+    """The finding of a rule, with those of its fixes that are true at this place."""
     return Finding(
         rule=rule.id,
         severity=hit.severity or rule.severity,
@@ -134,7 +137,7 @@ def make_finding(rule: Rule, hit: Hit) -> Finding:
         ops=hit.ops,
         evidence={"value": hit.value, "limit": hit.limit, **hit.evidence},
         cause=rule.cause,
-        fixes=tuple(_fixes(rule, hit)),
+        fixes=tuple(_fixes(rule, hit, graph)),
         confidence=rule.confidence,
         since=rule.since,
         until=rule.until,
@@ -142,11 +145,15 @@ def make_finding(rule: Rule, hit: Hit) -> Finding:
     )
 
 
-def _fixes(rule: Rule, hit: Hit) -> Iterator[Fix]:
+def _fixes(rule: Rule, hit: Hit, graph: Graph | None) -> Iterator[Fix]:
+    """One whose parameters nobody gives is left out, too."""
     for template in rule.fixes:
-        given = hit.fixes.get(template.id, {})
+        told = fitting(template.id, graph, hit.ops) if graph is not None else {}
+        if template.id in hit.unfit or told is None:
+            continue
+        given = {**told, **hit.fixes.get(template.id, {})}
         if set(template.parameters) <= set(given):
-            yield replace(template.fix(given), gain_ms=hit.gains.get(template.id))
+            yield template.fix(given, hit.gains.get(template.id))
 
 
 # --- Declaring rules ---

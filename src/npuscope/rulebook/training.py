@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from string import Formatter
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.rulebook.fixes import Value
+from npuscope.rulebook.fix import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,8 @@ SPELLINGS = {
         "nn.Upsample(scale_factor=2), nn.Conv2d(c, n, 3) instead of nn.ConvTranspose2d"),
     "small-pools": Spelling("MaxPooling2D(3, 1, 'same') twice instead of pool_size=5",
         "nn.MaxPool2d(3, 1, 1) twice instead of kernel_size=5"),
+    "unpadded-pool": Spelling("AveragePooling2D(..., padding='valid')",
+        "nn.AvgPool2d(..., padding=0)"),
     "explicit-pad": Spelling("padding='valid' in the pool, ZeroPadding2D in front",
         "nn.ZeroPad2d in front of a pool with padding=0"),
     "zero-pad": Spelling("padding='same' or ZeroPadding2D instead of tf.pad(mode='REFLECT')",

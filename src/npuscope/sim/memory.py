@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
+from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.units import Ref, Streng
 
@@ -179,14 +180,6 @@ def to_stored(buffer: Buffer, values: np.ndarray) -> np.ndarray:
 def from_stored(buffer: Buffer, stored: np.ndarray) -> np.ndarray:
     """Values in the order of memory as the logical tensor."""
     return stored.reshape(stored_shape(buffer)).transpose(_SWAP).reshape(buffer.shape)
-
-
-def element_type(buffer: Buffer) -> np.dtype[np.generic]:
-    """The array type of a buffer's elements, little endian."""
-    if buffer.nbits not in (8, 16, 32, 64):
-        raise TargetError(f"buffer '{buffer.name}' has elements of {buffer.nbits} bits")
-    kind = "f" if buffer.is_float else "i" if buffer.signed else "u"
-    return np.dtype(f"<{kind}{buffer.nbits // 8}")
 
 
 def _merge(ranges: list[tuple[int, int]]) -> list[Region]:

@@ -10,24 +10,21 @@ from math import prod
 
 import numpy as np
 
-from npuscope.errors import TargetError
-from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Control, Machine, Stated
 from npuscope.program.addresses import Copy, copies_of
-from npuscope.program.calls import attributes
+from npuscope.program.calls import call_graph
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
 from npuscope.program.units import Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
-from npuscope.sim.memory import Bank, Banks, Memory, element_type
+from npuscope.sim.memory import Bank, Banks, Memory
 
 # --- Software kernels: the reference kernel of the same op, run on buffers ---
 
 
 #
-# The call becomes a graph of one op, so that each kernel has one implementation. Calls of foreign
-# programs that only move data list their copies themselves.
+# Calls of foreign programs that only move data list their copies themselves.
 
 
 def run_call(call: Call, memory: Memory) -> None:
@@ -39,10 +36,13 @@ def run_call(call: Call, memory: Memory) -> None:
         return
     from npuscope.ops.run import run
 
-    graph = _one_op_graph(call, memory)
-    results = run(graph, {name: memory.read(name) for name in graph.inputs})
+    buffers = {name: memory.buffer(name) for name in (*call.inputs, *call.outputs) if name}
+    constants = {name: memory.read(name) for name, buffer in buffers.items() if buffer.is_param}
+    graph = call_graph(call, buffers, constants)
+    fed = {name: memory.read(name).reshape(graph.tensor(name).shape) for name in graph.inputs}
+    results = run(graph, fed)
     for name in call.outputs:
-        memory.write(name, results[name])
+        memory.write(name, results[name].reshape(buffers[name].shape))
 
 
 def _copy(call: Call, copy: Copy, memory: Memory) -> None:
@@ -51,36 +51,6 @@ def _copy(call: Call, copy: Copy, memory: Memory) -> None:
     write = memory.address(Ref(call.outputs[0])) + copy.start_out
     values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
     memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
-
-
-def _one_op_graph(call: Call, memory: Memory) -> Graph:
-    """Parameters become constants, which is what kernels expect of weights."""
-    names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
-    tensors = [_tensor(memory.buffer(name), memory) for name in names]
-    op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
-    inputs = [name for name in dict.fromkeys(call.inputs) if name]
-    fed = [name for name in inputs if not memory.buffer(name).is_param]
-    return Graph(call.kernel, tensors, [op], fed, call.outputs, _numerics(call))
-
-
-def _numerics(call: Call) -> Numerics:
-    return Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
-
-
-def _tensor(buffer: Buffer, memory: Memory) -> Tensor:
-    data = memory.read(buffer.name) if buffer.is_param else None
-    return Tensor(buffer.name, buffer.shape, _dtype(buffer), buffer.quant, data)
-
-
-def _dtype(buffer: Buffer) -> DType:
-    """The graph's name of a buffer's element type."""
-    name = element_type(buffer).name
-    try:
-        return DType(name)
-    except ValueError:
-        raise TargetError(
-            f"buffer '{buffer.name}' has type {name}, which no kernel reads"
-        ) from None
 
 
 # --- Around the core of an epoch: the work of the CPU or of the epoch controller ---

@@ -8,11 +8,12 @@ import numpy as np
 
 from npuscope.errors import NpuscopeError, TargetError, UsageError
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.calls import element_type
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
 from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.whole import run_group
-from npuscope.sim.memory import Memory, element_type
+from npuscope.sim.memory import Memory
 from npuscope.sim.program_work import run_call
 
 Values = Mapping[str, np.ndarray]

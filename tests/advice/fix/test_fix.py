@@ -24,6 +24,7 @@ from npuscope.files.load import load_model, read_model
 from npuscope.program.model import Call, EpochKind
 from npuscope.report.fix import answer
 from npuscope.rulebook.finding import Finding, Fix, Severity
+from npuscope.rulebook.fix import FunctionEffect
 
 EXACT = (OutputEffect("y", "y", 0.0, 1.0, inf),)
 
@@ -280,14 +281,20 @@ def test_a_hazard_may_cost_a_little(look: Look) -> None:
 
 
 def test_choice_of_fixes() -> None:
-    kept = Fix("share-result", "", automatic=True)
-    other = Fix("change-outputs", "")
+    kept = Fix("share-result", "", function=FunctionEffect.EXACT)
+    lossy = Fix("nearest-resize", "", function=FunctionEffect.CHANGED)
+    moved = Fix("drop-softmax", "", function=FunctionEffect.MOVED)
     assert Choice().allows("R", kept)
-    assert not Choice().allows("R", other)
-    assert Choice(everything=True).allows("R", other)
     assert not Choice(only=frozenset({"X"})).allows("R", kept)
-    assert Choice(only=frozenset({"R"})).allows("R", other)
-    assert not Choice().allows("R", Fix("drop-softmax", "", automatic=True))
+    assert not Choice().allows("R", lossy)
+    assert not Choice(everything=True).allows("R", lossy)
+    assert Choice(lossy=True).allows("R", lossy)
+    assert Choice(only=frozenset({"R"})).allows("R", lossy)
+    assert Choice(only=frozenset({"nearest-resize"})).allows("R", lossy)
+    assert not Choice(only=frozenset({"X"}), lossy=True).allows("R", lossy)
+    assert not Choice().allows("R", moved)
+    assert Choice(everything=True).allows("R", moved)
+    assert Choice(drop_softmax=True).allows("R", moved)
 
 
 # what is measured

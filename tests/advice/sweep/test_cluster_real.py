@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,12 @@ from npuscope.advice.sweep.drive import SweepOptions, Tls, sweep
 from npuscope.errors import DeviceError, FileError, UsageError
 
 distributed = pytest.importorskip("distributed")
+needs_certificates = pytest.mark.skipif(
+    find_spec("cryptography") is None, reason="a local cluster needs the package cryptography"
+)
 
 
+@needs_certificates
 def test_rows_are_the_same_as_here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spec = small_sweep(tmp_path)
     (tmp_path / "bad.tflite").write_bytes(b"no model")
@@ -50,6 +55,7 @@ def test_a_scheduler_that_runs_already(tmp_path: Path) -> None:
 
 
 @needs_proc
+@needs_certificates
 def test_killing_a_worker_and_the_driver_loses_nothing(tmp_path: Path, drivers: Drivers) -> None:
     spec = long_sweep(tmp_path, steps=40)
     store = tmp_path / "sweep.jsonl"
@@ -67,6 +73,24 @@ def test_killing_a_worker_and_the_driver_loses_nothing(tmp_path: Path, drivers: 
     assert len(rows) == len({row["key"] for row in rows}) == 160
     assert {row["status"] for row in rows} == {"ok"}
     assert before >= 80
+
+
+@needs_certificates
+def test_a_client_without_the_certificate_is_refused() -> None:
+    """Whoever reaches a scheduler can run code in it: nobody but us may."""
+    options = SweepOptions(local_cluster=1)
+    with cluster_client.connected(options) as ours:
+        info = ours.scheduler_info()
+        addresses = [info["address"], *info["workers"]]
+        assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+        for address in addresses:
+            for theirs, security in (
+                (address, distributed.security.Security.temporary()),
+                (address.replace("tls://", "tcp://"), None),
+            ):
+                with pytest.raises((OSError, TypeError, RuntimeError)):
+                    distributed.Client(theirs, timeout=2, security=security)
+        assert ours.submit(int, "7").result(timeout=PATIENCE_S) == 7
 
 
 def lines_of_whole(store: Path) -> list[bytes]:
@@ -125,6 +149,7 @@ def test_a_line_that_can_be_listened_to_is_warned_of(
     ("package", "said"),
     [
         ("distributed", "clusters need the package distributed"),
+        ("cryptography", "--local-cluster: it needs the package cryptography, to keep others out"),
         ("bokeh", "--dashboard: it needs the package bokeh\n  hint: pip install bokeh"),
     ],
 )
@@ -132,8 +157,11 @@ def test_packages_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, said: str
 ) -> None:
     real = cluster_client.find_spec
+    there = ("cryptography", "bokeh")
     monkeypatch.setattr(
-        cluster_client, "find_spec", lambda name: None if name == package else real(name)
+        cluster_client,
+        "find_spec",
+        lambda name: None if name == package else real("json" if name in there else name),
     )
     with pytest.raises(UsageError) as caught:
         options = SweepOptions(local_cluster=1, dashboard=True)

@@ -13,7 +13,8 @@ from boards.emulated.loads import Net33
 from boards.emulated.programs import FIRMWARE, HERE, Bench
 from compiler.nets import sample
 from firmware.bare_build import M33, TARGET, WARNINGS, built, zig
-from npuscope.sim.memory import element_type, from_stored, to_stored
+from npuscope.program.calls import element_type
+from npuscope.sim.memory import from_stored, to_stored
 
 IMAGE_ADDRESS, INPUTS_ADDRESS = 0x71000000, 0x72000000
 PARTS = ("examples", "loader", "runtime", "npu", "kernels")

@@ -15,11 +15,12 @@ import numpy as np
 
 from boards.emulated.programs import FIRMWARE, Bench, program
 from npuscope.machine.model import Machine
+from npuscope.program.calls import element_type
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Program
 from npuscope.program.network_c.writer import network_c_text
-from npuscope.sim.memory import element_type, from_stored, to_stored
+from npuscope.sim.memory import from_stored, to_stored
 
 # What network.c calls beside the drivers: nothing of it is reached by networks without software.
 _FOREIGN = re.compile(r"\b(?:ll_sw|LL_ATON_LIB|LL_ATON_Cache|npuscope)_\w+(?=\()")

@@ -8,29 +8,14 @@ import numpy as np
 import pytest
 
 import models_onnx_moves  # noqa: F401  adds its cases to the table
-from models import OnnxWriter, save
-from models_onnx_ops import CASES, OpCase
+from models import save
+from models_onnx_ops import CASES, X_SCALE, X_ZERO, op_model
 from npuscope.files.load import load_model
 from npuscope.graph import Graph
 from npuscope.ops.run import run
 from npuscope.profiling.runtimes import onnxruntime_session
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-X_SCALE, X_ZERO = 0.021, 2
-
-
-def model(case: OpCase, quantized: bool) -> bytes:
-    w = OnnxWriter(case.opset)
-    rng = np.random.default_rng(11)
-    x = w.input("x", case.shape)
-    y = case.build(w, w.qdq(x, X_SCALE, X_ZERO) if quantized else x, rng)
-    if quantized:
-        y = w.quantize(y, case.scale, case.zero_point)
-        w.dequantize(y, case.scale, case.zero_point, output="y")
-    else:
-        w.node("Identity", y, output="y")
-    return w.finish({"y": None})
 
 
 def wanted(data: bytes, x: np.ndarray) -> np.ndarray:
@@ -53,7 +38,7 @@ def test_quantized(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     if case.opset < 10:
         pytest.skip("QuantizeLinear came with opset 10")
-    data = model(case, True)
+    data = op_model(case, True)
     graph = load_model(save(tmp_path, "m.onnx", data))
     raw, real = grid(case.shape)
     expected = wanted(data, real)
@@ -70,7 +55,7 @@ def test_quantized(name: str, tmp_path: Path) -> None:
 def test_float(name: str, tmp_path: Path) -> None:
     """Inner scales of a case stay, so a tie may still go the other way once."""
     case = CASES[name]
-    data = model(case, False)
+    data = op_model(case, False)
     graph = load_model(save(tmp_path, "m.onnx", data))
     _, real = grid(case.shape)
     quant = graph.tensors["x"].quant

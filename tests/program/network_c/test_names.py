@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from npuscope.text import c_comment, c_identifier, c_string, dot_string, file_name
+from npuscope.text import (
+    as_utf8,
+    c_comment,
+    c_identifier,
+    c_string,
+    dot_string,
+    file_name,
+    from_c_string,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +79,12 @@ def test_dot_string():
 )
 def test_file_name(name, expected):
     assert file_name(name) == expected
+
+
+@pytest.mark.parametrize("name", ["scores", 'a"b', "a\\", "??/", "a\n1", "ü\x00 7", "\ud800", ""])
+def test_a_string_reads_back(name):
+    assert from_c_string(c_string(name)) == as_utf8(name)
+
+
+def test_escapes_of_other_writers():
+    assert from_c_string(r'"a\tb\x41\101\q"') == "a\tbAAq"

@@ -13,7 +13,8 @@ from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
-from npuscope.rulebook.finding import Finding, Fix, Severity
+from npuscope.rulebook.finding import Finding, Fix, Severity, Value
+from npuscope.rulebook.fix import FunctionEffect
 from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rulebook.registry import file_lints
 
@@ -25,20 +26,24 @@ INTEGER_IO = ("integer-input", "integer-output")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`only` names rules or fixes; `everything` asks for every edit there is."""
+    """`only` names rules or fixes; `everything` asks for every edit that keeps the network's
+    function, `lossy` also for those that do not."""
 
     only: frozenset[str] = frozenset()
     cut: bool = False
     drop_softmax: bool = False
     integer_io: bool = False
     everything: bool = False
+    lossy: bool = False
 
     def allows(self, rule: str, fix: Fix) -> bool:
-        if self.asked(fix.id) or self._named(rule, fix):
+        if self._named(rule, fix):
             return True
-        if self.only or fix.id in FLAGS:
-            return False
-        return fix.automatic
+        if fix.function is FunctionEffect.CHANGED:
+            return self.lossy and not self.only
+        if self.asked(fix.id):
+            return True
+        return fix.automatic and not self.only
 
     @property
     def integer_border(self) -> bool:
@@ -97,6 +102,10 @@ class Candidate:
     left_ms: float = 0.0  # what that takes on the board's CPU, as it was timed in the network
 
     @property
+    def is_lossy(self) -> bool:
+        return self.fix.function is FunctionEffect.CHANGED
+
+    @property
     def key(self) -> object:
         """Two rules may offer the same edit of the same ops: it is tried once."""
         places = {(place.ops, str(dict(place.fix.parameters))) for place in self.places}
@@ -120,7 +129,8 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iter
     severity: dict[tuple[str, str], Severity] = {}
     for finding in findings:
         for fix in finding.fixes:
-            if has_edit(fix.id, format) and choice.allows(finding.rule, fix) and _may_pay(fix):
+            offered = has_edit(fix.id, format) and choice.allows(finding.rule, fix)
+            if offered and fix.gain.may_pay:  # else not worth a compilation
                 key = (finding.rule, fix.id)
                 places.setdefault(key, []).append(Place(finding.ops, fix))
                 severity[key] = finding.severity
@@ -129,17 +139,13 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iter
         yield Candidate(name, fix, tuple(found), severity[name, fix.id], choice.forces(name, fix))
 
 
-def _may_pay(fix: Fix) -> bool:
-    """Predicted to save nothing: not worth a compilation."""
-    return fix.gain_ms is None or fix.gain_ms > 0
-
-
 def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
     if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
         return
     end = frontier(look.build, look.profile)
     title = "end the network after the last NPU op; run the rest in the application"
-    fix = Fix(CUT, title, {"tensors": [tensor.name for tensor in end.tensors]})
+    parameters: dict[str, Value] = {"tensors": [tensor.name for tensor in end.tensors]}
+    fix = Fix(CUT, title, parameters, FunctionEffect.MOVED)
     places = (Place(end.removed, fix),) if end.tensors else ()
     yield Candidate("", fix, places, forced=True, notes=_told(end), left_ms=end.cpu_ms)
 

@@ -9,18 +9,33 @@ from math import inf, log10
 import numpy as np
 
 from npuscope.advice.fix.results import Results
-from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.agreement import noise
+from npuscope.shown import counted
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, np.ndarray]  # real values by the name of an input
 
 
-def seeded_inputs(graph: Graph, seed: int) -> list[np.ndarray]:
+@dataclass(frozen=True, slots=True)
+class InputData:
+    """What networks are compared on; random numbers show a difference, never that there is none."""
+
+    samples: tuple[Arrays, ...]
+    told: str
+    is_real: bool = False
+
+
+def random_data(graph: Graph, seeds: int) -> InputData:
+    samples = tuple(seeded_inputs(graph, seed) for seed in range(seeds))
+    return InputData(samples, counted(seeds, "random input"))
+
+
+def seeded_inputs(graph: Graph, seed: int) -> Arrays:
     """Real values for each input, over the whole range that its type can hold."""
     generator = np.random.default_rng(seed)
     tensors = [graph.tensor(name) for name in graph.inputs]
-    return [real(tensor, noise(tensor, generator)) for tensor in tensors]
+    return {tensor.name: real(tensor, noise(tensor, generator)) for tensor in tensors}
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
@@ -44,23 +59,27 @@ def as_given(tensor: Tensor, reals: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(steps, *tensor.dtype.limits), tensor.dtype.numpy)
 
 
-def given(graph: Graph, reals: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Values for all inputs of a graph from real ones; layouts of the border may differ."""
-    named = zip(graph.inputs, reals, strict=True)
-    return {n: as_given(graph.tensor(n), v.reshape(graph.tensor(n).shape)) for n, v in named}
+def given(graph: Graph, reals: Arrays) -> dict[str, np.ndarray]:
+    """Values for all inputs of a graph from real ones; layouts and names of the border may differ,
+    and inputs that nothing reads may be gone."""
+    named = {name: reals[name] for name in graph.inputs if name in reals}
+    if len(named) < len(graph.inputs):
+        named = dict(zip(graph.inputs, reals.values(), strict=True))
+    tensors = {name: graph.tensor(name) for name in graph.inputs}
+    return {n: as_given(t, named[n].reshape(t.shape)) for n, t in tensors.items()}
 
 
 def real_outputs(
-    graph: Graph, reals: list[np.ndarray], keep: list[str], known: Results
+    graph: Graph, reals: Arrays, keep: list[str], known: Results
 ) -> dict[str, np.ndarray]:
     """Real values of the outputs, and of the tensors named in `keep`."""
     made = known.run(graph, given(graph, reals), keep)
     return {name: real(graph.tensor(name), values) for name, values in made.items()}
 
 
-def all_values(graph: Graph, seed: int, known: Results) -> dict[str, np.ndarray]:
+def all_values(graph: Graph, reals: Arrays, known: Results) -> dict[str, np.ndarray]:
     """Real values of every tensor that an op makes, and of the inputs."""
-    inputs = given(graph, seeded_inputs(graph, seed))
+    inputs = given(graph, reals)
     made = {**inputs, **known.trace(graph, inputs)}
     return {name: real(graph.tensor(name), values) for name, values in made.items()}
 
@@ -121,6 +140,7 @@ def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:
 _EQUAL = 1e-3  # of a step: dequantized outputs are not exact multiples of one
 _NUDGED = 256  # of so many input values one moves, to see how sensitive a network is
 _STEPS = 255  # of a float output without a quantization
+_IMAGE = 4  # axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +157,30 @@ class OutputEffect:
     max_lsb: float
     exact_share: float
     sqnr_db: float
+    same_answers: float | None = None  # share of places where the same channel has the top score
 
     @property
     def exact(self) -> bool:
         return self.reference is not None and self.max_lsb < _EQUAL
 
 
-def effects(
-    before: Graph, after: Graph, seeds: int, known: Results | None = None
+def effects(before: Graph, after: Graph, seeds: int) -> tuple[OutputEffect, ...]:
+    """On random numbers."""
+    return effects_on(random_data(before, seeds), before, after, Results())
+
+
+def effects_on(
+    data: InputData, before: Graph, after: Graph, known: Results
 ) -> tuple[OutputEffect, ...]:
     """One for each output of the edited network."""
-    known = known or Results()
     matched = pairs(before, after)
     both = [(pair, pair.before) for pair in matched if pair.before is not None]
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {p.output: [] for p in matched}
-    for seed in range(seeds):
-        reals = seeded_inputs(before, seed)
+    for reals in data.samples:
         old = real_outputs(before, reals, [found for _, found in both], known)
         new = real_outputs(after, reals, [pair.after for pair, _ in both], known)
         for pair, found in both:
-            rows[pair.output].append((old[found].reshape(-1), new[pair.after].reshape(-1)))
+            rows[pair.output].append((old[found], new[pair.after]))
     return tuple(effect(pair, before, rows[pair.output]) for pair in matched)
 
 
@@ -166,8 +190,8 @@ def effect(
     """From real values (before, after), sample by sample."""
     if pair.before is None:
         return OutputEffect(pair.output, None, inf, 0.0, -inf)
-    old = np.concatenate([row for row, _ in rows])
-    new = np.concatenate([row for _, row in rows])
+    old = np.concatenate([row.reshape(-1) for row, _ in rows])
+    new = np.concatenate([row.reshape(-1) for _, row in rows])
     steps = np.abs(old - new) / (step(before, before.tensor(pair.before)) or _float_step(old))
     return OutputEffect(
         pair.output,
@@ -175,7 +199,19 @@ def effect(
         round(float(steps.max(initial=0.0)), 3),
         float(np.mean(steps < _EQUAL)),
         _decibels(old, new),
+        _same_answers(before, rows),
     )
+
+
+def _same_answers(graph: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> float | None:
+    """None for outputs of one channel, and for those that hold something else than scores."""
+    shape = rows[0][0].shape
+    # Images of ONNX files have their channels second.
+    axis = 1 if graph.numerics is Numerics.QDQ and len(shape) == _IMAGE else -1
+    if len(shape) < 2 or shape[axis] < 2 or any(old.shape != new.shape for old, new in rows):
+        return None
+    same = [np.argmax(old, axis) == np.argmax(new, axis) for old, new in rows]
+    return float(np.mean(same))
 
 
 def _float_step(values: np.ndarray) -> float:
@@ -199,10 +235,13 @@ def _decibels(old: np.ndarray, new: np.ndarray) -> float:
     return round(10 * log10(signal / noise), 1) if signal else -inf
 
 
-def unrest_db(graph: Graph, seed: int, known: Results) -> float:
+def unrest_db(graph: Graph, calm: Arrays, known: Results) -> float:
     """SQNR of the worst output when every 256th value of the inputs moves by one step."""
-    calm = seeded_inputs(graph, seed)
-    moved = [_nudged(graph, name, values) for name, values in zip(graph.inputs, calm, strict=True)]
+    inputs = given(graph, calm)
+    moved = {
+        name: _nudged(graph, name, real(graph.tensor(name), values))
+        for name, values in inputs.items()
+    }
     old, new = (real_outputs(graph, values, [], known) for values in (calm, moved))
     return min(_decibels(old[n].reshape(-1), new[n].reshape(-1)) for n in graph.outputs)
 

@@ -9,17 +9,19 @@ from math import inf
 from pathlib import Path
 
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
-from npuscope.advice.fix.numeric import OutputEffect, border_notes, effects
+from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.blas_threads import one_thread
 from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
-from npuscope.errors import NpuscopeError
+from npuscope.errors import ModelError, NpuscopeError
+from npuscope.files.load import model_bytes
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
 from npuscope.rulebook.finding import Finding, Fix, Severity
+from npuscope.rulebook.fix import FunctionEffect
 from npuscope.rulebook.registry import file_lints
 from npuscope.shown import Rows, Shown
 
@@ -67,7 +69,8 @@ class Step:
 class Fixed(Shown):
     """The result: first and last profile, the steps between, and the content of the fixed file.
 
-    `effects` compare the end with the original; `runtime` names what opened it.
+    `effects` compare the end with the original; `runtime` names what opened it, None where there
+    is none or the file was not `changed`. `inlined`: data of other files are inside now.
     """
 
     data: bytes
@@ -75,9 +78,11 @@ class Fixed(Shown):
     after: Profile
     steps: tuple[Step, ...]
     effects: tuple[OutputEffect, ...]
-    seeds: int
+    inputs: InputData
     runtime: Opened | None = None
     interrupted: bool = False  # more could have been tried
+    changed: bool = True
+    inlined: bool = False
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -89,6 +94,11 @@ class Fixed(Shown):
             {"fix": step.candidate.fix.id, "rule": step.candidate.rule, "kept": step.outcome.kept}
             for step in self.steps
         ]
+
+    @property
+    def is_lossy(self) -> bool:
+        """An edit that changes outputs was kept."""
+        return any(step.candidate.is_lossy for step in self.applied)
 
     @property
     def applied(self) -> tuple[Step, ...]:
@@ -111,6 +121,7 @@ _NOISE = 0.001  # share of the time below which a change is not a gain
 _HAZARD_PRICE = 0.10  # share of the time that a known hazard may cost to avoid
 _ROUNDING_LSB = 1.01  # steps are compared as real values
 _LEAST_SQNR_DB = 20.0  # below this, the network computes something else
+_LEAST_SAME = 0.99  # of the answers on real data, for an edit that changes outputs (a choice)
 
 
 def judge(
@@ -132,6 +143,9 @@ def judge(
     worst = min(further, default=inf)
     if worst < _LEAST_SQNR_DB:
         return Outcome(False, _too_far(worst, before.network.unrest_db))
+    same = min((e.same_answers for e in effects if e.same_answers is not None), default=1.0)
+    if candidate.is_lossy and before.network.has_real_data and same < _LEAST_SAME:
+        return Outcome(False, f"the top score changes at {1 - same:.1%} of the places on your data")
     return _by_time(candidate, before, after, risks)
 
 
@@ -194,8 +208,8 @@ _MOST_STEPS = 100  # each kept step helps, but the loop must end for every file
 class _Bench:
     """The file on its way: what was tried, and the best that was found so far."""
 
-    def __init__(self, bench: Workbench, choice: Choice, seeds: int) -> None:
-        self.bench, self.choice, self.seeds = bench, choice, seeds
+    def __init__(self, bench: Workbench, choice: Choice, data: InputData) -> None:
+        self.bench, self.choice, self.data = bench, choice, data
         progress("reading and compiling %s", bench.path.name)
         self.first = self.look = bench.look(bench.open())
         check_executable(unknown_names(self.first.network.graph), "compared before and after")
@@ -216,7 +230,7 @@ class _Bench:
             tried.add(candidate.key)
             tell = self._tell(candidate, len(waiting))
             with without_collector():
-                step, look = attempt(self.bench, self.look, candidate, self.seeds, tell)
+                step, look = attempt(self.bench, self.look, candidate, self.data, tell)
             # Together: an interruption finds either both or neither.
             self.steps, self.look = [*self.steps, step], look
             if step.outcome.kept:
@@ -240,17 +254,17 @@ class _Bench:
         return candidates(self.look, self.bench.explained(self.look), self.choice)
 
 
-def fix(path: str | Path, choice: Choice, options: Options, seeds: int = 2) -> Fixed:
-    """All fixes that may be applied and help; the file itself is not touched.
+def fix(path: str | Path, choice: Choice, options: Options, data: InputData) -> Fixed:
+    """All fixes that may be applied and help, judged on `data`; the file itself is not touched.
 
     An interruption ends the search, not the work: the best that was found is the result.
     """
     with one_thread():
-        return _fixed(path, choice, options, seeds)
+        return _fixed(path, choice, options, data)
 
 
-def _fixed(path: str | Path, choice: Choice, options: Options, seeds: int) -> Fixed:
-    work = _Bench(Workbench(Path(path), options), choice, seeds)
+def _fixed(path: str | Path, choice: Choice, options: Options, data: InputData) -> Fixed:
+    work = _Bench(Workbench(Path(path), options, data=data), choice, data)
     interrupted = False
     try:
         work.run()
@@ -259,21 +273,33 @@ def _fixed(path: str | Path, choice: Choice, options: Options, seeds: int) -> Fi
         told = "interrupted after %d steps: what was found until then is checked and kept"
         log.warning(told, len(work.steps))
     progress("comparing outputs before and after")
+    first, last = work.first, work.look
+    runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
+    if runtime is not None and runtime.is_worse:
+        names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
+        raise ModelError(
+            f"{runtime.name} takes the original and refuses the fixed file: nothing was written",
+            where=str(path),
+            hint=f"name fixes with --only, without one of: {names}",
+        )
     return Fixed(
-        work.look.data,
-        work.first.profile,
-        work.look.profile,
+        last.data,
+        first.profile,
+        last.profile,
         tuple(work.steps),
-        effects(work.first.network.graph, work.look.network.graph, seeds, work.bench.known),
-        seeds,
-        opened(work.bench.path, work.first, work.look, seeds),
+        effects_on(data, first.network.graph, last.network.graph, work.bench.known),
+        data,
+        runtime,
         interrupted,
+        last.data != first.data,
+        first.data != model_bytes(work.bench.path),
     )
 
 
 def _integer_border(before: Look, after: Look) -> Step:
     """Float was asked for by an option: that is undone by not asking."""
-    fix = Fix("integer-input", "compile without float32 at the border", {})
+    title = "compile without float32 at the border"
+    fix = Fix("integer-input", title, {}, FunctionEffect.MOVED)
     candidate = Candidate("", fix, (), forced=True)
     return Step(candidate, Outcome(True, "asked for"), 1, (), before.profile, after.profile)
 
@@ -288,14 +314,14 @@ def attempt(
     bench: Workbench,
     look: Look,
     candidate: Candidate,
-    seeds: int,
+    data: InputData,
     tell: Tell = lambda part, places: None,
 ) -> tuple[Step, Look]:
     """The step and what the document is afterwards: the edited one only if it was kept."""
     first: Step | None = None
     for number, part in enumerate(_parts(candidate), 1):
         tell(number, len(part.places))
-        step, after = _try(bench, look, part, seeds)
+        step, after = _try(bench, look, part, data)
         # Findings change with the network: what a kept edit made possible is offered now.
         if step.outcome.kept:
             return step, after
@@ -321,7 +347,7 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
             waiting += [places[:middle], places[middle:]]
 
 
-def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tuple[Step, Look]:
+def _try(bench: Workbench, look: Look, candidate: Candidate, data: InputData) -> tuple[Step, Look]:
     # An edit that turns out not to help leaves the kept document untouched; its bytes are known.
     document = open_document(bench.path, look.data)
     misfits = apply_places(document, candidate, look)
@@ -333,9 +359,9 @@ def _try(bench: Workbench, look: Look, candidate: Candidate, seeds: int) -> tupl
     try:
         after = bench.look(document)
     except NpuscopeError as error:
-        reason = f"the edited file cannot be read: {error}"
+        reason = f"the edited file cannot be written or read: {error}"
         return replace(refused, outcome=Outcome(False, reason)), look
-    found = effects(look.network.graph, after.network.graph, seeds, bench.known)
+    found = effects_on(data, look.network.graph, after.network.graph, bench.known)
     outcome = judge(candidate, look, after, found, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)

@@ -12,6 +12,8 @@ import numpy as np
 from npuscope.advice.explain import Explanation, explain
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
+    Arrays,
+    InputData,
     OutputEffect,
     all_values,
     effect,
@@ -25,42 +27,58 @@ from npuscope.advice.fix.results import Results
 from npuscope.advice.subject import UNCOSTED, Bench
 from npuscope.building import Build, Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
+from npuscope.errors import ModelError
 from npuscope.files.load import load_model, read_model
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Graph, Numerics
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
-from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_runs
+from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_graph, lint_model_file
 from npuscope.whole_file import work_folder
 
+# What references to nothing and values that do not fit their fields end in.
+_CONTRADICTIONS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError)
+
 
 @dataclass(slots=True)
 class Network:
-    """The network as it stands before the edit, and what its tensors hold on seeded data."""
+    """The network as it stands before the edit, and what its tensors hold: on real data where it
+    was given, else on random numbers."""
 
     graph: Graph
     machine: Machine
     known: Results = field(default_factory=Results)
-    seed: int = 0
+    data: InputData | None = None
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
     _unrest_db: float | None = field(default=None, repr=False)
 
     def values(self, tensor: str) -> np.ndarray | None:
-        """Real values of a tensor of the graph in one inference on seeded data."""
+        """Real values of a tensor of the graph in one inference."""
         if self._values is None:
-            self._values = all_values(self.graph, self.seed, self.known)
+            self._values = all_values(self.graph, self._sample, self.known)
         return self._values.get(tensor)
 
+    @property
+    def _sample(self) -> Arrays:
+        return self.data.samples[0] if self.data else seeded_inputs(self.graph, 0)
+
     def range(self, tensor: str) -> tuple[float, float] | None:
-        """Least and largest real value on seeded data, zero always among them."""
+        """Least and largest real value on real data, zero always among them; random numbers do
+        not tell what a tensor may hold."""
+        if not self.has_real_data:
+            return None
         values = self.values(tensor)
         if values is None or not values.size:
             return None
         return min(0.0, float(values.min())), max(0.0, float(values.max()))
+
+    @property
+    def has_real_data(self) -> bool:
+        return self.data is not None and self.data.is_real
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends."""
@@ -75,7 +93,7 @@ class Network:
         """SQNR of the worst output when every 256th input value moves by one step: no edit can be
         asked to disturb a network less than that."""
         if self._unrest_db is None:
-            self._unrest_db = unrest_db(self.graph, self.seed, self.known)
+            self._unrest_db = unrest_db(self.graph, self._sample, self.known)
         return self._unrest_db
 
 
@@ -116,6 +134,7 @@ class Workbench:
     options: Options
     known: Results = field(default_factory=Results)  # an inference costs more than a compilation
     timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
+    data: InputData | None = None  # what networks are compared on
 
     @property
     def has_float_border(self) -> bool:
@@ -129,7 +148,15 @@ class Workbench:
     def open(self) -> Document:
         """The file as a document, once the reader has found nothing wrong with it."""
         load_model(self.path, self.options.get("shapes"))
-        return open_document(self.path)
+        try:
+            document = open_document(self.path)
+            document.to_bytes()
+        except _CONTRADICTIONS as error:
+            raise ModelError(
+                f"the file contradicts itself and cannot be written again: {error}",
+                where=str(self.path),
+            ) from error
+        return document
 
     def look(self, document: Document) -> Look:
         data = document.to_bytes()
@@ -137,7 +164,8 @@ class Workbench:
         made = build(read_graph(graph, self.options), _without_border(self.options))
         made = replace(made, program=replace(made.program, model_file=self.path.name))
         profile = estimate(made.program, made.machine, made.graph)
-        return Look(document, data, made, profile, Network(graph, made.machine, self.known))
+        network = Network(graph, made.machine, self.known, self.data)
+        return Look(document, data, made, profile, network)
 
     def explained(self, look: Look) -> Explanation:
         machine = look.build.machine
@@ -172,37 +200,46 @@ class Opened:
     effects: tuple[OutputEffect, ...]
     runs: bool = True  # the fixed file
     ran: bool = True  # the original
+    opens: bool = True  # the fixed file
+    opened: bool = True  # the original
+
+    @property
+    def is_worse(self) -> bool:
+        """Does the runtime take the original, but not the fixed file?"""
+        return (self.ran and not self.runs) or (self.opened and not self.opens)
 
 
-def opened(path: Path, before: Look, after: Look, seeds: int) -> Opened | None:
+def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | None:
     """Both files in the runtime, on the same data; None where there is none."""
     name = installed_runtime(after.network.graph)
     if name is None:
         return None
-    reals = [seeded_inputs(before.network.graph, seed) for seed in range(seeds)]
-    new, old = _run(path, (after, before), reals)
-    found: tuple[OutputEffect, ...] = ()
-    if old is not None and new is not None:
-        found = _effects(before.network.graph, after.network.graph, old, new)
-    return Opened(name, found, new is not None, old is not None)
-
-
-def _run(
-    path: Path, looks: tuple[Look, ...], reals: list[list[np.ndarray]]
-) -> list[dict[str, np.ndarray] | None]:
-    """Real values of each output, all samples in a row; None where the runtime fails. A file that
-    no fix changed is run once."""
-    files = list(dict.fromkeys(look.data for look in looks))
-    by_data = {look.data: look.network.graph for look in looks}
+    graphs = [_in_file(look) for look in (before, after)]
+    reals = [{name: values[name] for name in graphs[0].inputs} for values in data.samples]
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        runs = []
-        for number, data in enumerate(files):
-            model, graph = folder / f"model{number}{path.suffix}", by_data[data]
-            model.write_bytes(data)
-            samples = [given(graph, values) for values in reals]
-            runs.append(OutsideRun(model, graph, samples))
-        found = dict(zip(files, outside_runs(runs, any_kernels=True), strict=True))
-    return [_columns(look.network.graph, found[look.data]) for look in looks]
+        models = [folder / f"{place}{path.suffix}" for place in ("before", "after")]
+        for model, look in zip(models, (before, after), strict=True):
+            model.write_bytes(look.data)
+        rows = zip(models, graphs, strict=True)
+        runs = [OutsideRun(model, g, [given(g, values) for values in reals]) for model, g in rows]
+        results = outside_runs(runs, any_kernels=True)
+        old, new = (_columns(g, values) for g, values in zip(graphs, results, strict=True))
+        if old is None or new is None:
+            was, now = outside_opens(name, models)
+            return Opened(name, (), new is not None, old is not None, now, was)
+    return Opened(name, _effects(graphs[0], graphs[1], old, new))
+
+
+def _in_file(look: Look) -> Graph:
+    """The network with the inputs and outputs that its file has: what a .tflite file keeps for the
+    next inference follows them in a Graph, and a runtime keeps that itself."""
+    graph, document = look.network.graph, look.document
+    if graph.numerics is not Numerics.LITERT:
+        return graph
+    inputs = graph.inputs[: len(document.network_inputs())]
+    outputs = graph.outputs[: len(document.network_outputs())]
+    tensors = graph.tensors.values()
+    return Graph(graph.name, tensors, graph.ops, inputs, outputs, graph.numerics)
 
 
 def _columns(graph: Graph, found: list[list[np.ndarray]] | None) -> dict[str, np.ndarray] | None:

@@ -122,10 +122,21 @@ def _security(tls: Tls | None) -> Any:
 
 
 def _own(stack: ExitStack, options: SweepOptions) -> Client:
-    """Processes of one thread each; everything listens on the loopback interface alone."""
+    """Processes of one thread each; everything listens on the loopback interface alone.
+
+    Whoever reaches a scheduler can run code in it, and every process of this computer reaches the
+    loopback interface: so all sides have to show a certificate that lives as long as the cluster.
+    """
     import dask.config
     from distributed import Client, LocalCluster
+    from distributed.security import Security
 
+    if find_spec("cryptography") is None:
+        raise UsageError(
+            "it needs the package cryptography, to keep others out of the cluster",
+            where="--local-cluster",
+            hint="pip install 'npuscope[sweep]'",
+        )
     if options.dashboard and find_spec("bokeh") is None:
         raise UsageError(
             "it needs the package bokeh", where="--dashboard", hint="pip install bokeh"
@@ -138,6 +149,8 @@ def _own(stack: ExitStack, options: SweepOptions) -> Client:
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
+        protocol="tls://",
+        security=Security.temporary(),
         dashboard_address=_DASHBOARD if options.dashboard else "127.0.0.1:0",
         scheduler_kwargs={"dashboard": options.dashboard},
         worker_dashboard_address="127.0.0.1:0",

@@ -76,9 +76,14 @@ def _group_walk(stage: ConvStage) -> Walk:
 def _words(walk: Walk, stage: ConvStage) -> Walk:
     """Modes that carry several channels per word: three when deep, two in DSS2."""
     pack = {ConvMode.DEEP1X1: DEEP_PACK, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
-    fields = walk.fields()
-    fields["batch_depth"] = -(-walk.batch_depth // pack)
-    return Walk(**fields)
+    rows, columns = stage.seen
+    return replace(
+        walk,
+        fheight=rows,
+        fwidth=columns,
+        line_offset=walk.fwidth * walk.batch_offset if columns < walk.fwidth else 0,
+        batch_depth=-(-walk.batch_depth // pack),
+    )
 
 
 def _feature_bits(stage: ConvStage, value: Value) -> dict[str, int]:
@@ -112,7 +117,7 @@ def _kernels(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
 
 def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
     tiling, value = stage.tiling, stage.inputs[0]
-    height, width, _ = value.shape
+    height, width = stage.seen
     last = index == tiling.pipe - 1
     unsigned = not value.signed and stage.simd == Simd.S8X8
     top, left, bottom, right = stage.pads
@@ -134,8 +139,8 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         right_padding=right,
         top_crop=crop_top,
         left_crop=crop_left,
-        bot_crop=height - 1 - crop_bottom if crop_bottom else NO_CROP,
-        right_crop=width - 1 - crop_right if crop_right else NO_CROP,
+        bot_crop=_last(value.shape[0], crop_bottom),
+        right_crop=_last(value.shape[1], crop_right),
         inbytes_f=1 if stage.simd == Simd.S8X8 else 2,
         outbytes_o=stage.output.nbits // 8 if last else 3,
         shift_o=stage.shift_o if last else 0,
@@ -150,6 +155,11 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         **_kernel_filter(stage, index),
         **_accumulation(stage, index),
     )
+
+
+def _last(length: int, left_out: int) -> int:
+    """The last row or column that is kept; the engine reads no more where that is the first."""
+    return length - 1 - left_out if 0 < left_out < length - 1 else NO_CROP
 
 
 def _kernel_filter(stage: ConvStage, index: int) -> dict[str, int]:

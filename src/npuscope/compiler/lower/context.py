@@ -20,7 +20,7 @@ from npuscope.compiler.stages import (
     Tiling,
     Value,
 )
-from npuscope.errors import ModelError
+from npuscope.errors import InternalError, ModelError
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
@@ -68,6 +68,8 @@ class Context:
             self.define(tensor_name, value)
         if tensor_name in (value.tensor, value.name):
             return value
+        if tensor_name in self.origins:
+            raise InternalError("its name belongs to other bytes", where=f"tensor '{tensor_name}'")
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
         return view
@@ -89,6 +91,15 @@ class Context:
             )
             self.shifted[name] = self.flip_sign(value, output, origin)
         return self.shifted[name]
+
+    def image(self, value: Value) -> Value:
+        """The value as (1, H, W, C), whatever rank its tensor has."""
+        tensor = self.graph.tensors.get(value.tensor)
+        if tensor is None or tensor.shape == (1, *value.shape):
+            return value
+        view = value.named(f"{value.name}.image", tensor="")
+        self.result.views[view.name] = value
+        return view
 
     def gathered(self, value: Value, origin: tuple[str, ...]) -> Value:
         """The value with its pixels one behind the other, for who cannot read a window."""
@@ -164,6 +175,14 @@ def tensor_value(tensor: Tensor) -> Value:
         tensor.quant,
         tensor.name,
     )
+
+
+def carrier(value: Value, tensor: Tensor) -> Value:
+    """The value under the tensor's name, which belongs to the tensor's own bytes: unsigned ones of
+    a signed tensor take another."""
+    if value.signed is (tensor.dtype is not DType.UINT8):
+        return value.named(tensor.name, tensor=tensor.name)
+    return value.named(f"{tensor.name}.unsigned", tensor="")
 
 
 def plane_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

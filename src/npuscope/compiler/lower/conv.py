@@ -18,25 +18,26 @@ from npuscope.compiler.lower.context import (
     streamed_frame,
 )
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
+from npuscope.compiler.lower.layer import Layer
 from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
     Kernel,
     Piece,
+    blank,
     channel_parts,
-    cut,
     good_parts,
     pack_weights,
     piece_count,
-    tightened,
+    windows,
 )
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
-from npuscope.compiler.numbers import Scaling, conv_shift, safe_conv_shift, sums_that_matter
+from npuscope.compiler.numbers import conv_shift, fine_enough_shift, safe_conv_shift
 from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
 from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.lean_dataclass import replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
@@ -45,43 +46,8 @@ from npuscope.rulebook.conv import moves_pixels
 Array = np.ndarray
 
 
+_SUM_BITS, _LINK_BITS = 16, 24  # of sums in memory, of links between units in series
 _COPIES = 3  # the optimization level from which features are copied for their reader [code]
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """A convolution as the units see it, its features ready."""
-
-    op: Op
-    features: Value
-    simd: Simd
-    fsub: int
-    kernel: Kernel
-    attrs: ConvAttrs
-    output: Value
-    scaling: Scaling
-    max_kernels: int
-    frame: int  # channels that can stream in from a convolution just before; 0: from memory
-    moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
-
-    @property
-    def form(self) -> tuple[object, ...]:
-        """All of a layer that its tiling depends on, beside the piece of the kernel."""
-        sizes = self.kernel.shape, self.features.shape, self.output.shape
-        return sizes, self.attrs.strides, self.attrs.groups, self.simd, self.max_kernels, self.frame
-
-    @property
-    def grouped(self) -> bool:
-        return self.attrs.groups > 1
-
-    @property
-    def depthwise(self) -> bool:
-        return self.grouped and self.kernel.shape[3] == 1
-
-    def largest_sums(self, passes: int, in_pieces: bool) -> Array:
-        lowest, highest = (-128, 127) if self.features.signed else (0, 255)
-        inputs = (lowest - self.fsub, highest - self.fsub)
-        return sums_that_matter(self.kernel.taps, self.scaling, inputs, passes, in_pieces)
 
 
 def lower_conv(context: Context, op: Op) -> None:
@@ -91,6 +57,9 @@ def lower_conv(context: Context, op: Op) -> None:
     kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
+        size = context.value(op.inputs[0]).shape[:2]
+        if not windows(kernel, attrs, size, context.machine):
+            attrs, kernel = blank(attrs, kernel, size, context.graph.output_tensor(op).shape)
     _emit_layer(context, op, attrs, kernel)
 
 
@@ -125,12 +94,23 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 
 def _emit_part(context: Context, layer: Layer) -> None:
     """Sums of a layer, brought to its output's scale."""
+    layer = _within_links(context, layer)
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
     layer_sums = Sums(sums, layer.scaling, shift_o, largest)
     requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
+
+
+def _within_links(context: Context, layer: Layer) -> Layer:
+    """Sums that come back from memory enter the first of several units in series in full, and
+    leave it on a link of 24 bits: where they may be wider, one unit works alone."""
+    if layer.grouped or layer.moved:
+        return layer
+    tiling = _piece_tiling(context, layer, _pieces(context, layer)[0])
+    serial = tiling.pipe > 1 and tiling.passes > 1
+    return replace(layer, alone=serial and _shift(context, layer) > _LINK_BITS - _SUM_BITS)
 
 
 def _output_parts(context: Context, layer: Layer) -> list[Layer]:
@@ -204,10 +184,9 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     shift_o = _shift(context, layer)
     if layer.moved:
         return _moved_sums(context, layer, shift_o), shift_o
-    attrs, pieces = layer.attrs, _pieces(context, layer)
-    order = PieceOrder.of(len(pieces), attrs.dilations != (1, 1))
+    pieces = _pieces(context, layer)
+    order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
-        pieces = tightened(pieces, layer.kernel, attrs.pads)
         return _chained(context, layer, pieces, shift_o), shift_o
     if any(piece.tiled_inputs for piece in pieces):
         order = PieceOrder.SERIES
@@ -251,9 +230,9 @@ def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) 
 
 
 def _pieces(context: Context, layer: Layer) -> list[Piece]:
-    """Windows of the kernel, and parts of the input channels where these have no good divisors."""
-    attrs = layer.attrs
-    pieces = cut(layer.kernel.shape[1:3], attrs.strides, attrs.pads, context.machine)
+    """Windows of the kernel that meet the image, and parts of the input channels where these have
+    no good divisors."""
+    pieces = windows(layer.kernel, layer.attrs, layer.features.shape[:2], context.machine)
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
     if layer.grouped:
@@ -283,9 +262,22 @@ def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
 
 
 def _shift(context: Context, layer: Layer) -> int:
-    if context.machine.generation.saturation_safe_shift:
-        return safe_conv_shift(_largest_sums(context, layer))
-    return conv_shift(layer.kernel.taps)
+    if not context.machine.generation.saturation_safe_shift:
+        return conv_shift(layer.kernel.taps)
+    safe = safe_conv_shift(_largest_sums(context, layer))
+    fine = fine_enough_shift(layer.scaling, _roundings(context, layer))
+    if safe <= fine:
+        return safe
+    # Sums of very many products are either safe from any input or fine enough for the output.
+    return min(safe, max(fine, safe_conv_shift(layer.likely_sums)))
+
+
+def _roundings(context: Context, layer: Layer) -> int:
+    """Times that the sums of one output are rounded to 16 bits."""
+    if layer.moved:
+        return 1
+    pieces = _pieces(context, layer)
+    return sum(_piece_tiling(context, layer, piece).passes for piece in pieces)
 
 
 def _largest_sums(context: Context, layer: Layer) -> Array:
@@ -373,7 +365,7 @@ def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> 
         layer.attrs.strides,
     )
     return choose_tiling(
-        shape, layer.simd, context.machine, context.optimization, layer.max_kernels
+        shape, layer.simd, context.machine, context.optimization, layer.max_kernels, layer.alone
     )
 
 

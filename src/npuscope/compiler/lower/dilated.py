@@ -105,7 +105,7 @@ def _deep(value: Value, block: tuple[int, int]) -> Value:
 def _moved(context: Context, layer: Dilated, kernel: str, source: Value, output: Value) -> Value:
     down, across = layer.block
     attrs = BlockAttrs(down, DepthOrder.DCR, across if across != down else 0)
-    source = context.gathered(source, layer.op.origin)
+    source = context.image(context.gathered(source, layer.op.origin))
     trail = refusals(context.graph, layer.op, context.machine)
     stage = call_stage(context, layer.op, kernel, attrs, source, output, trail, hybrid=True)
     return context.emit(stage)

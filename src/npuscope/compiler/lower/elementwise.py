@@ -1,4 +1,4 @@
-"""Add, Sub, Clip, Mul and requantisation on ARITH units; functions of one tensor on ACTIV units."""
+"""Add, Sub, Clip, Mul, PRelu and requantisation on ARITH units."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from npuscope.compiler.lower.context import (
     quantized_range,
     rescale,
 )
+from npuscope.compiler.lower.functions import lower_function, lower_swish
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
     INT16_MAX,
-    fit_function,
     int16,
     int32,
     norm,
     offset32,
     residual_add,
 )
-from npuscope.compiler.stages import ActivStage, ArithStage, Value
+from npuscope.compiler.stages import ArithStage, Value
 from npuscope.graph.model import Activation, Graph, Op, Tensor
 from npuscope.lean_dataclass import replace
-from npuscope.machine.model import Machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
 from npuscope.rulebook.elementwise import is_streamed_constant
-from npuscope.rulebook.queries import is_npu_tensor
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
@@ -191,9 +189,9 @@ _ONE = np.array([1])
 
 def lower_mul(context: Context, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
-    if sigmoid is not None:
-        _swish(context, op, sigmoid)
-    elif _has_coefficients(context.graph, op):
+    if sigmoid is not None and lower_swish(context, op, sigmoid):
+        return
+    if _has_coefficients(context.graph, op):
         lower_with_constant(context, op)
     else:
         _product(context, op)
@@ -278,73 +276,6 @@ def _rescale(
         c_shift=c_shift,
         clip=clip,
     )
-
-
-# --- Functions of one tensor on the ACTIV unit: sigmoid, tanh, hard and leaky variants ---
-
-Array = np.ndarray
-
-
-def lower_function(context: Context, op: Op) -> None:
-    """One byte in, one byte out: a table made by the reference kernel itself."""
-    if op.outputs[0] not in context.swished:
-        _function(context, op.kind, [op])
-
-
-def _function(context: Context, kind: str, ops: list[Op]) -> None:
-    """The table of one op, or of several in a row."""
-    last, origin = ops[-1], tuple(name for op in ops for name in op.origin)
-    source = context.operand(ops[0].inputs[0], origin)
-    output = context.new_value(context.graph.output_tensor(last)).named(
-        last.outputs[0], shape=source.shape
-    )
-    table = fit_function(all_outputs(context.graph, ops))
-    stage = ActivStage(last.name, kind, (source,), output, origin, table=table)
-    context.define(last.outputs[0], context.emit(stage))
-
-
-def _swish(context: Context, product: Op, sigmoid: Op) -> None:
-    """x * sigmoid(x) depends on x alone."""
-    _function(context, "Swish", [sigmoid, product])
-
-
-def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
-    """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
-    if not machine.generation.fuses_swish:
-        return {}
-    readers = graph.consumers()
-    found: dict[str, Op] = {}
-    for op in graph.ops:
-        after = readers.get(op.outputs[0], [])
-        if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
-            continue
-        both = {op.inputs[0], op.outputs[0]}
-        if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
-            found[after[0].outputs[0]] = op
-    return found
-
-
-def _in_bytes(graph: Graph, product: Op) -> bool:
-    names = (*product.inputs, *product.outputs)
-    return all(is_npu_tensor(graph.tensor(name)) for name in names)
-
-
-def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return replace(tensor, shape=shape, source_shape=None)
-
-
-def all_outputs(graph: Graph, ops: list[Op]) -> Array:
-    """What ops in a row make of every byte, -128 first."""
-    source, target = graph.first_input(ops[0]), graph.output_tensor(ops[-1])
-    shape = (*(1 for _ in source.shape[1:]), 256)
-    names = dict.fromkeys(name for op in ops for name in (*op.inputs, *op.outputs) if name)
-    used = [graph.tensor(name) for name in names]
-    tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
-    alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
-    values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
-    from npuscope.ops.run import run_once
-
-    return run_once(alone, {source.name: values})[target.name].reshape(-1)
 
 
 # --- PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages ---

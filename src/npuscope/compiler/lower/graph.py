@@ -10,12 +10,11 @@ from npuscope.compiler.lower.elementwise import (
     lower_add,
     lower_batch_norm,
     lower_clip,
-    lower_function,
     lower_mul,
     lower_prelu,
     lower_quantize,
-    swishes,
 )
+from npuscope.compiler.lower.functions import lower_function, swishes
 from npuscope.compiler.lower.moves import (
     lower_concat,
     lower_pad,

@@ -8,7 +8,15 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context, moved, plane_shape, quant_pair, rescale
+from npuscope.compiler.lower.context import (
+    Context,
+    carrier,
+    moved,
+    plane_shape,
+    quant_pair,
+    require_batch_one,
+    rescale,
+)
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import CallStage, ConvMode, ConvStage, CopyStage, Tiling, Value
 from npuscope.graph.model import Op, Tensor
@@ -210,7 +218,7 @@ def define_view(context: Context, op: Op, source: Value) -> None:
     """The bytes under the output's shape; a change of scale on the way is computed first."""
     tensor = context.graph.output_tensor(op)
     source = context.gathered(moved(context, op, source), op.origin)
-    view = source.named(tensor.name, shape=plane_shape(tensor.shape), tensor=tensor.name, batch=0)
+    view = replace(carrier(source, tensor), shape=plane_shape(tensor.shape), batch=0)
     if view.shape == source.shape and source.stored_batch == source.channels:
         view = source
     else:
@@ -240,7 +248,7 @@ def _copy_in(context: Context, op: Op, shape: tuple[int, ...]) -> None:
     """NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last."""
     value = context.gathered(moved(context, op, context.value(op.inputs[0])), op.origin)
     planes = _planes(context, value, f"{op.inputs[0]}.planes", shape)
-    output = planes.named(op.outputs[0], tensor=op.outputs[0], batch=0)
+    output = replace(carrier(planes, context.graph.output_tensor(op)), batch=0)
     stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
     context.define(op.outputs[0], context.emit(stage))
 
@@ -282,6 +290,7 @@ def lower_pad(context: Context, op: Op) -> None:
     if trail:
         _pad_channels(context, op, trail)
         return
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     output = context.new_value(context.graph.output_tensor(op))
     if output.quant != source.quant:
@@ -374,6 +383,7 @@ def lower_resize(context: Context, op: Op) -> None:
     if any(refused.way == "NPU+CPU" for refused in trail) or factor is None:
         fall_back(context, op, trail)
         return
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     height, width, channels = source.shape
     copies = factor * factor

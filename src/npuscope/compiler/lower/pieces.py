@@ -10,8 +10,9 @@ import numpy as np
 
 from npuscope.compiler.stages import Tiling
 from npuscope.compiler.tiling import largest_divisor
-from npuscope.lean_dataclass import dataclass
+from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs
 
 # --- Kernels larger than the unit's, cut into pieces that are convolutions of their own ---
 #
@@ -75,6 +76,11 @@ class Piece:
     def window(self) -> tuple[int, int]:
         return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
+    def meets(self, height: int, width: int) -> bool:
+        """Some tap lies on the image; the others of the piece see padding alone."""
+        top, left, bottom, right = self.crop
+        return max(top, bottom) < height and max(left, right) < width
+
     def of(self, kernel: Kernel) -> Array:
         window = kernel.window(self.rows, self.columns)
         if self.channels is None:
@@ -105,6 +111,27 @@ def cut(
         for rows in _spans(window[0], height)
         for columns in _spans(window[1], width)
     ]
+
+
+def windows(
+    kernel: Kernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
+) -> list[Piece]:
+    """The pieces that meet an image of `size`; what sees padding alone adds nothing."""
+    pieces = cut(kernel.shape[1:3], attrs.strides, attrs.pads, machine)
+    if len(pieces) > 1 and attrs.dilations != (1, 1):
+        pieces = tightened(pieces, kernel, attrs.pads)
+    return [piece for piece in pieces if piece.meets(*size)]
+
+
+def blank(
+    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
+) -> tuple[ConvAttrs, Kernel]:
+    """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
+    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[1:3], attrs.strides, strict=True))
+    pads = (0, 0, rows - size[0], columns - size[1])
+    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
+        np.zeros_like(kernel.taps[:, :1, :1])
+    )
 
 
 def _spans(length: int, limit: int) -> list[Span]:

@@ -8,7 +8,17 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import ZERO, Clip, Context, affine_stage, moved, quant_pair
+from npuscope.compiler.lower.context import (
+    ZERO,
+    Clip,
+    Context,
+    affine_stage,
+    clamp_range,
+    moved,
+    quant_pair,
+    require_batch_one,
+    rescale,
+)
 from npuscope.compiler.numbers import (
     Affine,
     Scaling,
@@ -20,7 +30,7 @@ from npuscope.compiler.numbers import (
     requantize_value,
 )
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
-from npuscope.graph.model import Op
+from npuscope.graph.model import Activation, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
@@ -33,22 +43,30 @@ FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
 def lower_max_pool(context: Context, op: Op) -> None:
     attrs = cast(PoolAttrs, op.attrs)
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
-    output = context.new_value(context.graph.output_tensor(op))
-    if output.quant != source.quant:
-        output = output.named(f"{output.name}.max", quant=source.quant, signed=True, tensor="")
+    target = context.new_value(context.graph.output_tensor(op))
+    clip = clamp_range(attrs.activation, target)
+    largest = target
+    if clip is not None or target.quant != source.quant:
+        largest = target.named(f"{target.name}.max", quant=source.quant, signed=True, tensor="")
     stage = PoolStage(
         op.name,
         "MaxPool",
         (source,),
-        output,
+        largest,
         op.origin,
         kind=PoolKind.MAX,
         window=attrs.window,
         strides=attrs.strides,
         pads=attrs.pads,
     )
-    context.define(op.outputs[0], moved(context, op, context.emit(stage)))
+    largest = context.emit(stage)
+    if clip is None:
+        context.define(op.outputs[0], moved(context, op, largest))
+        return
+    name = f"{op.name}.clamp"
+    context.define(op.outputs[0], rescale(context, name, largest, target, op.origin, clip))
 
 
 def lower_average_pool(context: Context, op: Op) -> None:
@@ -73,9 +91,11 @@ def _average(
     strides: tuple[int, int],
 ) -> None:
     """POOL gives the mean with 8 fraction bits; an ARITH stage rounds and rescales it."""
+    require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
     target = context.new_value(context.graph.output_tensor(op))
-    keeps_scale = quant_pair(source) == quant_pair(target)
+    clip = clamp_range(getattr(op.attrs, "activation", Activation.NONE), target)
+    keeps_scale = quant_pair(source) == quant_pair(target) and clip is None
     fraction = 0 if keeps_scale else FRACTION_BITS
     mulval, shift = average_multiplier(window[0] * window[1])
     mean = target.named(
@@ -105,7 +125,7 @@ def _average(
     numbers = requantize_value(quant_pair(source), quant_pair(target), FRACTION_BITS)
     output = target.named(target.name, shape=mean.shape)
     name = f"{op.outputs[0]}.requantize"
-    context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin))
+    context.emit(affine_stage(name, "Add", mean, output, numbers, op.origin, clip))
     context.define(op.outputs[0], output)
 
 

@@ -93,20 +93,15 @@ def call_stage(
 def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """Dequantize what it reads, compute in float, quantize what it makes."""
     names = [_real_constant(context, name) for name in op.inputs]
-    inputs = []
-    for name in (name for name in op.inputs if name in context.values):
-        source = context.gathered(context.operand(name, op.origin), op.origin)
-        real = real_value(source, f"{name}.{op.name}.real")
-        kernel = "Dequantize" if source.quant else "Cast"
-        stage = call_stage(context, op, kernel, Attrs(), source, real, trail)
-        inputs.append(context.emit(replace(stage, name=f"{op.name}.dequantize.{name}")))
+    present = [name for name in op.inputs if name in context.values]
+    reals = {name: _real_operand(context, op, name, trail) for name in dict.fromkeys(present)}
     output = context.new_value(context.graph.output_tensor(op))
     real_out = real_value(output, f"{output.name}.real")
     context.emit(
         CallStage(
             op.name,
             listed_name(op.kind),
-            tuple(inputs),
+            tuple(reals[name] for name in present),
             real_out,
             op.origin,
             trail,
@@ -118,6 +113,14 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     kernel = "Quantize" if output.quant else "Cast"  # places and truth have no scale
     context.emit(call_stage(context, op, kernel, Attrs(), real_out, output, trail))
     context.define(op.outputs[0], output)
+
+
+def _real_operand(context: Context, op: Op, name: str, trail: tuple[Refused, ...]) -> Value:
+    source = context.gathered(context.operand(name, op.origin), op.origin)
+    real = real_value(source, f"{name}.{op.name}.real")
+    kernel = "Dequantize" if source.quant else "Cast"
+    stage = call_stage(context, op, kernel, Attrs(), source, real, trail)
+    return context.emit(replace(stage, name=f"{op.name}.dequantize.{name}"))
 
 
 def real_value(value: Value, name: str) -> Value:

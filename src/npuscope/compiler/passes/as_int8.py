@@ -71,6 +71,7 @@ class _Work:
     def __init__(self, graph: Graph, made: Graph) -> None:
         self.graph = graph
         self.made = made
+        self.positive: set[str] = set()  # tensors of which no value is below zero
 
     def keep(self, name: str, quant: Quant) -> None:
         """A tensor that is computed: int8 if it was float."""
@@ -97,10 +98,27 @@ class _Work:
         return takes_integers(row)
 
     def _quant_of(self, op: Op, inputs: tuple[str, ...] = ()) -> Quant:
-        """Moved values keep their numbers; a clamp below zero gives the zero point of a ReLU."""
+        """Moved values keep their numbers; what is never below zero has the zero point of a
+        ReLU."""
+        if self._is_positive(op):
+            self.positive.update(op.outputs)
         if OPS[op.kind].moves_data and inputs:
             return self.made.tensors[inputs[0]].quant or _PLAIN
-        return _FIXED.get(op.kind, _RECTIFIED if _is_rectified(op) else _PLAIN)
+        plain = _RECTIFIED if self.positive.issuperset(op.outputs) else _PLAIN
+        return _FIXED.get(op.kind, plain)
+
+    def _is_positive(self, op: Op) -> bool:
+        row = OPS[op.kind]
+        if _is_rectified(op) or row.sign == "positive":
+            return True
+        tensors = [self.graph.tensors[name] for name in op.inputs if name]
+        if tensors and tensors[0].dtype is DType.BOOL:
+            return row.kind == "Cast"
+        kept = row.sign == "kept" or row.moves_data
+        return kept and all(
+            tensor.name in self.positive if tensor.data is None else np.all(tensor.data >= 0)
+            for tensor in tensors[: row.data_inputs if row.moves_data else None]
+        )
 
     def _operand(self, op: Op, index: int) -> str:
         name = op.inputs[index]

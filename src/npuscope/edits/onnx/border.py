@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.ops import OnnxOps
 from npuscope.edits.records import LOWEST, NotFitting, QuantSteps
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
+from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.model import Graph, Quant, Tensor
 from npuscope.text import safe_terminal
 
@@ -43,12 +44,7 @@ class OnnxBorder(OnnxOps):
 
     def element_types(self) -> dict[str, int]:
         """Numbers of the types of all tensors that ONNX can infer."""
-        import onnx
-
-        proto = onnx.ModelProto.FromString(self.to_bytes())
-        for entry in proto.graph.output:
-            entry.type.tensor_type.ClearField("shape")
-        graph = onnx.shape_inference.infer_shapes(proto).graph
+        graph = inferred_graph(self.current())
         entries = (*graph.input, *graph.output, *graph.value_info)
         known = {e.name: int(e.type.tensor_type.elem_type) for e in entries}
         return known | {e.name: int(e.data_type) for e in graph.initializer}

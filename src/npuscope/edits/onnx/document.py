@@ -11,10 +11,10 @@ import numpy as np
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import symmetric_steps
 from npuscope.edits.onnx.border import OnnxBorder
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import PAIR
 from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
 from npuscope.edits.records import HIGHEST, Constant, Layer, NotFitting, QuantSteps
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
 
 _PER_CHANNEL = 13  # opset in which DequantizeLinear learned scales per channel
 _RAISED_FROM = 11  # older files differ in Clip, Pad, Resize and more

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.quantizers import OnnxQuantizers, attributes_of
 from npuscope.edits.records import Constant, Layer, Pads, QuantSteps
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
 from npuscope.lean_dataclass import dataclass, replace
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node
 from npuscope.edits.onnx.layers import OnnxLayers
 from npuscope.edits.onnx.quantizers import attributes_of
 from npuscope.edits.records import NotFitting, Pads, QuantSteps
 from npuscope.files.onnx.constants import text
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
 from npuscope.ops.layers import ConvAttrs
 from npuscope.text import safe_terminal
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.file import DEQUANTIZE, QUANTIZE, Node, OnnxFile
 from npuscope.edits.records import LAYERS, LOWEST, NotFitting, QuantSteps
 from npuscope.files.onnx.expand import QLINEAR
+from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node, OnnxFileGraph
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass
 
@@ -37,7 +37,7 @@ class Site:
     makes: bool
 
 
-class OnnxQuantizers(OnnxFile):
+class OnnxQuantizers(OnnxFileGraph):
     """Reading and writing of steps."""
 
     # one value
@@ -343,5 +343,5 @@ def _sites_of(node: Node) -> Iterator[Site]:
             yield Site(node, node.output[0], *row.result, True)
 
 
-def attributes_of(document: OnnxFile, node: Node) -> dict[str, Any]:
+def attributes_of(document: OnnxFileGraph, node: Node) -> dict[str, Any]:
     return {item.name: document.attribute(node, item.name) for item in node.attribute}

@@ -9,10 +9,10 @@ import numpy as np
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import symmetric_steps
 from npuscope.edits.records import DEPTHWISE, LOWEST, NotFitting, QuantSteps
-from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.edits.tflite.layers import VALID
 from npuscope.edits.tflite.ops import TfliteOps
-from npuscope.edits.tflite.records import Record
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.records import Record
 from npuscope.graph.model import Graph, Quant
 from npuscope.lean_dataclass import replace
 
@@ -30,7 +30,7 @@ _INTEGER_KERNELS = (
 )
 # Of kernels that take int8 from the first version on; the others do from 2.
 _FIRST = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PRELU", "HARD_SWISH")
-Around = tuple[EditOp, EditOp]
+Around = tuple[FileOp, FileOp]
 
 
 class TfliteDocument(TfliteOps, Document):
@@ -42,16 +42,16 @@ class TfliteDocument(TfliteOps, Document):
 
     # inputs and outputs
 
-    def network_inputs(self) -> list[EditTensor]:
+    def network_inputs(self) -> list[FileTensor]:
         return self.graph_inputs
 
-    def network_outputs(self) -> list[EditTensor]:
+    def network_outputs(self) -> list[FileTensor]:
         return self.graph_outputs
 
     def drop_dead(self) -> None:
         """Ops stay until they are removed."""
 
-    def drop_inputs(self, tensors: Sequence[EditTensor]) -> None:
+    def drop_inputs(self, tensors: Sequence[FileTensor]) -> None:
         self.graph_inputs = [tensor for tensor in self.graph_inputs if tensor not in tensors]
 
     def close_batch(self) -> bool:
@@ -63,10 +63,12 @@ class TfliteDocument(TfliteOps, Document):
             tensor.source.fields["ShapeSignature"] = signature
         return bool(found)
 
-    def set_outputs(self, tensors: Sequence[EditTensor], graph: Graph) -> None:
+    def set_outputs(self, tensors: Sequence[FileTensor], graph: Graph) -> None:
         """Ops that only other outputs needed go."""
+        if self.keeps_state:
+            raise NotFitting("the network keeps values for the next inference: it cannot be cut")
         self.graph_outputs = [*tensors]
-        needed, kept, waiting = set(tensors), set[EditOp](), [*tensors]
+        needed, kept, waiting = set(tensors), set[FileOp](), [*tensors]
         makers = {tensor: op for op in self.ops for tensor in op.outputs}
         while waiting:
             op = makers.get(waiting.pop())
@@ -76,9 +78,9 @@ class TfliteDocument(TfliteOps, Document):
             new = [t for t in op.inputs if t is not None and t not in needed]
             needed.update(new)
             waiting += new
-        self.ops = [op for op in self.ops if op in kept]
+        self.main.ops = [op for op in self.ops if op in kept]
 
-    def in_file(self, graph: Graph, name: str) -> EditTensor | None:
+    def in_file(self, graph: Graph, name: str) -> FileTensor | None:
         maker = graph.producers().get(name)
         op = self.op(maker.origin[-1]) if maker is not None and maker.origin else None
         if maker is None or op is None:
@@ -87,10 +89,10 @@ class TfliteDocument(TfliteOps, Document):
         place = maker.outputs.index(name)
         return op.outputs[place] if place < len(op.outputs) else None
 
-    def as_sent(self, tensor: EditTensor, way: Sequence[EditOp]) -> EditTensor:
+    def as_sent(self, tensor: FileTensor, way: Sequence[FileOp]) -> FileTensor:
         return tensor
 
-    def send(self, op: EditOp, way: Sequence[EditOp], tensor: EditTensor) -> None:
+    def send(self, op: FileOp, way: Sequence[FileOp], tensor: FileTensor) -> None:
         """A QUANTIZE between signed and unsigned bytes writes the same steps, shifted."""
         self.rewire(op.outputs[0], tensor)
         self.remove(op)
@@ -101,11 +103,11 @@ class TfliteDocument(TfliteOps, Document):
                 zero = tensor.quant.zero_point + shift.get((tensor.type, target.type), 0)
                 target.quant = replace(tensor.quant, zero_points=(zero,))
 
-    def joined_parts(self, op: EditOp) -> list[EditTensor]:
+    def joined_parts(self, op: FileOp) -> list[FileTensor]:
         return [tensor for tensor in op.inputs if tensor is not None]
 
     def send_parts(
-        self, op: EditOp, way: Sequence[EditOp], parts: Sequence[EditTensor], graph: Graph
+        self, op: FileOp, way: Sequence[FileOp], parts: Sequence[FileTensor], graph: Graph
     ) -> None:
         """Each part gets the conversions that stood behind the whole."""
         output = (way[-1] if way else op).outputs[0]
@@ -113,7 +115,7 @@ class TfliteDocument(TfliteOps, Document):
         groups = [[tensor] if tensor is not output else new for tensor in self.graph_outputs]
         self.set_outputs([tensor for group in groups for tensor in group], graph)
 
-    def _sent(self, part: EditTensor, way: Sequence[EditOp]) -> EditTensor:
+    def _sent(self, part: FileTensor, way: Sequence[FileOp]) -> FileTensor:
         for op in way:
             like = op.outputs[0]
             made = self.add_tensor(f"{part.name}_out", like.type, part.shape, like.quant)
@@ -121,17 +123,17 @@ class TfliteDocument(TfliteOps, Document):
             part = made
         return part
 
-    def convertible(self, tensors: Sequence[EditTensor]) -> list[EditTensor]:
+    def convertible(self, tensors: Sequence[FileTensor]) -> list[FileTensor]:
         return [tensor for tensor in tensors if tensor.type in _CONVERTED]
 
-    def made_steps(self, op: EditOp) -> QuantSteps:
+    def made_steps(self, op: FileOp) -> QuantSteps:
         made = op.outputs[0]
         if made.quant is None:
             raise NotFitting(f"'{made.name}' is not quantized")
         return QuantSteps(made.quant, made.type.lower())
 
     def take_integers(
-        self, tensor: EditTensor, readers: Sequence[EditOp], steps: QuantSteps
+        self, tensor: FileTensor, readers: Sequence[FileOp], steps: QuantSteps
     ) -> None:
         made = [op.outputs[0] for op in readers]
         place = self.graph_inputs.index(tensor)
@@ -142,17 +144,17 @@ class TfliteDocument(TfliteOps, Document):
         self.graph_inputs[place] = made[0]
         made[0].name = tensor.name
 
-    def take_shifted(self, tensor: EditTensor, steps: QuantSteps, wanted: str) -> None:
+    def take_shifted(self, tensor: FileTensor, steps: QuantSteps, wanted: str) -> None:
         if tensor.type == "UINT8":
             raise NotFitting(f"input '{tensor.name}' is already uint8")
         zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
         tensor.type, tensor.quant = wanted.upper(), Quant(steps.quant.scales, (zero,))
 
-    def converted(self, op: EditOp) -> EditTensor | None:
+    def converted(self, op: FileOp) -> FileTensor | None:
         source = op.inputs[0] if op.kind in ("DEQUANTIZE", "QUANTIZE") else None
         return source if source is not None and source.type == _INT8 else None
 
-    def give_integers(self, tensor: EditTensor, maker: EditOp, integers: EditTensor) -> None:
+    def give_integers(self, tensor: FileTensor, maker: FileOp, integers: FileTensor) -> None:
         self.graph_outputs = [integers if t is tensor else t for t in self.graph_outputs]
         integers.name, tensor.name = tensor.name, f"{tensor.name}_real"
         self.drop_unread(maker)
@@ -160,7 +162,7 @@ class TfliteDocument(TfliteOps, Document):
     # chains of moves
 
     def bypass(
-        self, first: EditOp, last: EditOp, source: EditTensor, chain: Sequence[EditOp]
+        self, first: FileOp, last: FileOp, source: FileTensor, chain: Sequence[FileOp]
     ) -> None:
         """What stands between two moves works on what the first one reads; the moves go."""
         result = last.outputs[0]
@@ -175,7 +177,7 @@ class TfliteDocument(TfliteOps, Document):
         if first is not last:
             self.drop_unread(first)
 
-    def reshapes_around(self, op: EditOp) -> Around | None:
+    def reshapes_around(self, op: FileOp) -> Around | None:
         """What lies between has no other reader."""
         data, result = op.inputs[0], op.outputs[0]
         if data is None or self.is_output(result) or self.is_output(data):
@@ -185,15 +187,15 @@ class TfliteDocument(TfliteOps, Document):
             return None
         return (first, last[0]) if first.kind == last[0].kind == "RESHAPE" else None
 
-    def shuffled_steps(self, op: EditOp, around: Around) -> QuantSteps:
+    def shuffled_steps(self, op: FileOp, around: Around) -> QuantSteps:
         source, result = around[0].inputs[0], around[1].outputs[0]
         if source is None or source.type != _INT8 or not source.quant == result.quant:
             raise NotFitting(f"{op.origin} and its Reshapes do not have one int8 quantization")
         return self.steps(source)
 
     def shuffle_instead(
-        self, op: EditOp, around: Around, kernel: np.ndarray, scale: float
-    ) -> EditOp:
+        self, op: FileOp, around: Around, kernel: np.ndarray, scale: float
+    ) -> FileOp:
         source, result = around[0].inputs[0], around[1].outputs[0]
         assert source is not None
         count, points = len(kernel), (0,) * len(kernel)
@@ -211,22 +213,22 @@ class TfliteDocument(TfliteOps, Document):
 
     # float ops made integer
 
-    def float_ops(self, ops: Sequence[EditOp]) -> list[EditOp]:
+    def float_ops(self, ops: Sequence[FileOp]) -> list[FileOp]:
         found = [op for op in self.ops if op in ops and op.outputs[0].type == _FLOAT]
         if not found:
             raise NotFitting("the op already computes on integers")
         return found
 
-    def can_be_integer(self, op: EditOp, kinds: Sequence[str]) -> bool:
+    def can_be_integer(self, op: FileOp, kinds: Sequence[str]) -> bool:
         return op.kind in _INTEGER_KERNELS
 
-    def check_slopes(self, op: EditOp) -> None:
+    def check_slopes(self, op: FileOp) -> None:
         """Any operand of a float op may come from integers."""
 
-    def kernel_fixes_steps(self, op: EditOp) -> bool:
+    def kernel_fixes_steps(self, op: FileOp) -> bool:
         return op.kind in (*_KEEPS, *_FIXED)
 
-    def float_steps(self, tensor: EditTensor) -> QuantSteps | None:
+    def float_steps(self, tensor: FileTensor) -> QuantSteps | None:
         """Of an operand: LiteRT has no op that computes on integers and floats."""
         maker = self.producer(tensor)
         if maker is None:
@@ -239,24 +241,24 @@ class TfliteDocument(TfliteOps, Document):
             raise NotFitting(f"'{source.name}' does not have one scale")
         return QuantSteps(source.quant)
 
-    def is_stepped(self, tensor: EditTensor) -> bool:
+    def is_stepped(self, tensor: FileTensor) -> bool:
         return False
 
-    def quantize_constant(self, op: EditOp, place: int) -> None:
+    def quantize_constant(self, op: FileOp, place: int) -> None:
         tensor = op.inputs[place]
         assert tensor is not None and tensor.data is not None
         steps, scale = symmetric_steps(tensor.data)
         op.inputs[place] = self.int8_constant(f"{tensor.name}_quantized", steps, scale)
 
     def quantize_results(
-        self, ops: Sequence[EditOp], results: Mapping[EditTensor, QuantSteps]
+        self, ops: Sequence[FileOp], results: Mapping[FileTensor, QuantSteps]
     ) -> None:
         for op in ops:
             self._make_integer(op, results[op.outputs[0]].quant)
         for op in [op for op in self.ops if op.kind == "DEQUANTIZE"]:
             self.drop_unread(op)
 
-    def _make_integer(self, op: EditOp, quant: Quant) -> None:
+    def _make_integer(self, op: FileOp, quant: Quant) -> None:
         result = op.outputs[0]
         op.inputs = [self._integer(tensor) for tensor in op.inputs]
         op.version = max(op.version, 1 if op.kind in _FIRST else 2)
@@ -268,14 +270,14 @@ class TfliteDocument(TfliteOps, Document):
         if self.readers(result) or self.is_output(result):
             self.add_op("DEQUANTIZE", [made], [result], version=2)
 
-    def _integer(self, tensor: EditTensor | None) -> EditTensor | None:
+    def _integer(self, tensor: FileTensor | None) -> FileTensor | None:
         """The int8 tensor that a float one was made of; weights and axes as they are."""
         if tensor is None or tensor.data is not None or tensor.type != _FLOAT:
             return tensor
         maker = self.producer(tensor)
         return maker.inputs[0] if maker is not None else tensor
 
-    def _requantize(self, reader: EditOp, made: EditTensor) -> None:
+    def _requantize(self, reader: FileOp, made: FileTensor) -> None:
         """A QUANTIZE of the float result reads integers now, or is not needed any more."""
         target = reader.outputs[0]
         if (target.type, target.quant) != (made.type, made.quant):

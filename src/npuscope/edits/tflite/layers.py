@@ -16,8 +16,9 @@ from npuscope.edits.records import (
     Pads,
     QuantSteps,
 )
-from npuscope.edits.tflite.file import EditOp, EditTensor, TfliteFile
-from npuscope.edits.tflite.records import Record
+from npuscope.files.tflite.file_graph import TfliteFileGraph
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.records import Record
 from npuscope.graph.model import Quant
 from npuscope.graph.symmetric import symmetric_weights
 from npuscope.lean_dataclass import replace
@@ -105,55 +106,55 @@ _FREE = (
 _FREE_READERS = (*_FREE, "LOGISTIC", "TANH", "SOFTMAX")
 
 
-class TfliteLayers(TfliteFile):
+class TfliteLayers(TfliteFileGraph):
     """Reading and writing of constants, steps and layers."""
 
-    def kind(self, op: EditOp) -> str:
+    def kind(self, op: FileOp) -> str:
         return KINDS.get(op.kind, op.kind)
 
-    def word(self, op: EditOp) -> str:
+    def word(self, op: FileOp) -> str:
         return op.kind
 
     def spelled(self, kinds: Iterable[str]) -> list[str]:
         return [word for kind in kinds for word, known in KINDS.items() if known == kind]
 
-    def name(self, tensor: EditTensor | None) -> str:
+    def name(self, tensor: FileTensor | None) -> str:
         return "" if tensor is None else tensor.name
 
     # steps
 
-    def steps(self, tensor: EditTensor) -> QuantSteps:
+    def steps(self, tensor: FileTensor) -> QuantSteps:
         if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
             raise NotFitting(f"'{tensor.name}' is not int8 with one scale")
         return QuantSteps(tensor.quant)
 
-    def moved_steps(self, tensor: EditTensor) -> QuantSteps:
+    def moved_steps(self, tensor: FileTensor) -> QuantSteps:
         return self.steps(tensor)
 
-    def result_steps(self, tensor: EditTensor) -> QuantSteps:
+    def result_steps(self, tensor: FileTensor) -> QuantSteps:
         return self.steps(tensor)
 
-    def steps_behind(self, tensor: EditTensor) -> QuantSteps | None:
+    def steps_behind(self, tensor: FileTensor) -> QuantSteps | None:
         made = (op.outputs[0] for op in self.readers(tensor) if op.kind == "QUANTIZE")
         found = next((made for made in made if made.type == "INT8"), None)
         return None if found is None or found.quant is None else QuantSteps(found.quant)
 
-    def stepped(self, tensor: EditTensor, steps: QuantSteps) -> EditTensor:
+    def stepped(self, tensor: FileTensor, steps: QuantSteps) -> FileTensor:
         return tensor
 
-    def bind(self, tensor: EditTensor, steps: QuantSteps) -> None:
+    def bind(self, tensor: FileTensor, steps: QuantSteps) -> None:
         """It has its steps."""
 
-    def users(self, tensor: EditTensor) -> list[EditOp]:
+    def users(self, tensor: FileTensor) -> list[FileOp]:
         return self.readers(tensor)
 
-    def plain(self, tensor: EditTensor) -> EditTensor:
+    def plain(self, tensor: FileTensor) -> FileTensor:
         return tensor
 
-    def step_nodes(self, tensor: EditTensor) -> list[EditOp]:
+    def step_nodes(self, tensor: FileTensor) -> list[FileOp]:
         return []
 
-    def tied(self, tensor: EditTensor) -> list[EditTensor]:
+    def tied(self, tensor: FileTensor) -> list[FileTensor]:
         if tensor.quant is None or tensor.type != "INT8":
             raise NotFitting("its input is not int8")
         group, waiting = [tensor], [tensor]
@@ -169,7 +170,7 @@ class TfliteLayers(TfliteFile):
             self._check_tied(other, tensor.quant)
         return group
 
-    def _check_tied(self, tensor: EditTensor, quant: Quant) -> None:
+    def _check_tied(self, tensor: FileTensor, quant: Quant) -> None:
         if self.is_output(tensor):
             raise NotFitting(f"'{tensor.name}' is an output of the network")
         if tensor.quant != quant:
@@ -183,18 +184,18 @@ class TfliteLayers(TfliteFile):
             if op.kind not in (*_FREE_READERS, *_TIED):
                 raise NotFitting(f"'{tensor.name}' is also used by {op.kind}")
 
-    def tied_steps(self, group: Sequence[EditTensor]) -> QuantSteps:
+    def tied_steps(self, group: Sequence[FileTensor]) -> QuantSteps:
         return self.steps(group[0])
 
-    def tied_layers(self, group: Sequence[EditTensor]) -> list[EditOp]:
+    def tied_layers(self, group: Sequence[FileTensor]) -> list[FileOp]:
         readers = [op for op in self.ops if any(tensor in op.inputs for tensor in group)]
         return [op for op in readers if self.kind(op) in (*LAYERS, DEPTHWISE)]
 
-    def set_steps(self, group: Sequence[EditTensor], steps: QuantSteps) -> None:
+    def set_steps(self, group: Sequence[FileTensor], steps: QuantSteps) -> None:
         for tensor in group:
             tensor.quant = steps.quant
 
-    def unsigned(self) -> list[EditTensor]:
+    def unsigned(self) -> list[FileTensor]:
         found = [t for t in self.tensors if t.type == "UINT8" and t.quant is not None]
         border = [t for t in found if t in self.graph_inputs or t in self.graph_outputs]
         if len(border) == len(found):
@@ -208,7 +209,7 @@ class TfliteLayers(TfliteFile):
                 self._check_own(op)
         return found
 
-    def _check_own(self, op: EditOp) -> None:
+    def _check_own(self, op: FileOp) -> None:
         """What a layer alone multiplies and adds can get other steps."""
         weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
         if weights is None or weights.data is None or weights.data.shape != weights.shape:
@@ -217,7 +218,7 @@ class TfliteLayers(TfliteFile):
             if tensor is not None and len(self.readers(tensor)) > 1:
                 raise NotFitting(f"'{tensor.name}' is shared by several layers")
 
-    def make_signed(self, group: Sequence[EditTensor]) -> None:
+    def make_signed(self, group: Sequence[FileTensor]) -> None:
         """Inputs and outputs keep their type: a QUANTIZE stands beside them."""
         layers = [op for op in self.ops if op.kind in _WEIGHTS and op.inputs[1] in group]
         for op in layers:
@@ -233,7 +234,7 @@ class TfliteLayers(TfliteFile):
             if any(t in inside for t in (*op.inputs, *op.outputs)):
                 op.version = max(op.version, _INT8_VERSIONS.get(op.kind, 2))
 
-    def _center(self, op: EditOp) -> None:
+    def _center(self, op: FileOp) -> None:
         """Kernels on int8 want weights about zero. The step of a bias is the product of the
         input's and the weights'."""
         weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
@@ -249,7 +250,7 @@ class TfliteLayers(TfliteFile):
         bias.data = np.rint(bias.data * ratio).astype(np.int32)
         bias.quant = Quant(scales, (0,) * len(scales), None if quant.axis is None else 0)
 
-    def _detached(self, tensor: EditTensor) -> EditTensor:
+    def _detached(self, tensor: FileTensor) -> FileTensor:
         """What stands for a tensor inside the network."""
         given, made = tensor in self.graph_inputs, tensor in self.graph_outputs
         if not given and not made:
@@ -266,14 +267,14 @@ class TfliteLayers(TfliteFile):
 
     # constants
 
-    def held(self, tensor: EditTensor) -> np.ndarray | None:
+    def held(self, tensor: FileTensor) -> np.ndarray | None:
         return tensor.data
 
-    def same_constant(self, one: EditTensor, other: EditTensor) -> bool:
+    def same_constant(self, one: FileTensor, other: FileTensor) -> bool:
         same = (one.shape, one.type, one.quant) == (other.shape, other.type, other.quant)
         return same and np.array_equal(np.asarray(one.data), np.asarray(other.data))
 
-    def constant(self, tensor: EditTensor) -> Constant | None:
+    def constant(self, tensor: FileTensor) -> Constant | None:
         if tensor.data is None:
             return None
         quant = tensor.quant
@@ -282,9 +283,9 @@ class TfliteLayers(TfliteFile):
         scale, zero = np.array(quant.scales), np.array(quant.zero_points)
         return Constant(tensor.name, tensor.data, scale, zero, quant.axis or 0, tensor)
 
-    def store(self, constant: Constant) -> EditTensor:
+    def store(self, constant: Constant) -> FileTensor:
         if constant.held is not None:
-            held: EditTensor = constant.held
+            held: FileTensor = constant.held
             return held
         quant, values = None, constant.values
         if constant.scale is not None and constant.zero_point is not None:
@@ -295,13 +296,13 @@ class TfliteLayers(TfliteFile):
         kind = str(values.dtype).upper()
         return self.add_tensor(constant.name, kind, values.shape, quant, values)
 
-    def int8_constant(self, stem: str, steps: np.ndarray, scale: float = 1.0) -> EditTensor:
+    def int8_constant(self, stem: str, steps: np.ndarray, scale: float = 1.0) -> FileTensor:
         values = steps.astype(np.int8).reshape(steps.shape or (1,))
         return self.add_tensor(stem, "INT8", values.shape, Quant((scale,), (0,)), values)
 
     # layers
 
-    def layer(self, op: EditOp) -> Layer | None:
+    def layer(self, op: FileOp) -> Layer | None:
         weights, bias, data = op.input(1), op.input(2), op.input(0)
         if self.kind(op) not in (*LAYERS, DEPTHWISE) or weights is None or data is None:
             return None
@@ -321,11 +322,11 @@ class TfliteLayers(TfliteFile):
         in_axis = len(weights.shape) - 1
         return Layer(op, held, added, inputs, groups, False, 0, in_axis, (1, 2), channel_axis)
 
-    def layer_bias(self, op: EditOp) -> Constant | None:
+    def layer_bias(self, op: FileOp) -> Constant | None:
         bias = op.input(2)
         return None if bias is None or bias.quant is None else self.constant(bias)
 
-    def set_bias(self, op: EditOp, bias: Constant) -> None:
+    def set_bias(self, op: FileOp, bias: Constant) -> None:
         op.inputs[2] = self.store(bias)
 
     def set_layer(self, layer: Layer) -> None:
@@ -337,12 +338,12 @@ class TfliteLayers(TfliteFile):
             op.kind, op.options = "CONV_2D", Record("Conv2DOptions", kept)
             op.version = max(o.version for o in self.ops if o is op or o.kind == op.kind)
 
-    def _inputs_of(self, layer: Layer) -> list[EditTensor | None]:
+    def _inputs_of(self, layer: Layer) -> list[FileTensor | None]:
         weights = self.store(layer.weights)
         bias = None if layer.bias is None else self.store(layer.bias)
         return [layer.op.inputs[0], weights, bias]
 
-    def layer_part(self, layer: Layer, channels: Sequence[int]) -> EditTensor:
+    def layer_part(self, layer: Layer, channels: Sequence[int]) -> FileTensor:
         op, whole = layer.op, layer.op.outputs[0]
         inputs = self._inputs_of(layer.with_outputs(channels))
         shape = (*whole.shape[:-1], len(channels))
@@ -353,7 +354,7 @@ class TfliteLayers(TfliteFile):
 
     def columns_of(
         self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
-    ) -> EditTensor:
+    ) -> FileTensor:
         """A pad and a convolution without one: SAME would centre the narrower kernel anew."""
         op, result = layer.op, layer.op.outputs[0]
         if op.options is None:
@@ -372,7 +373,7 @@ class TfliteLayers(TfliteFile):
         self.add_op(op.kind, [source, kernel, bias], [made], options, op.version)
         return made
 
-    def padded(self, tensor: EditTensor | None, pads: Pads) -> EditTensor:
+    def padded(self, tensor: FileTensor | None, pads: Pads) -> FileTensor:
         """An image with rows and columns of zeros around it; itself where there are none."""
         assert tensor is not None
         top, left, bottom, right = pads

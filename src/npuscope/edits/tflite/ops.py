@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from npuscope.edits.records import Layer, NotFitting, Pads, QuantSteps
-from npuscope.edits.tflite.file import EditOp, EditTensor
 from npuscope.edits.tflite.layers import SAME, VALID, TfliteLayers
-from npuscope.edits.tflite.records import Record
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.records import Record, same
 from npuscope.graph.model import Quant
 from npuscope.ops.layers import ConvAttrs
 
@@ -34,47 +34,47 @@ class TfliteOps(TfliteLayers):
 
     channels_first = False
 
-    def title(self, op: EditOp) -> str:
+    def title(self, op: FileOp) -> str:
         return op.origin or f"{op.kind}:'{op.outputs[0].name}'"
 
-    def all_ops(self) -> list[EditOp]:
+    def all_ops(self) -> list[FileOp]:
         return self.ops
 
-    def inputs(self, op: EditOp) -> list[EditTensor | None]:
+    def inputs(self, op: FileOp) -> list[FileTensor | None]:
         return op.inputs
 
-    def outputs(self, op: EditOp) -> list[EditTensor]:
+    def outputs(self, op: FileOp) -> list[FileTensor]:
         return op.outputs
 
-    def shape(self, tensor: EditTensor) -> tuple[int, ...] | None:
+    def shape(self, tensor: FileTensor) -> tuple[int, ...] | None:
         return tensor.shape
 
-    def attribute(self, op: EditOp, name: str, default: Any = None) -> Any:
+    def attribute(self, op: FileOp, name: str, default: Any = None) -> Any:
         return op.option("".join(word.capitalize() for word in name.split("_")), default)
 
-    def same_attributes(self, one: EditOp, other: EditOp) -> bool:
-        if one.kind != other.kind or not _same(one.options, other.options):
+    def same_attributes(self, one: FileOp, other: FileOp) -> bool:
+        if one.kind != other.kind or not same(one.options, other.options):
             return False
         pairs = zip(one.outputs, other.outputs, strict=False)
         return all((a.shape, a.type, a.quant) == (b.shape, b.type, b.quant) for a, b in pairs)
 
-    def order_of(self, op: EditOp) -> tuple[int, ...]:
+    def order_of(self, op: FileOp) -> tuple[int, ...]:
         order = op.input(1)
         if order is None or order.data is None:
             raise NotFitting("the order of the axes is computed")
         return tuple(int(axis) for axis in order.data.reshape(-1))
 
-    def axes_of(self, op: EditOp) -> list[int] | None:
+    def axes_of(self, op: FileOp) -> list[int] | None:
         axes = op.input(1)
         return None if axes is None or axes.data is None else axes.data.reshape(-1).tolist()
 
-    def has_one_scale(self, op: EditOp) -> bool:
+    def has_one_scale(self, op: FileOp) -> bool:
         return True
 
-    def has_fused(self, op: EditOp) -> bool:
+    def has_fused(self, op: FileOp) -> bool:
         return bool(op.option("FusedActivationFunction"))
 
-    def changes_steps(self, op: EditOp) -> bool:
+    def changes_steps(self, op: FileOp) -> bool:
         data = next((t for t in op.inputs if t is not None and t.data is None), op.inputs[0])
         return data is not None and data.quant != op.outputs[0].quant
 
@@ -84,25 +84,25 @@ class TfliteOps(TfliteLayers):
     def check_version(self, kind: str) -> None:
         """An op brings its version along."""
 
-    def check_constant_pad(self, op: EditOp) -> None:
+    def check_constant_pad(self, op: FileOp) -> None:
         """Those that repeat values are of another kind."""
 
     # new ops
 
-    def new(self, stem: str, shape: Sequence[int], steps: QuantSteps) -> EditTensor:
+    def new(self, stem: str, shape: Sequence[int], steps: QuantSteps) -> FileTensor:
         return self.add_tensor(stem, steps.type.upper(), shape, steps.quant)
 
-    def new_like(self, stem: str, shape: Sequence[int], like: EditTensor) -> EditTensor:
+    def new_like(self, stem: str, shape: Sequence[int], like: FileTensor) -> FileTensor:
         return self.add_tensor(stem, like.type, shape, like.quant)
 
     def row_shape(self, count: int) -> tuple[int, ...]:
         return 1, 1, 1, count
 
-    def _integers(self, stem: str, values: Sequence[Any] | np.ndarray) -> EditTensor:
+    def _integers(self, stem: str, values: Sequence[Any] | np.ndarray) -> FileTensor:
         numbers = np.array(values, np.int32)
         return self.add_tensor(stem, "INT32", numbers.shape, None, numbers)
 
-    def bounds(self, stem: str, tensor: EditTensor, axis: int, part: range) -> list[EditTensor]:
+    def bounds(self, stem: str, tensor: FileTensor, axis: int, part: range) -> list[FileTensor]:
         begin, size = [0] * len(tensor.shape), [*tensor.shape]
         begin[axis], size[axis] = part.start, len(part)
         return [self._integers(f"{stem}_begin", begin), self._integers(f"{stem}_size", size)]
@@ -110,11 +110,11 @@ class TfliteOps(TfliteLayers):
     def insert(
         self,
         kind: str,
-        inputs: Sequence[EditTensor],
-        output: EditTensor,
-        fused: EditOp | None = None,
+        inputs: Sequence[FileTensor],
+        output: FileTensor,
+        fused: FileOp | None = None,
         **attributes: Any,
-    ) -> EditOp:
+    ) -> FileOp:
         """Sizes are those of the output."""
         word, table, version = _NEW[kind]
         if table is None:
@@ -134,16 +134,16 @@ class TfliteOps(TfliteLayers):
             options.fields["FusedActivationFunction"] = fused.option("FusedActivationFunction")
         return self.add_op(word, inputs, (output,), options, version)
 
-    def set_plain_nearest(self, op: EditOp) -> None:
+    def set_plain_nearest(self, op: FileOp) -> None:
         op.options = Record("ResizeNearestNeighborOptions")
 
-    def redirect(self, op: EditOp, inputs: Sequence[EditTensor], output: EditTensor) -> None:
+    def redirect(self, op: FileOp, inputs: Sequence[FileTensor], output: FileTensor) -> None:
         op.inputs, op.outputs = [*inputs], [output]
 
     def insert_conv(
         self,
-        tensor: EditTensor,
-        output: EditTensor,
+        tensor: FileTensor,
+        output: FileTensor,
         kernels: np.ndarray,
         steps: QuantSteps,
         scale: float = 1.0,
@@ -153,8 +153,8 @@ class TfliteOps(TfliteLayers):
 
     def _add_conv(
         self,
-        tensor: EditTensor,
-        output: EditTensor,
+        tensor: FileTensor,
+        output: FileTensor,
         kernels: np.ndarray,
         strides: Sequence[int],
         scale: float,
@@ -177,7 +177,7 @@ class TfliteOps(TfliteLayers):
         self.add_op(kind, (tensor, weights, bias), (output,), options, version=3)
 
     def conv_instead(
-        self, op: EditOp, kernels: np.ndarray, strides: Sequence[int], pads: Pads, groups: int
+        self, op: FileOp, kernels: np.ndarray, strides: Sequence[int], pads: Pads, groups: int
     ) -> None:
         source, result = op.inputs[0], op.outputs[0]
         assert source is not None
@@ -192,11 +192,11 @@ class TfliteOps(TfliteLayers):
             self.add_op("PAD", (deep, held), (result,), Record("PadOptions"), version=2)
         self._add_conv(source, deep, kernels, strides, 1.0, groups)
 
-    def drop_unread(self, op: EditOp) -> None:
+    def drop_unread(self, op: FileOp) -> None:
         if not any(self.readers(t) or self.is_output(t) for t in op.outputs):
             self.remove(op)
 
-    def replace(self, old: EditTensor, new: EditTensor) -> EditTensor:
+    def replace(self, old: FileTensor, new: FileTensor) -> FileTensor:
         if self.is_output(old):
             if self.is_output(new) or self.producer(new) is None:
                 raise NotFitting(f"the output '{old.name}' would be the same as '{new.name}'")
@@ -204,42 +204,42 @@ class TfliteOps(TfliteLayers):
         self.rewire(old, new)
         return new
 
-    def set_input(self, op: EditOp, place: int, tensor: EditTensor | None) -> None:
+    def set_input(self, op: FileOp, place: int, tensor: FileTensor | None) -> None:
         op.inputs = [*op.inputs[:place], tensor, *op.inputs[place + 1 :]]
 
-    def set_shape(self, tensor: EditTensor, shape: Sequence[int]) -> None:
+    def set_shape(self, tensor: FileTensor, shape: Sequence[int]) -> None:
         tensor.shape = tuple(shape)
 
     # views of images: what is a row of channels can be joined
 
-    def pixels(self, tensor: EditTensor) -> EditTensor:
+    def pixels(self, tensor: FileTensor) -> FileTensor:
         return tensor
 
-    def from_pixels(self, tensor: EditTensor) -> EditTensor:
+    def from_pixels(self, tensor: FileTensor) -> FileTensor:
         return tensor
 
-    def viewed(self, tensor: EditTensor, sizes: Sequence[int]) -> EditTensor:
+    def viewed(self, tensor: FileTensor, sizes: Sequence[int]) -> FileTensor:
         result = self.new_like(f"{tensor.name}_view", (tensor.shape[0], *sizes), tensor)
         self.insert("Reshape", (tensor,), result)
         return result
 
-    def view_as(self, tensor: EditTensor, sizes: Sequence[int], result: EditTensor) -> None:
+    def view_as(self, tensor: FileTensor, sizes: Sequence[int], result: FileTensor) -> None:
         self.insert("Reshape", (tensor,), result)
 
-    def joined(self, parts: Sequence[EditTensor]) -> EditTensor:
+    def joined(self, parts: Sequence[FileTensor]) -> FileTensor:
         first = parts[0]
         shape = (*first.shape[:-1], sum(part.shape[-1] for part in parts))
         result = self.new_like(f"{first.name}_joined", shape, first)
         self.insert("Concat", parts, result, axis=len(shape) - 1)
         return result
 
-    def edge(self, tensor: EditTensor, part: range) -> EditTensor:
+    def edge(self, tensor: FileTensor, part: range) -> FileTensor:
         shape = (*tensor.shape[:3], len(part))
         result = self.new_like(f"{tensor.name}_edge", shape, tensor)
         self.insert("Slice", (tensor, *self.bounds(result.name, tensor, 3, part)), result)
         return result
 
-    def edge_padded(self, tensor: EditTensor, ends: tuple[int, int]) -> EditTensor:
+    def edge_padded(self, tensor: FileTensor, ends: tuple[int, int]) -> FileTensor:
         held = self._integers(f"{tensor.name}_pads", [(0, 0), ends, ends, (0, 0)])
         images, height, width, channels = tensor.shape
         shape = (images, height + sum(ends), width + sum(ends), channels)
@@ -250,10 +250,10 @@ class TfliteOps(TfliteLayers):
 
     # strides
 
-    def strides(self, op: EditOp) -> tuple[int, ...]:
+    def strides(self, op: FileOp) -> tuple[int, ...]:
         return op.option("StrideH", 1), op.option("StrideW", 1)
 
-    def set_strides(self, op: EditOp, strides: Sequence[int]) -> None:
+    def set_strides(self, op: FileOp, strides: Sequence[int]) -> None:
         if op.options is None:
             raise NotFitting("it has no options")
         op.options = op.options.copy()
@@ -261,11 +261,11 @@ class TfliteOps(TfliteLayers):
         if self.is_pointwise(op):
             op.options.fields["Padding"] = VALID
 
-    def is_pointwise(self, op: EditOp) -> bool:
+    def is_pointwise(self, op: FileOp) -> bool:
         weights = op.input(1)
         return op.kind == "CONV_2D" and weights is not None and weights.shape[1:3] == (1, 1)
 
-    def without_stride(self, op: EditOp, attrs: ConvAttrs, values: Sequence[EditTensor]) -> None:
+    def without_stride(self, op: FileOp, attrs: ConvAttrs, values: Sequence[FileTensor]) -> None:
         """SAME stays where it means the same padding, else a PAD stands in front."""
         source, weights = op.inputs[0], op.inputs[1]
         assert source is not None and weights is not None and op.options is not None
@@ -282,18 +282,18 @@ class TfliteOps(TfliteLayers):
 
     # channels
 
-    def join_parts(self, layer: Layer, parts: Sequence[EditTensor]) -> None:
+    def join_parts(self, layer: Layer, parts: Sequence[FileTensor]) -> None:
         self.remove(layer.op)
         self.insert("Concat", parts, layer.op.outputs[0], axis=layer.channel_axis)
 
-    def pads_beside(self, op: EditOp, axis: int) -> bool:
+    def pads_beside(self, op: FileOp, axis: int) -> bool:
         amounts = op.input(1)
         return amounts is not None and amounts.data is not None and not amounts.data[-1].any()
 
-    def splits_evenly(self, op: EditOp) -> bool:
+    def splits_evenly(self, op: FileOp) -> bool:
         return op.kind == "SPLIT"
 
-    def picks(self, op: EditOp, axis: int) -> tuple[EditTensor, tuple[range, ...]] | None:
+    def picks(self, op: FileOp, axis: int) -> tuple[FileTensor, tuple[range, ...]] | None:
         """Along the last axis."""
         source, rank = op.inputs[1 if op.kind == "SPLIT" else 0], len(op.outputs[0].shape)
         if source is None or not source.shape or len(source.shape) != rank:
@@ -306,7 +306,7 @@ class TfliteOps(TfliteLayers):
             ranges = _slice_range(op, source.shape)
         return (source, ranges) if ranges else None
 
-    def set_picks(self, op: EditOp, axis: int, parts: Sequence[range]) -> None:
+    def set_picks(self, op: FileOp, axis: int, parts: Sequence[range]) -> None:
         """The equal parts of a SPLIT need nothing."""
         if op.kind == "SPLIT":
             return
@@ -324,7 +324,7 @@ class TfliteOps(TfliteLayers):
             for mask in ("BeginMask", "EndMask"):
                 op.options.fields[mask] = op.option(mask) & others
 
-    def set_channels(self, op: EditOp, axis: int, count: int) -> None:
+    def set_channels(self, op: FileOp, axis: int, count: int) -> None:
         """Of a RESHAPE: its shape stands in the options, in a constant, or in both."""
         if op.kind != "RESHAPE":
             return
@@ -334,7 +334,7 @@ class TfliteOps(TfliteLayers):
             op.inputs = [op.inputs[0], self._integers(f"{op.outputs[0].name}_shape", shape)]
 
     def cut_behind(
-        self, maker: EditOp, tensor: EditTensor, inside: Sequence[EditOp], axis: int, part: range
+        self, maker: FileOp, tensor: FileTensor, inside: Sequence[FileOp], axis: int, part: range
     ) -> None:
         padded = self.new_like(f"{tensor.name}_padded", tensor.shape, tensor)
         tensor.shape = (*tensor.shape[:-1], len(part))
@@ -342,7 +342,7 @@ class TfliteOps(TfliteLayers):
         maker.outputs = [padded if made is tensor else made for made in maker.outputs]
         self.insert("Slice", (padded, *self.bounds(tensor.name, padded, axis, part)), tensor)
 
-    def widened(self, tensor: EditTensor, axis: int, new: int, reader: EditOp) -> EditTensor:
+    def widened(self, tensor: FileTensor, axis: int, new: int, reader: FileOp) -> FileTensor:
         bounds = self.bounds(tensor.name, tensor, axis, range(new))
         counts = {"again": new, "wide": tensor.shape[-1] + new}
         again, wide = (
@@ -352,16 +352,6 @@ class TfliteOps(TfliteLayers):
         self.insert("Slice", (tensor, *bounds), again)
         self.insert("Concat", (tensor, again), wide, axis=axis)
         return wide
-
-
-def _same(one: object, other: object) -> bool:
-    """Options of two ops."""
-    if isinstance(one, Record) and isinstance(other, Record):
-        same = one.table == other.table and one.fields.keys() == other.fields.keys()
-        return same and all(_same(one.fields[name], other.fields[name]) for name in one.fields)
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(np.asarray(one), np.asarray(other))
-    return one == other
 
 
 def _keeps(sizes: Sequence[int], attrs: ConvAttrs, reach: list[int]) -> bool:
@@ -375,7 +365,7 @@ def _keeps(sizes: Sequence[int], attrs: ConvAttrs, reach: list[int]) -> bool:
     )
 
 
-def _slice_range(op: EditOp, shape: tuple[int, ...]) -> tuple[range, ...]:
+def _slice_range(op: FileOp, shape: tuple[int, ...]) -> tuple[range, ...]:
     """Empty where a slice takes channels otherwise than as a plain range."""
     constants = [tensor.data if tensor is not None else None for tensor in op.inputs[1:]]
     if any(values is None for values in constants):
@@ -392,7 +382,7 @@ def _slice_range(op: EditOp, shape: tuple[int, ...]) -> tuple[range, ...]:
     return (range(*slice(start, end).indices(count)),)
 
 
-def _split_ranges(op: EditOp, shape: tuple[int, ...]) -> tuple[range, ...]:
+def _split_ranges(op: FileOp, shape: tuple[int, ...]) -> tuple[range, ...]:
     axis = op.inputs[0].data if op.inputs[0] is not None else None
     if axis is None or int(axis.reshape(-1)[0]) % len(shape) != len(shape) - 1:
         return ()

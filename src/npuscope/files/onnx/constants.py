@@ -251,6 +251,14 @@ class TensorReader:
             return np.frombuffer(raw, dtype)
         return _typed_field(proto, dtype, count, label)
 
+    def outside(self, proto: Any) -> bytes:
+        """What a file beside the model holds for a tensor, of any type."""
+        label = f"constant '{safe_terminal(text(proto.name))}'"
+        lengths = [text(entry.value) for entry in proto.external_data if entry.key == "length"]
+        if lengths and lengths[0].isdecimal():
+            return self._external(proto, label, int(lengths[0]))
+        return self._external(proto, label, self.read(proto).data.nbytes)
+
     def _external(self, proto: Any, label: str, wanted: int) -> bytes:
         entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
         path = self._inside(entries.get("location", ""), label)

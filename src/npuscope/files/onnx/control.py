@@ -1,6 +1,8 @@
-"""Control flow: the branch of an If whose condition is known, as nodes of the network itself.
+"""Control flow: the branch of an If, as nodes of the network itself.
 
-Exporters write such conditions on sizes (is this axis 1?), which are known once shapes are.
+Exporters write most conditions on sizes (is this axis 1?), which are known once shapes are. Where
+the condition is computed at run time the branch with more weights stands for both, and a note says
+so: time and memory are then those of the worse case.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.file import Node, OnnxModel, sorted_nodes, to_nodes
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.rewrite import rewrite
+from npuscope.files.onnx.stated import body_weights
 from npuscope.lean_dataclass import replace
 
 if TYPE_CHECKING:
@@ -18,19 +21,26 @@ if TYPE_CHECKING:
 
 
 def walk_branch(reader: OnnxReader, node: Node) -> bool:
-    """Walk over the branch that is taken; False where that is not known, or nothing to walk."""
-    if node.kind != "If" or node.input(0) not in reader.constants:
+    """Walk over one branch; False where there is none that can be walked."""
+    proto = reader.node_protos().get(node.output) if node.kind == "If" else None
+    bodies = {item.name: item.g for item in proto.attribute if item.HasField("g")} if proto else {}
+    if not bodies.keys() >= {"then_branch", "else_branch"}:
         return False
-    wanted = "then_branch" if reader.constants[node.input(0)].data.all() else "else_branch"
-    proto = reader.node_protos().get(node.output)
-    bodies = [item.g for item in proto.attribute if item.name == wanted] if proto else []
-    if len(bodies) != 1:
-        return False
-    part = _part(bodies[0], reader.source)
+    condition = reader.constants.get(node.input(0))
+    if condition is None:
+        taken = max(bodies, key=lambda name: (body_weights(bodies[name]), len(bodies[name].node)))
+    else:
+        taken = "then_branch" if condition.data.all() else "else_branch"
+    part = _part(bodies[taken], reader.source)
     made = [name for inner in part.nodes for name in inner.outputs]
     if len(part.outputs) != len(node.outputs) or any(name in reader.shapes for name in made):
         return False  # a name of the network means something else in here
-    reader.protos.update((text(inner.output[0]), inner) for inner in bodies[0].node)
+    if condition is None:
+        reader.graph.notes.append(
+            f"{node.origin}: its condition is not known before run time; read as its {taken}, "
+            "the one with more weights"
+        )
+    reader.protos.update((text(inner.output[0]), inner) for inner in bodies[taken].node)
     part = rewrite(unfuse(replace(part, constants={**reader.constants, **part.constants})))
     reader.constants.update(part.constants)
     reader.read.update((*part.outputs, *(name for inner in part.nodes for name in inner.inputs)))

@@ -1,9 +1,8 @@
-"""Numbers that are rounded at run time or in training, as the real ones that they stand for.
+"""Numbers that are rounded at run time, as the real ones that they stand for.
 
 Dynamic quantization finds the scale of an activation while the network runs. Without the rounding,
 integers times their scale are the activation itself: products of integers become products of
-reals, every such scale is 1, and the weights are as real as their stored integers. Quantizers of
-training frameworks (QONNX) become QuantizeLinear and DequantizeLinear, or values of a constant.
+reals, every such scale is 1, and the weights are as real as their stored integers.
 """
 
 from __future__ import annotations
@@ -204,81 +203,3 @@ class _Dynamic:
             replace(node, kind="MatMul", inputs=inputs, outputs=(product,), attributes={}),
             Node("Add", node.origin, (product, node.input(4)), node.outputs),
         ]
-
-
-# --- Quantizers of training frameworks ---
-
-_BYTE = 8
-
-
-def undo_training(source: OnnxModel) -> OnnxModel:
-    """QONNX's Quant and BipolarQuant as standard nodes or as values of constants."""
-    if not any(node.kind.endswith(("Quant",)) for node in source.nodes):
-        return source
-    constants = dict(source.constants)
-    nodes = [new for node in source.nodes for new in _quantizer(node, constants)]
-    return replace(source, nodes=tuple(nodes), constants=constants)
-
-
-def _quantizer(node: Node, constants: dict[str, Const]) -> list[Node]:
-    kind = node.kind.rpartition(".")[2]
-    numbers = [constants.get(name) for name in node.inputs[1:]]
-    if "." not in node.kind or kind not in ("Quant", "BipolarQuant"):
-        return [node]
-    if any(number is None for number in numbers):
-        return [node]
-    values = [number.real() for number in numbers if number is not None]
-    known = constants.get(node.input(0))
-    if kind == "BipolarQuant":
-        if known is None:
-            return [node]
-        signs = np.where(known.real() >= 0, 1.0, -1.0) * values[0]
-        constants[node.output] = Const(signs.astype(np.float32), "float32")
-        return []
-    if len(values) != 3 or node.text("rounding_mode", "ROUND").upper() != "ROUND":
-        return [node]
-    low, high = _limits(node, float(values[2].ravel()[0]))
-    scale, zero = values[0], values[1]
-    if known is not None:
-        steps = np.clip(np.rint(known.real() / scale + zero), low, high)
-        constants[node.output] = Const(((steps - zero) * scale).astype(np.float32), "float32")
-        return []
-    if scale.size != 1 or zero.size != 1 or high - low > 2**_BYTE - 1:
-        return [node]
-    return _pair(node, constants, float(scale.ravel()[0]), int(zero.ravel()[0]), (low, high))
-
-
-def _limits(node: Node, bits: float) -> tuple[float, float]:
-    narrow = node.integer("narrow", 0)
-    if node.integer("signed", 1):
-        return -(2.0 ** (bits - 1)) + narrow, 2.0 ** (bits - 1) - 1
-    return 0.0, 2.0**bits - 1 - narrow
-
-
-def _pair(
-    node: Node,
-    constants: dict[str, Const],
-    scale: float,
-    zero: int,
-    limits: tuple[float, float],
-) -> list[Node]:
-    """A clamp where the range is narrower than a byte, then the standard pair."""
-    kind = "int8" if limits[0] < 0 else "uint8"
-    stem = node.output
-    for name, value, dtype in (
-        ("scale", scale, "float32"),
-        ("zero", zero, kind),
-        ("low", (limits[0] - zero) * scale, "float32"),
-        ("high", (limits[1] - zero) * scale, "float32"),
-    ):
-        constants[f"{stem}/{name}"] = Const(np.asarray(value, dtype), dtype)
-    parameters = f"{stem}/scale", f"{stem}/zero"
-    source, made = node.input(0), []
-    if limits[1] - limits[0] < 2**_BYTE - 1:
-        clamp = (source, f"{stem}/low", f"{stem}/high")
-        made.append(Node("Clip", node.origin, clamp, (f"{stem}/clamped",)))
-        source = f"{stem}/clamped"
-    whole = f"{stem}/integers"
-    made.append(Node("QuantizeLinear", node.origin, (source, *parameters), (whole,)))
-    made.append(Node("DequantizeLinear", node.origin, (whole, *parameters), node.outputs))
-    return made

@@ -125,7 +125,7 @@ _SAME_ELSEWHERE = {"com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLine
 
 def parse(data: bytes, path: Path) -> OnnxModel:
     """The model as records; raises FileError or ModelError only."""
-    proto = _inlined(_updated(_decode(data)))
+    proto = _inlined(_updated(decode(data)))
     graph = proto.graph
     check_count(len(graph.node), MAX_OPS, "nodes")
     check_count(len(graph.initializer), MAX_TENSORS, "initializers")
@@ -146,7 +146,7 @@ def parse(data: bytes, path: Path) -> OnnxModel:
     return source
 
 
-def _decode(data: bytes) -> Any:
+def decode(data: bytes) -> Any:
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -185,17 +185,40 @@ def _inlined(proto: Any) -> Any:
     """Calls of functions, the file's own or ONNX's, replaced by what they stand for."""
     from onnx import inliner
 
+    proto = inline_own_functions(proto)
     try:
-        if proto.functions:
-            proto = inliner.inline_local_functions(proto)
         kinds = {node.op_type for node in proto.graph.node if node.domain in _OWN_DOMAINS}
         names = [("", kind) for kind in sorted(kinds.intersection(FUNCTIONS))]
         if names:
             _state_defaults(proto)
             proto = inliner.inline_selected_functions(proto, names, inline_schema_functions=True)
-    except (RuntimeError, ValueError, TypeError):
+    except _onnx_refusals():
         pass  # the calls stay as ops that nothing here computes
     return proto
+
+
+def inline_own_functions(proto: Any) -> Any:
+    """Calls of the file's own functions replaced by what they stand for."""
+    from onnx import inliner
+
+    if not proto.functions:
+        return proto
+    try:
+        return inliner.inline_local_functions(proto)
+    except _onnx_refusals() as error:
+        # A function of the name of a standard op would be taken for that op.
+        raise ModelError(
+            f"the file's own functions cannot be expanded: {str(error).partition(chr(10))[0]}",
+            hint="let the exporter inline functions",
+        ) from None
+
+
+def _onnx_refusals() -> tuple[type[Exception], ...]:
+    """What onnx raises for a model that contradicts itself."""
+    from onnx import checker, shape_inference
+
+    own = (checker.ValidationError, shape_inference.InferenceError)
+    return (*own, RuntimeError, ValueError, TypeError)
 
 
 def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:

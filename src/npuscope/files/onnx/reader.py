@@ -31,7 +31,7 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
-from npuscope.files.onnx.dynamic import undo_dynamic, undo_training
+from npuscope.files.onnx.dynamic import undo_dynamic
 from npuscope.files.onnx.expand import expand, expand_integer
 from npuscope.files.onnx.file import (
     Input,
@@ -40,14 +40,17 @@ from npuscope.files.onnx.file import (
     check_single_assignment,
     parse,
 )
+from npuscope.files.onnx.float_form import float_form
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
 from npuscope.files.onnx.fused import unfuse
+from npuscope.files.onnx.layer_folds import fold_batch_norm
 from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
 from npuscope.files.onnx.outputs import finish_outputs
-from npuscope.files.onnx.rewrite import fold_batch_norm, rewrite, tidy
+from npuscope.files.onnx.rewrite import rewrite, tidy
 from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
 from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.trained import undo_training
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
@@ -89,8 +92,8 @@ def converter(kind: str) -> Convert:
     return convert
 
 
-def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
-    """The graph in an .onnx file."""
+def read_onnx(data: bytes, path: Path, pins: Pins, to_quantize: bool = False) -> Graph:
+    """The graph in an .onnx file; `to_quantize`: a float network as quantizers take it."""
     source = parse(data, path)
     source = with_numbers(source, path)
     source = unfuse(source)
@@ -102,6 +105,8 @@ def read_onnx(data: bytes, path: Path, pins: Pins) -> Graph:
     source = rewrite(source)
     source = tidy(source)
     source = fold_batch_norm(source)
+    if to_quantize:
+        source = float_form(source)
     check_single_assignment(source)
     return OnnxReader(source, path.stem, pins, computing).run()
 

@@ -1,4 +1,4 @@
-"""Rewrites before binding: equivalent ops, aliases, biases, dead nodes, batch norms."""
+"""Rewrites before binding: equivalent ops, aliases, biases, dead nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuscope.files.onnx.constants import INTEGER_TYPES, Const
+from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
-from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.lean_dataclass import replace
 
 # --- Ops that equal other ops, rewritten so that binding sees one form ---
 
@@ -207,130 +206,3 @@ def _bias_add(
     others = [name for name in following[0].inputs if name != node.output]
     row = len(others) == 1 and constants.get(others[0]) == 1
     return following[0] if row and constants[node.input(1)] == 2 else None
-
-
-# --- BatchNormalization directly after a layer becomes part of its scales and bias ---
-#
-# y = gain * (layer + bias) + offset, per output channel. The gain goes into the scales of
-# quantized weights and its sign into the weights, so no weight is rounded again, and the layer can
-# be bound to the QuantizeLinear behind both.
-
-
-@dataclass(frozen=True, slots=True)
-class _Norm:
-    gain: np.ndarray
-    offset: np.ndarray
-
-
-def fold_batch_norm(source: OnnxModel) -> OnnxModel:
-    """The same model without the normalizations that layers can take over."""
-    constants = dict(source.constants)
-    readers: dict[str, list[Node]] = {}
-    for node in source.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
-    nodes: list[Node] = []
-    merged: dict[str, Node] = {}  # output of a normalization -> the layer that makes it
-    for node in source.nodes:
-        if node.output in merged:
-            nodes.append(merged[node.output])
-            continue
-        norm = _norm_behind(node, readers, source)
-        layer = _folded(node, norm, constants) if norm is not None else None
-        if norm is None or layer is None:
-            nodes.append(node)
-        else:
-            merged[norm.output] = layer
-    return replace(source, nodes=tuple(nodes), constants=constants)
-
-
-def _norm_behind(node: Node, readers: dict[str, list[Node]], source: OnnxModel) -> Node | None:
-    """The normalization that is the only reader of a layer."""
-    following = readers.get(node.output, [])
-    if node.output in source.outputs or len(following) != 1:
-        return None
-    norm = following[0]
-    plain = norm.kind == "BatchNormalization" and norm.input(0) == node.output
-    return norm if plain and not norm.integer("training_mode", 0) else None
-
-
-def _channel_axis(node: Node, rank: int) -> int | None:
-    """The axis of the weights that counts output channels."""
-    if node.kind == "Conv":
-        return 0
-    if node.kind == "ConvTranspose" and node.integer("group", 1) == 1:
-        return 1
-    if node.kind == "Gemm":
-        return 0 if node.integer("transB", 0) else 1
-    return rank - 1 if node.kind == "MatMul" and rank == 2 else None
-
-
-def _folded(node: Node, norm: Node, constants: dict[str, Const]) -> Node | None:
-    weights = constants.get(node.input(1))
-    if weights is None or weights.quant is None:
-        return None
-    axis = _channel_axis(node, weights.data.ndim)
-    bias = _bias(node, constants)
-    parts = _parts(norm, constants)
-    if axis is None or bias is None or parts is None:
-        return None
-    if axis >= weights.data.ndim or weights.quant.axis not in (None, axis):
-        return None
-    if parts.gain.shape != (weights.data.shape[axis],) or bias.size not in (1, parts.gain.size):
-        return None
-    names = f"{norm.output}/weights", f"{norm.output}/bias"
-    constants[names[0]] = replace(_scaled(weights, parts.gain, axis), name=names[0])
-    shifted = np.asarray(bias * parts.gain + parts.offset, np.float32)
-    constants[names[1]] = Const(shifted, "float32", name=names[1])
-    inputs = (node.input(0), *names)
-    merged = (*node.merged, norm.origin)
-    return replace(node, inputs=inputs, outputs=norm.outputs[:1], merged=merged)
-
-
-def _bias(node: Node, constants: dict[str, Const]) -> np.ndarray | None:
-    """The layer's bias in double; None when it is not a constant row."""
-    if not node.input(2):
-        return np.zeros(1)
-    const = constants.get(node.input(2))
-    plain = node.number("alpha", 1.0) == node.number("beta", 1.0) == 1.0
-    if const is None or not plain or const.data.ndim > 2:
-        return None
-    return const.real().ravel().astype(np.float64)
-
-
-def _parts(norm: Node, constants: dict[str, Const]) -> _Norm | None:
-    found = [constants.get(norm.input(index)) for index in (1, 2, 3, 4)]
-    values = [const.real().astype(np.float64) for const in found if const is not None]
-    if len(values) != 4 or len({value.shape for value in values}) != 1 or values[0].ndim != 1:
-        return None
-    scale, offset, mean, variance = values
-    with np.errstate(all="ignore"):  # damaged files may hold any value
-        gain = scale / np.sqrt(variance + norm.number("epsilon", 1e-5))
-    finite = bool(np.all(np.isfinite(gain)))
-    return _Norm(gain, offset - mean * gain) if finite else None
-
-
-def _scaled(weights: Const, gain: np.ndarray, axis: int) -> Const:
-    """|gain| goes into the scales; a negative one mirrors its channel."""
-    assert weights.quant is not None
-    scales = np.broadcast_to(np.asarray(weights.quant.scales), gain.shape) * np.abs(gain)
-    points = np.broadcast_to(np.asarray(weights.quant.zero_points), gain.shape)
-    middle = _middles(weights, axis)
-    along = [-1 if place == axis else 1 for place in range(weights.data.ndim)]
-    mirrored = middle.reshape(along) - weights.data.astype(np.int64)
-    data = np.where((gain < 0).reshape(along), mirrored, weights.data).astype(weights.data.dtype)
-    quant = Quant(
-        tuple(np.asarray(scales, np.float32).astype(float).tolist()),
-        tuple(int(zero) for zero in np.where(gain < 0, middle - points, points)),
-        axis,
-    )
-    return replace(weights, data=np.ascontiguousarray(data), quant=quant)
-
-
-def _middles(weights: Const, axis: int) -> np.ndarray:
-    """q becomes middle - q: about 0, or about the middle of the type's range for channels that
-    hold its smallest value, which has no negative."""
-    low, high = INTEGER_TYPES[weights.type].limits
-    channels = np.moveaxis(weights.data, axis, 0).reshape(weights.data.shape[axis], -1)
-    fits = (low < 0) & (channels.min(axis=1) > low)
-    return np.where(fits, 0, low + high)

@@ -7,6 +7,7 @@ from its inference over the one node, of whose inputs the walk knows all shapes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import ModelError
@@ -20,6 +21,7 @@ from npuscope.files.onnx.constants import (
     text,
 )
 from npuscope.files.onnx.file import Node
+from npuscope.files.onnx.inference import infer
 from npuscope.files.onnx.layout import Value, plain
 from npuscope.graph.limits import MAX_RANK
 from npuscope.graph.model import DType, Tensor
@@ -89,16 +91,6 @@ class _Stated:
         return infer(copy)
 
 
-def infer(model: Any) -> Any:
-    """The graph of a model with what onnx can infer."""
-    import onnx
-
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return model.graph
-
-
 def _shape(tensor: Any, symbols: Mapping[str, int]) -> Shape | None:
     """The stated shape, 0 where a size is open; none where not even the rank is known."""
     if not tensor.HasField("shape") or len(tensor.shape.dim) > MAX_RANK:
@@ -128,9 +120,27 @@ def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -
             continue  # made before the converter gave up
         dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
         tensor = reader.builder.add(Tensor(name, shape, dtype))
-        attrs = UnknownAttrs(node.kind, shape, part)
+        attrs = UnknownAttrs(node.kind, shape, part, _weights(reader, node))
         reader.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
         reader.define(name, Value(tensor.name, plain(len(shape))))
+
+
+def _weights(reader: OnnxReader, node: Node) -> int:
+    """Numbers of matrices among its operands, and in its bodies."""
+    given = (reader.constants[name] for name in node.inputs if name in reader.constants)
+    proto = reader.node_protos().get(node.output)
+    bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
+    rows = (const.data.size for const in given if const.data.ndim > 1)
+    return sum(rows) + sum(map(body_weights, bodies))
+
+
+def body_weights(body: Any) -> int:
+    """Numbers that a body of control flow, and those inside it, hold."""
+    held = sum(int(prod(entry.dims)) for entry in body.initializer)
+    for item in (item for node in body.node for item in node.attribute):
+        held += prod(item.t.dims) if item.HasField("t") else 0
+        held += body_weights(item.g) if item.HasField("g") else 0
+    return held
 
 
 def _plain(reader: OnnxReader, name: str, origin: str) -> str:

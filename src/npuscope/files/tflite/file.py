@@ -92,16 +92,8 @@ Option = int | float | str | tuple[int, ...]
 _MOST_SIZES = 64  # of a shape among the options
 
 
-def operator_number(code: Any) -> int:
-    """Of an accessor of the schema package, which takes a small number in the new field for an
-    absent one."""
-    table = Table(code._tab.Bytes, code._tab.Pos)
-    return _operator_number(table)
-
-
-def _operator_number(code: Table) -> int:
-    """Old writers fill the deprecated field, some new ones only the other, most fill both."""
-    return int(max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE)))
+def operator_name(number: int) -> str:
+    return OPERATORS[number] if 0 <= number < len(OPERATORS) else f"BUILTIN_{number}"
 
 
 def read_options(operator: Table, kind: str) -> dict[str, Option]:
@@ -265,9 +257,9 @@ class _Parser:
         for index in range(self._count(codes, MAX_OPS, "op codes")):
             self.place = f"operator code #{index}"
             code = model.item(codes, index)
-            number = _operator_number(code)
-            known = 0 <= number < len(OPERATORS)
-            kind = OPERATORS[number] if known else f"BUILTIN_{number}"
+            # Old writers fill the deprecated field, some new ones only the other, most fill both.
+            number = max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE))
+            kind = operator_name(int(number))
             kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
         return kinds
 
@@ -281,7 +273,7 @@ class _Parser:
         return SourceTensor(
             index,
             name,
-            _type_name(tensor.number(_TYPE_SLOT, _BYTE)),
+            type_name(tensor.number(_TYPE_SLOT, _BYTE)),
             shape,
             self._dims(tensor, _SIGNATURE_SLOT),
             self._quant(tensor.table(_QUANT_SLOT), shape, name),
@@ -377,5 +369,5 @@ class _Parser:
         return indices
 
 
-def _type_name(number: int) -> str:
+def type_name(number: int) -> str:
     return TENSOR_TYPES[number] if 0 <= number < len(TENSOR_TYPES) else f"type {number}"

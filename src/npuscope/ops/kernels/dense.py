@@ -107,8 +107,11 @@ class Room:
     output: tuple[int, ...]
 
     def empty(self, dtype: np.dtype[Any]) -> Array:
-        rows, columns = (self._extent(axis) for axis in (0, 1))
-        return np.zeros((self.images[0], rows, columns, self.weights[0]), dtype)
+        return np.zeros(self.shape, dtype)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return self.images[0], self._extent(0), self._extent(1), self.weights[0]
 
     def _extent(self, axis: int) -> int:
         last = (self.images[1 + axis] - 1) * self.attrs.strides[axis]

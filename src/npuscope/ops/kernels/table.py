@@ -106,6 +106,14 @@ def makers(kind: str) -> Makers:
     return _FORMS[OPS[kind].kernel.form](OPS[kind])
 
 
+def has_kernel(graph: Graph, op: Op) -> bool:
+    """Whether something computes the op on the types of its tensors."""
+    row = OPS.get(op.kind)
+    if row is None:
+        return False
+    return row.kernel.form == "several" or _choose(graph, op, makers(op.kind)) is not None
+
+
 def make_step(graph: Graph, op: Op) -> Steps:
     """The prepared kernel of an op, chosen by the graph's numerics and the op's tensors."""
     if op.kind not in OPS:

@@ -217,6 +217,7 @@ def _every(block: Array, start: int, stride: int) -> Array:
 
 def depthwise(where: Geometry, weights: Array, multiplier: int) -> Depthwise:
     """From weights (kernel height, kernel width, outputs), in the float type of the sums."""
-    split = [weights[:, start :: where.strides[1]] for start in range(where.strides[1])]
-    taps = tuple(np.tile(part, where.output[1]) for part in split if part.shape[1])
+    stride = where.strides[1]
+    split = [weights[:, start::stride] for start in range(min(stride, weights.shape[1]))]
+    taps = tuple(np.tile(part, where.output[1]) for part in split)
     return Depthwise(where, taps, multiplier)

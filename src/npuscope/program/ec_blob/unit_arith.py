@@ -77,9 +77,8 @@ def lift(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> Arith:
     operation = _OPERATIONS.get(image.get("CTRL.OP"))
     if operation is None:
         raise FileError(f"ARITH {number}: unknown operation {image.get('CTRL.OP'):#x}")
-    clip = image.get("CTRL.CLIPOUT") or operation is ArithOp.CLIP
     found = {**image.lift(_BOUNDS), **image.lift(_Y_WIDTHS)}
-    if clip:
+    if found["clipout"]:
         found |= image.lift(_CLIP)
     found |= _lift_coefficients(number, image, memory, keep)
     return Arith(id=number, operation=int(operation), **found)
@@ -155,7 +154,7 @@ def lower(unit: Arith, constants: Mapping[str, np.ndarray]) -> tuple[UnitRegiste
     image.put("CTRL.LOGICALOP", int(unit.operation == ArithOp.NOT_X))
     # Without a second operand its widths are 0 in a record; the unit keeps its reset values.
     image.lower((bound for bound in _Y_WIDTHS if getattr(unit, bound.name)), unit)
-    if unit.clipout or unit.operation == ArithOp.CLIP:
+    if unit.clipout:
         image.lower(_CLIP, unit)
     for name, path in _SCALARS.items():
         image.put(path, _wrapped(unit, f"{name}_scalar"), signed=True)

@@ -143,10 +143,31 @@ class Work:
         return Op(self.kind, self.kind, (), (), self.attrs).attrs_as(record)
 
 
+# The functions of firmware/kernels that do the work of one kind of op.
+_FUNCTIONS = frozenset(
+    (
+        *("abs", "acos", "acosh", "add", "and", "arg_max", "arg_min", "asin", "asinh", "atan"),
+        *("atanh", "average_pool", "batch_norm", "cast", "ceil", "clip", "clip_whole", "conv2d"),
+        *("cos", "cosh", "dequantize", "div", "elu", "equal", "erf", "exp", "floor"),
+        *("fully_connected", "gather", "gelu", "greater", "greater_equal", "group_norm"),
+        *("hard_sigmoid", "hard_swish", "instance_norm", "l2_normalization", "layer_norm"),
+        *("leaky_relu", "less", "less_equal", "log", "log_softmax", "mat_mul", "max", "max_pool"),
+        *("max_pool_raw", "mean", "min", "mish", "mul", "neg", "not", "not_equal", "or", "pow"),
+        *("prelu", "quantize", "reciprocal", "reduce_l2", "reduce_max", "reduce_min"),
+        *("reduce_prod", "reduce_sum", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh"),
+        *("softmax", "softplus", "sqrt", "square", "squared_difference", "sub", "tan", "tanh"),
+        *("transpose_conv", "where"),
+    )
+)
+
+
 def plain_call(work: Work, function: str = "", extra: tuple[Operand, ...] = ()) -> KernelCall:
     """All tensors and attributes in order; prepared arrays come behind the inputs."""
+    function = function or snake(work.kind)
+    if function not in _FUNCTIONS:
+        raise NoKernel("the library has no such kernel")
     return KernelCall(
-        PREFIX + (function or snake(work.kind)),
+        PREFIX + function,
         (*work.inputs, *extra),
         work.outputs,
         whole_numbers(work.attrs),

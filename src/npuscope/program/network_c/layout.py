@@ -228,6 +228,7 @@ class ChannelPosition(IntEnum):
 
 
 CHPOS_PREFIX = "CHPos_"
+AXIS_NOTE = "axis "  # behind `per_channel`: which axis has a scale for each of its places
 BUFFER_FIELDS = (
     "name",
     "addr_base",
@@ -254,3 +255,86 @@ BUFFER_FIELDS = (
 )
 # A shape of four dimensions (N, C, H, W) is stored in this order of its dimensions.
 SHAPE_ORDER = (0, 2, 3, 1)
+
+# What software kernels call our ops, behind KERNEL_PREFIX; and the words of a resize.
+KERNEL_PREFIX = "LL_SW_"
+FUNCTION_WORDS: dict[str, str] = {
+    "Sigmoid": "SIGMOID",
+    "Tanh": "TANH",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sqrt": "SQRT",
+    "Neg": "NEG",
+    "Abs": "ABS",
+    "HardSwish": "HARDSWISH",
+    "Erf": "ERF",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Round": "ROUND",
+    "Sin": "SIN",
+    "Cos": "COS",
+    "Softplus": "SOFTPLUS",
+    "Elu": "ELU",
+    "HardSigmoid": "HARDSIGMOID",
+}
+# Numbers of functions: attributes and fields have one name.
+FUNCTION_NUMBERS: dict[str, tuple[str, ...]] = {
+    "Elu": ("alpha",),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+}
+ARITHMETIC_WORDS: dict[str, str] = {
+    "Add": "ARITHADD",
+    "Sub": "ARITHSUB",
+    "Mul": "ARITHMUL",
+    "Div": "ARITHDIV",
+    "Pow": "POW",
+    "Min": "MIN",
+    "Max": "MAX",
+    "Equal": "EQUAL",
+    "Greater": "GREATER",
+    "GreaterEqual": "GREATEROREQUAL",
+    "Less": "LESS",
+    "LessEqual": "LESSOREQUAL",
+}
+# The integer element-wise kernel knows these.
+INTEGER_ARITHMETIC_WORDS: dict[str, str] = {
+    "Add": "ARITHSUM",
+    "Sub": "ARITHSUB",
+    "Mul": "ARITHMUL",
+    "Div": "ARITHDIV",
+}
+REDUCTION_WORDS: dict[str, str] = {
+    "ReduceSum": "REDUCESUM",
+    "ReduceMin": "REDUCEMIN",
+    "ReduceMax": "REDUCEMAX",
+    "ReduceProd": "REDUCEPROD",
+}
+# Words that nothing here writes.
+_READ_ONLY_WORDS = {"LeakyRelu": "LEAKYRELU", "Reciprocal": "RECIPROCAL", "Mod": "MOD"}
+KERNEL_OPS: dict[str, str] = {
+    KERNEL_PREFIX + word: op
+    for words in (
+        FUNCTION_WORDS,
+        ARITHMETIC_WORDS,
+        INTEGER_ARITHMETIC_WORDS,
+        REDUCTION_WORDS,
+        _READ_ONLY_WORDS,
+    )
+    for op, word in words.items()
+}
+COORDINATE_WORDS: dict[str, str] = {
+    "asymmetric": "ASYMMETRIC",
+    "half_pixel": "HALF_PIXEL",
+    "pytorch_half_pixel": "PYTORCH_HALF_PIXEL",
+    "align_corners": "ALIGN_CORNERS",
+    "tf_half_pixel_for_nn": "TF_HALF_PIXEL_FOR_NN",
+}
+NEAREST_WORDS: dict[str, str] = {
+    "floor": "FLOOR",
+    "ceil": "CEIL",
+    "round_prefer_floor": "ROUND_PREFER_FLOOR",
+    "round_prefer_ceil": "ROUND_PREFER_CEIL",
+}
+# Integer bits that an integer softmax keeps of the difference to the largest input.
+SOFTMAX_DIFF_BITS = 5

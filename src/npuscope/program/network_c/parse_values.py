@@ -8,6 +8,7 @@ from dataclasses import field
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.parse_tokens import BadValue, Token, number
+from npuscope.text import from_c_string
 
 # How far a value may be nested: the deepest seen is 4.
 _DEEPEST = 32
@@ -171,7 +172,7 @@ def _single(token: Token) -> Value:
     if token.kind == "number":
         return number(token)
     if token.kind == "string":
-        return token.text[1:-1]
+        return from_c_string(token.text)
     if token.kind == "word":
         return _TRUTHS.get(token.text, token.text)
     raise BadValue(f"'{token.text}' is not a value", token.offset)

@@ -8,13 +8,20 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
+import numpy as np
+
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import POOL_PREFIX, given_pools
 from npuscope.program.model import Buffer, Pool
-from npuscope.program.network_c.layout import CHPOS_PREFIX, DATA_TYPE_KINDS
+from npuscope.program.network_c.layout import (
+    AXIS_NOTE,
+    CHPOS_PREFIX,
+    DATA_TYPE_KINDS,
+    ChannelPosition,
+)
 from npuscope.program.network_c.parse_source import Declaration, Function
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.text import safe_terminal
@@ -273,20 +280,33 @@ def _numbers(row: Struct, name: str, arrays: dict[str, Declaration]) -> list[flo
 
 
 def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
-    """Stored as (N, H, W, C) already, at any rank."""
+    """Stored as (N, H, W, C) already, at any rank; ones that fill it up to four axes stand behind
+    the first, and the shape in memory has none of them."""
     shape = tuple(int(n) for n in _numbers(row, "shape", arrays))
-    return shape or (_int(row, "offset_end") - _int(row, "offset_start"),)
+    if not shape:
+        return (_int(row, "offset_end") - _int(row, "offset_start"),)
+    stored = row.fields.get("mem_ndims", len(shape))
+    if not isinstance(stored, int):
+        return shape
+    rank = stored - 1 if _position(row) == ChannelPosition.Mixed.name else stored
+    first, surplus = int(rank > 1), len(shape) - rank
+    filled = surplus > 0 and set(shape[first : first + surplus]) == {1}
+    return shape[:first] + shape[first + surplus :] if filled else shape
+
+
+def _position(row: Struct) -> str:
+    return str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
 
 
 def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
     """Channels stored together: all, one, or blocks."""
-    position = str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
-    if position == "First":
+    position = _position(row)
+    if position == ChannelPosition.First.name:
         return 1
     stored = _numbers(row, "mem_shape", arrays)
-    if position == "Mixed" and stored:
+    if position == ChannelPosition.Mixed.name and stored:
         return int(stored[-1])
-    return shape[-1]
+    return shape[-1] if shape else 1
 
 
 def _quant(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> Quant | None:
@@ -294,5 +314,14 @@ def _quant(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) 
     zeros = _numbers(row, "offset", arrays)
     if not scales or len(scales) != len(zeros) or prod(shape) == 0:
         return None
-    axis = 0 if len(scales) > 1 else None
-    return Quant(tuple(map(float, scales)), tuple(int(zero) for zero in zeros), axis)
+    # As the C compiler sees them: scales are of type float.
+    rounded = tuple(float(scale) for scale in np.asarray(scales, np.float32))
+    return Quant(rounded, tuple(int(zero) for zero in zeros), _axis(row, len(scales), len(shape)))
+
+
+def _axis(row: Struct, channels: int, rank: int) -> int | None:
+    """Our own files name it; in others every tensor with several scales has them on the first."""
+    named = row.notes.get("per_channel", "").removeprefix(AXIS_NOTE)
+    if named.isdecimal() and int(named) < rank:
+        return int(named)
+    return 0 if channels > 1 else None

@@ -15,6 +15,7 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
+from npuscope.program.network_c.lives import settled
 from npuscope.program.network_c.parse_source import (
     CallLine,
     Comment,
@@ -24,7 +25,6 @@ from npuscope.program.network_c.parse_source import (
 )
 from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.program.network_c.read_head import (
-    FOR_EVER,
     Header,
     Pools,
     bases_of,
@@ -34,9 +34,11 @@ from npuscope.program.network_c.read_head import (
     symbols_of,
     tables_of,
 )
+from npuscope.program.network_c.read_kernels import read_kernel
 from npuscope.program.network_c.read_library import LibraryReader
-from npuscope.program.network_c.read_software import KERNELS, LAYERS, Images, SoftwareReader
-from npuscope.program.network_c.read_units import UnitReader, engines
+from npuscope.program.network_c.read_software import Images, SoftwareReader
+from npuscope.program.network_c.read_units import UnitReader
+from npuscope.program.network_c.stated_call import stated_call
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
 _TABLES = ("Input", "Output", "Internal")
@@ -63,6 +65,7 @@ class NetworkC:
     items: tuple[Item, ...]
     bases: Mapping[str, int] = field(default_factory=dict)  # of relative pools, by symbol
     includes: frozenset[str] = frozenset()  # names of the files that it includes
+    stated: tuple[Buffer, ...] = ()  # with lives as far as files state them
 
 
 FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
@@ -128,6 +131,7 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     views: list[Buffer] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
+    tabled: frozenset[str] = frozenset()  # names in the tables; an absent operand has none
 
     def read(self) -> NetworkC:
         pools = Pools(self.header.pools)
@@ -135,13 +139,14 @@ class _Reader:
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
         buffers = _unique([*self._placed(pools), *rows])
+        self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()
         images = Images(pools, data)
         epochs = [self._epoch(item, places, pools, images) for item in items]
         outputs = [b.name for b in tables["Output"] if not b.is_param]
-        living = _with_lives([*buffers, *self.scratch, *places.whole_pools], epochs, outputs)
-        living = _aliases(living)
+        stated = (*buffers, *self.scratch, *places.whole_pools)
+        living = settled(stated, epochs, outputs)
         program = Program(
             self.name,
             "stm32n6",
@@ -157,7 +162,7 @@ class _Reader:
             notes=tuple(self.notes),
             compiler_options=self.header.options,
         )
-        return NetworkC(self.header, program, items)
+        return NetworkC(self.header, program, items, stated=stated)
 
     def _image_by_pool(self) -> dict[str, bytes]:
         found = {}
@@ -193,11 +198,14 @@ class _Reader:
     def _epoch(self, item: Item, places: AddressMap, pools: Pools, images: Images) -> Epoch:
         start = self.source.functions.get(item.start)
         end = self.source.functions.get(item.end)
-        for error in (e for f in (start, end) if f for e in f.skipped()):
-            self.notes.append(f"skipped at {error.where}: {error.message}")
         kind = _kind(item.flags)
         operators, origin = _nodes([f for f in (start, end) if f])
         epoch = Epoch(item.number, item.last, kind, operators, origin)
+        stated = stated_call(end) if end else None
+        if stated is not None and self.tabled >= {*stated.inputs, *stated.outputs, ""}:
+            return replace(epoch, call=stated)
+        for error in (e for f in (start, end) if f for e in f.skipped()):
+            self.notes.append(f"skipped at {error.where}: {error.message}")
         if item.blob:
             return replace(epoch, groups=None)
         if kind is EpochKind.HW:
@@ -229,19 +237,15 @@ class _Reader:
             if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
                 info = declared[str(line.arguments[0])].value
                 reader = SoftwareReader(places, pools, images, epoch.number, declared)
-                call = _kernel(reader, line.name, info if isinstance(info, Struct) else Struct())
+                call = read_kernel(
+                    reader, line.name, info if isinstance(info, Struct) else Struct()
+                )
                 self.views += reader.views
                 return call
         library = LibraryReader(function, places, pools, epoch.number)
         moved = library.read()
         self.views += library.views
         return moved
-
-
-def _kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
-    name = function.removeprefix("ll_sw_forward_")
-    make = (KERNELS | LAYERS).get(name)
-    return make(reader, info) if make else reader.unknown(name, info)
 
 
 def _item(row: Struct) -> Item:
@@ -302,45 +306,6 @@ def _nodes(functions: Iterable[Function]) -> tuple[tuple[str, ...], tuple[str, .
 def _unique(buffers: list[Buffer]) -> list[Buffer]:
     """Each name once; a table may repeat what another holds."""
     return list({buffer.name: buffer for buffer in reversed(buffers)}.values())[::-1]
-
-
-def _with_lives(
-    buffers: list[Buffer], epochs: list[Epoch], outputs: Iterable[str]
-) -> tuple[Buffer, ...]:
-    """From the epoch that makes a buffer to the last one that uses it; outputs to the end."""
-    last: dict[str, int] = {}
-    for epoch in epochs:
-        names = {engine.addr_base.buffer for engine in engines(epoch.groups or ())}
-        names |= {*epoch.call.inputs, *epoch.call.outputs} if epoch.call else set()
-        last |= dict.fromkeys(names, epoch.last_number)
-    final = max((epoch.last_number for epoch in epochs), default=0)
-    last |= dict.fromkeys(outputs, final)
-    last |= {b.name: final for b in buffers if b.is_param}
-    return tuple(
-        replace(b, last=max(b.first, last.get(b.name, 0))) if b.last >= FOR_EVER else b
-        for b in buffers
-    )
-
-
-def _aliases(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-    """Another name for bytes of a buffer that is alive owns no memory of its own."""
-    owners: dict[str, list[Buffer]] = {}
-    found = []
-    for buffer in sorted(buffers, key=lambda b: (b.first, -b.size_bytes)):
-        if buffer.view_of:
-            found.append(buffer)
-            continue
-        owner = next((o for o in owners.get(buffer.pool, ()) if _holds(o, buffer)), None)
-        if owner is None:
-            owners.setdefault(buffer.pool, []).append(buffer)
-        found.append(replace(buffer, view_of=owner.name) if owner else buffer)
-    return tuple(found)
-
-
-def _holds(owner: Buffer, other: Buffer) -> bool:
-    inside = owner.offset <= other.offset
-    inside &= other.offset + other.size_bytes <= owner.offset + owner.size_bytes
-    return inside and owner.first <= other.first <= owner.last
 
 
 def _constants(buffers: Iterable[Buffer], data: Mapping[str, bytes]) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from npuscope.program.ec_blob.instructions import Instruction
 from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import Flag
+from npuscope.program.network_c.lives import settled
 from npuscope.program.network_c.reader import Item, NetworkC
 from npuscope.text import safe_terminal
 
@@ -35,17 +36,20 @@ def with_blobs(
     program = replace(program, notes=(*program.notes, *_notes(missing, secret)))
     if not readable:
         return program
-    places = AddressMap(program.pools, program.buffers)
+    # Nothing but the blobs tells how long most buffers are used: until then they live for ever.
+    places = AddressMap(program.pools, network.stated)
     codes = {name: _code(name, blobs[name], network.bases) for name in readable.values()}
     lifted = lift(codes.values(), places, tuple(codes))
     epochs = _expanded(program, network.items, readable, lifted)
     pools = (*program.pools, lifted.pool) if lifted.buffers else program.pools
-    known = {buffer.name for buffer in program.buffers}
-    whole = (buffer for buffer in places.whole_pools if buffer.name not in known)
+    stated = {buffer.name for buffer in network.stated}
+    whole = (buffer for buffer in places.whole_pools if buffer.name not in stated)
+    views = program.buffers[len(network.stated) :]
+    placed = settled((*network.stated, *whole), epochs, program.outputs)
     return replace(
         program,
         pools=pools,
-        buffers=(*program.buffers, *whole, *lifted.buffers),
+        buffers=(*placed, *views, *lifted.buffers),
         epochs=epochs,
         constants={**program.constants, **lifted.constants},
     )

@@ -19,6 +19,7 @@ from npuscope.program.network_c.layout import (
     PROCESSOR_NUMBER,
     Flag,
 )
+from npuscope.program.network_c.stated_call import call_comment
 from npuscope.program.network_c.writer_buffers import NoKernel, SoftwareCall
 from npuscope.program.network_c.writer_kernels import fill
 from npuscope.program.network_c.writer_library import (
@@ -31,7 +32,7 @@ from npuscope.program.network_c.writer_library import (
 from npuscope.program.network_c.writer_scope import Lines, Scope, node_name
 from npuscope.program.network_c.writer_units import Block, blocks, function_head
 from npuscope.program.units import Streng
-from npuscope.text import c_comment
+from npuscope.text import c_comment, safe_terminal
 
 # Software and hybrid epochs: the end function calls a kernel between two cache operations.
 
@@ -48,6 +49,7 @@ def call_function(scope: Scope, epoch: Epoch) -> Lines:
         *_cache(scope, call.inputs, "Invalidate"),
         f"  /* Unit= {PROCESSOR_NUMBER} [{PROCESSOR_NAME} 0] */",
         f"  /* kind={c_comment(kind)} node={node_name(epoch)} */",
+        call_comment(call),
         *_work(scope, epoch, call),
         *_cache(scope, call.outputs, "Clean"),
         "}",
@@ -137,7 +139,9 @@ def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
         own_call(scope, call)
     except NoOwnKernel as error:
         raise TargetError(
-            f"no C kernel does this {call.kernel}: {error.message}", where=epoch.name
+            f"no C kernel does this {safe_terminal(epoch.operators[0])}: {error.message}",
+            where=epoch.name,
+            hint="estimate, explain and validate work without it; cut the model before it",
         ) from None
     return []
 

@@ -8,9 +8,11 @@ from math import prod
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.layout import (
+    AXIS_NOTE,
     BUFFER_FIELDS,
     CHPOS_PREFIX,
     DATA_TYPES,
+    KERNEL_PREFIX,
     ChannelPosition,
 )
 from npuscope.program.network_c.writer_scope import Lines, Scope, array, float_text
@@ -102,7 +104,10 @@ def buffer_arrays(name: str, buffer: Buffer) -> Lines:
 def buffer_entry(scope: Scope, name: str, buffer: Buffer) -> Lines:
     """One entry of a table."""
     values = {**_place(scope, buffer), **_shape(name, buffer), **_type(name, buffer)}
-    return ["    {", *(f"      .{n} = {values[n]}," for n in BUFFER_FIELDS), "    },"]
+    axis = buffer.quant.axis if buffer.quant else None
+    notes = {"per_channel": f" /* {AXIS_NOTE}{axis} */"} if axis is not None else {}
+    fields = (f"      .{name} = {values[name]},{notes.get(name, '')}" for name in BUFFER_FIELDS)
+    return ["    {", *fields, "    },"]
 
 
 def _place(scope: Scope, buffer: Buffer) -> dict[str, str]:
@@ -123,7 +128,7 @@ def _shape(name: str, buffer: Buffer) -> dict[str, str]:
     return {
         "batch": str(buffer.batch),
         "mem_shape": f"{name}_mem_shape",
-        "mem_ndims": str(len(memory_shape(buffer))),
+        "mem_ndims": str(len(memory_shape(buffer)) if buffer.shape else 0),
         "chpos": f"{CHPOS_PREFIX}{position.name}",
         "ndims": str(len(full_shape(buffer))),
         "shape": f"{name}_shape",
@@ -139,7 +144,7 @@ def _type(name: str, buffer: Buffer) -> dict[str, str]:
         "Qunsigned": str(unsigned),
         "type": data_type(buffer),
         "nbits": str(buffer.nbits),
-        "per_channel": str(int(quant is not None and len(quant.scales) > 1)),
+        "per_channel": str(int(quant is not None and quant.per_channel)),
         "scale": f"{name}_quant_scale" if quant else "NULL",
         "offset": f"{name}_quant_offset" if quant else "NULL",
     }
@@ -237,7 +242,7 @@ class SoftwareCall:
         """Node kind, first input, output; the kernels have no fused activation."""
         if dict(self.call.args).get("activation", "none") != "none":
             raise NoKernel("activation")
-        self.set("general.type", f"LL_SW_{node}")
+        self.set("general.type", f"{KERNEL_PREFIX}{node}")
         self.tensor("general.input", self.buffer(0))
         self.tensor("general.output", self.output)
 

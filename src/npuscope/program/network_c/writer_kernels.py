@@ -7,6 +7,16 @@ from math import prod
 
 from npuscope.ops.kernels.requantize import quantized_multipliers
 from npuscope.program.model import Buffer
+from npuscope.program.network_c.layout import (
+    ARITHMETIC_WORDS,
+    COORDINATE_WORDS,
+    FUNCTION_NUMBERS,
+    FUNCTION_WORDS,
+    INTEGER_ARITHMETIC_WORDS,
+    NEAREST_WORDS,
+    REDUCTION_WORDS,
+    SOFTMAX_DIFF_BITS,
+)
 from npuscope.program.network_c.writer_buffers import (
     NoKernel,
     SoftwareCall,
@@ -20,20 +30,6 @@ from npuscope.program.network_c.writer_scope import FLOAT_MAX, array, float_text
 # Software kernels with windows or weights: pools, convolution, matrix product, resize.
 #
 # They follow the library's declarations and have not been run against it.
-
-_COORDINATES = {
-    "asymmetric": "ASYMMETRIC",
-    "half_pixel": "HALF_PIXEL",
-    "pytorch_half_pixel": "PYTORCH_HALF_PIXEL",
-    "align_corners": "ALIGN_CORNERS",
-    "tf_half_pixel_for_nn": "TF_HALF_PIXEL_FOR_NN",
-}
-_ROUNDINGS = {
-    "floor": "FLOOR",
-    "ceil": "CEIL",
-    "round_prefer_floor": "ROUND_PREFER_FLOOR",
-    "round_prefer_ceil": "ROUND_PREFER_CEIL",
-}
 
 
 def pool(call: SoftwareCall) -> str:
@@ -125,7 +121,7 @@ def _matrix(weights: Buffer) -> tuple[int, int]:
 def resize(call: SoftwareCall) -> str:
     real = is_float(call)
     linear = call.arg("mode") == "linear"
-    coordinates = _COORDINATES.get(str(call.arg("coordinates")))
+    coordinates = COORDINATE_WORDS.get(str(call.arg("coordinates")))
     if coordinates is None:
         raise NoKernel("coordinates")
     call.general("RESIZE")
@@ -135,7 +131,7 @@ def resize(call: SoftwareCall) -> str:
     name = f"{call.prefix}_scales"
     call.values("scales", array("float", name, scales), name, 4, True)
     call.set("mode", "RESIZE_LINEAR" if linear else "RESIZE_NEAREST")
-    call.set("nearest_mode", _ROUNDINGS[str(call.arg("rounding"))])
+    call.set("nearest_mode", NEAREST_WORDS[str(call.arg("rounding"))])
     call.set("coord_transf_mode", coordinates)
     if real:
         return "Resize"
@@ -149,56 +145,6 @@ def resize(call: SoftwareCall) -> str:
 # declarations and have not been run against it.
 
 Build = Callable[[SoftwareCall], str]  # fills the fields, returns the stem of struct and function
-
-# LiteRT's softmax keeps 5 integer bits of the difference to the largest input.
-_DIFF_BITS = 5
-
-_ACTIVATIONS = {
-    "Sigmoid": "SIGMOID",
-    "Tanh": "TANH",
-    "Exp": "EXP",
-    "Log": "LOG",
-    "Sqrt": "SQRT",
-    "Neg": "NEG",
-    "Abs": "ABS",
-    "HardSwish": "HARDSWISH",
-    "Erf": "ERF",
-    "Floor": "FLOOR",
-    "Ceil": "CEIL",
-    "Round": "ROUND",
-    "Sin": "SIN",
-    "Cos": "COS",
-    "Softplus": "SOFTPLUS",
-    "Elu": "ELU",
-    "HardSigmoid": "HARDSIGMOID",
-}
-_ARITHMETIC = {
-    "Add": "ARITHADD",
-    "Sub": "ARITHSUB",
-    "Mul": "ARITHMUL",
-    "Div": "ARITHDIV",
-    "Pow": "POW",
-    "Min": "MIN",
-    "Max": "MAX",
-    "Equal": "EQUAL",
-    "Greater": "GREATER",
-    "GreaterEqual": "GREATEROREQUAL",
-    "Less": "LESS",
-    "LessEqual": "LESSOREQUAL",
-}
-# The integer element-wise kernel knows these.
-_INTEGER_ARITHMETIC = {
-    "Add": "ARITHSUM",
-    "Sub": "ARITHSUB",
-    "Mul": "ARITHMUL",
-    "Div": "ARITHDIV",
-}
-_REDUCTIONS = {
-    "ReduceSum": "REDUCESUM",
-    "ReduceMin": "REDUCEMIN",
-    "ReduceMax": "REDUCEMAX",
-    "ReduceProd": "REDUCEPROD",
-}
 
 
 def fill(call: SoftwareCall) -> str:
@@ -236,10 +182,10 @@ def _softmax(call: SoftwareCall) -> str:
         return "Softmax"
     both_quantized(call)
     assert source.quant is not None
-    real = min(beta * source.quant.scale * 2.0 ** (31 - _DIFF_BITS), 2.0**31 - 1)
+    real = min(beta * source.quant.scale * 2.0 ** (31 - SOFTMAX_DIFF_BITS), 2.0**31 - 1)
     factor = quantized_multipliers(real)
     shift = int(factor.shift[0])
-    below = (2**_DIFF_BITS - 1) * 2 ** (31 - _DIFF_BITS) >> shift
+    below = (2**SOFTMAX_DIFF_BITS - 1) * 2 ** (31 - SOFTMAX_DIFF_BITS) >> shift
     call.set("quantized_multiplier", int(factor.mantissa[0]))
     call.set("left_shift", shift)
     call.set("diff_min", -below)
@@ -249,11 +195,9 @@ def _softmax(call: SoftwareCall) -> str:
 
 def _activation(call: SoftwareCall) -> str:
     only_float(call)
-    call.general(_ACTIVATIONS[call.call.kernel])
-    if call.call.kernel in ("Elu", "HardSigmoid"):
-        call.set("alpha", float_text(call.number("alpha")))
-    if call.call.kernel == "HardSigmoid":
-        call.set("beta", float_text(call.number("beta")))
+    call.general(FUNCTION_WORDS[call.call.kernel])
+    for name in FUNCTION_NUMBERS.get(call.call.kernel, ()):
+        call.set(name, float_text(call.number(name)))
     return "Activ"
 
 
@@ -278,14 +222,14 @@ def _arithmetic(call: SoftwareCall) -> str:
     kernel = call.call.kernel
     if not is_float(call):
         return _integer_arithmetic(call)
-    call.general(_ARITHMETIC[kernel])
+    call.general(ARITHMETIC_WORDS[kernel])
     call.operand()
     call.set("num_of_inputs", 2)
     return "Arith"
 
 
 def _integer_arithmetic(call: SoftwareCall) -> str:
-    node = _INTEGER_ARITHMETIC.get(call.call.kernel)
+    node = INTEGER_ARITHMETIC_WORDS.get(call.call.kernel)
     if node is None:
         raise NoKernel(call.call.kernel)
     call.general(node)
@@ -301,7 +245,7 @@ def _reduce(call: SoftwareCall) -> str:
     axes = call.pair("axes")
     if len(axes) != 1:
         raise NoKernel("axes")
-    call.general(_REDUCTIONS[call.call.kernel])
+    call.general(REDUCTION_WORDS[call.call.kernel])
     call.set("axis", onnx_axis(axes[0], call.buffer(0)))
     return "Reduce"
 
@@ -318,7 +262,7 @@ _BUILDS: dict[str, Build] = {
     "Conv2D": conv,
     "FullyConnected": dense,
     "Resize": resize,
-    **dict.fromkeys(_ACTIVATIONS, _activation),
-    **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(FUNCTION_WORDS, _activation),
+    **dict.fromkeys(ARITHMETIC_WORDS, _arithmetic),
+    **dict.fromkeys(REDUCTION_WORDS, _reduce),
 }

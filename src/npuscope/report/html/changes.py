@@ -9,7 +9,7 @@ from npuscope.advice.fix.run import Fixed, Step
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.figures import clocks_of
 from npuscope.report.fix import answer as fix_answer
-from npuscope.report.fix import change, effect_words, runtime_words
+from npuscope.report.fix import change, runtime_words, step_outputs
 from npuscope.report.gate import answer as gate_answer
 from npuscope.report.gate import limit_text, shown
 from npuscope.report.html.compare import compare_data, side_data
@@ -53,7 +53,7 @@ def _step(step: Step) -> dict[str, Any]:
         "before_ms": step.before.total_ms,
         "after_ms": step.after.total_ms if step.after else None,
         "change": change(step.before, step.after) if step.after else "",
-        "outputs": effect_words(step.effects) if step.effects else "",
+        "outputs": step_outputs(step).removeprefix("; outputs "),
         "notes": list(step.notes),
         "misfits": list(step.misfits),
     }
@@ -76,12 +76,12 @@ def _outputs(fixed: Fixed) -> list[list[str]]:
 
 def _fix_facts(fixed: Fixed) -> list[list[str]]:
     after, clocks = fixed.after, clocks_of(fixed.after)
-    checked = runtime_words(fixed.runtime)
+    checked = runtime_words(fixed)
     return [
         ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
         ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
         ["Times", f"predicted, known error {after.model_error}"],
-        ["Outputs", f"compared on {fixed.seeds} seeded inputs"],
+        ["Outputs", f"compared on {fixed.inputs.told}"],
         ["Checked", checked],
     ]
 

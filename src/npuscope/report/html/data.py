@@ -38,7 +38,7 @@ from npuscope.report.figures import (
 from npuscope.report.html.evidence import evidence_text
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.rulebook.finding import Finding, Fix, gain
+from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.version import __version__
@@ -311,10 +311,13 @@ def _names(names: Sequence[str]) -> list[str]:
 
 
 def _fix(fix: Fix) -> list[Any]:
-    """[title, gain, can be done by npuscope, what to change where the network is trained]."""
+    """[title, gain, can be done by npuscope, what to change where the network is trained, whether
+    the gain is a bound, what moves elsewhere]."""
     spelled = training(fix.id, fix.parameters)
     told = f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
-    return [fix.title, gain(fix.gain_ms), fix.automatic, told]
+    gain = fix.gain
+    saved = None if gain.ms is None else round(gain.ms, 6)
+    return [fix.title, saved, fix.automatic, told, not gain.is_timed, gain.elsewhere]
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:

@@ -97,15 +97,23 @@ function ruleBody(findings) {
   return same ? [fixList(findings[0]), list] : [list];
 }
 
+// A gain was timed with the whole network, or is a bound.
+function gainText(gain, bound) {
+  if (gain === null || Math.abs(gain) < 0.0005) return gain === null || bound ? "" : ": saves nothing";
+  if (bound) return `: saves at most ${ms(gain)} ms, not compiled`;
+  return gain > 0 ? `: saves ${ms(gain)} ms, timed` : `: costs ${ms(-gain)} ms, timed`;
+}
+
 const fixList = (finding) =>
   el(
     "ul",
     { class: "fixes" },
-    finding.fixes.map(([title, gain, automatic, training]) =>
+    finding.fixes.map(([title, gain, automatic, training, bound, elsewhere]) =>
       el(
         "li",
         {},
-        `${title}${automatic ? " (npuscope can do it)" : ""}${gain ? `: ${ms(gain)} ms` : ""}`,
+        `${title}${automatic ? " (npuscope can do it)" : ""}${gainText(gain, bound)}`,
+        elsewhere ? el("div", { class: "caption" }, elsewhere) : null,
         training ? el("div", { class: "caption" }, training) : null,
       ),
     ),

@@ -271,7 +271,7 @@ function fixRow(row) {
     el(
       "div",
       { class: "hint" },
-      [row.rule, places, row.on ? `saves ${gain}`.replace("saves −", "saves ") : gain && `about ${gain}`]
+      [row.rule, places, row.on ? `saves ${gain}`.replace("saves −", "saves ") : gain && `at most ${gain}`]
         .filter(Boolean)
         .join(" · "),
     ),

@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.geometry import (
+    DEEP_BYTES,
+    FeaturePort,
+    KernelPort,
+    check_conv_size,
+    takes_sum,
+    tiles,
+)
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic.products import Products, operands, products
@@ -36,22 +44,12 @@ from npuscope.sim.arithmetic.streams import (
 
 # Deep1x1 interleaves the kernels of a sub-block under each channel.
 _DEEP_SUB_BLOCK = 8
-_DEEP_BYTES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """The kernel port of one unit. Units in series may share one stream (kfilt)."""
+class Kernels(KernelPort):
+    """The kernels of a unit, in their order."""
 
-    unit: Convacc
-    width: int  # bytes in one word of the link
-
-    @property
-    def words(self) -> int:
-        """Words consumed for one output frame, those for the other units of the pipe included."""
-        if self.unit.deepmode:
-            return self._deep_sets * self._deep_set_words
-        return self._delivered * self._kernel_size
+    __slots__ = ()
 
     def matrices(self, frames: Words) -> np.ndarray:
         """(frames, kernels, window and channels) of frames (frames, words)."""
@@ -59,48 +57,18 @@ class Kernels:
         if unit.deepmode:
             return self._deep_matrices(frames)
         first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
-        delivered = frames.reshape(len(frames), self._delivered, self._kernel_size)
+        delivered = frames.reshape(len(frames), self.delivered, self.kernel_size)
         kept = delivered[:, first : first + unit.nKernels]
         if unit.kseten:  # selects which byte of a wide kernel word is the weight
             kept = kept.astype(np.int32) >> 8 * unit.kseten
         nbytes = 2 if unit.simd == Simd.S16X16 else 1
         return extend(kept, nbytes, bool(unit.k_unsigned))
 
-    @property
-    def _kernel_size(self) -> int:
-        unit = self.unit
-        return unit.kernelHeight * unit.kernelWidth * unit.batchDepth
-
-    @property
-    def _delivered(self) -> int:
-        unit = self.unit
-        if unit.kfilt_tot <= 1:
-            return unit.nKernels
-        if unit.kfilt_last - unit.kfilt_first + 1 != unit.nKernels:
-            raise TargetError(
-                f"CONVACC {unit.id}: kfilt keeps kernels {unit.kfilt_first} to "
-                f"{unit.kfilt_last}, nKernels is {unit.nKernels}"
-            )
-        return unit.kfilt_tot
-
-    @property
-    def _deep_sets(self) -> int:
-        """Each unit's set is padded to whole words, so a shared stream is counted in sets."""
-        sets, rest = divmod(self._delivered, self.unit.nKernels)
-        if rest:
-            raise TargetError(f"CONVACC {self.unit.id}: kfilt_tot cuts a Deep1x1 kernel set")
-        return sets
-
-    @property
-    def _deep_set_words(self) -> int:
-        triples = -(-self.unit.nKernels * self.unit.batchDepth // _DEEP_BYTES)
-        return triples if self.width == _DEEP_BYTES else triples * _DEEP_BYTES
-
     def _deep_matrices(self, frames: Words) -> np.ndarray:
         unit = self.unit
-        index = unit.kfilt_first // unit.nKernels if self._deep_sets > 1 else 0
-        own = frames.reshape(len(frames), self._deep_sets, -1)[:, index]
-        raw = unpack(own, _DEEP_BYTES if self.width == _DEEP_BYTES else 1)
+        index = unit.kfilt_first // unit.nKernels if self.deep_sets > 1 else 0
+        own = frames.reshape(len(frames), self.deep_sets, -1)[:, index]
+        raw = unpack(own, DEEP_BYTES if self.width == DEEP_BYTES else 1)
         values = raw if unit.k_unsigned else raw.view(np.int8)
         return _join_sub_blocks(values, unit.batchDepth, unit.nKernels)
 
@@ -119,20 +87,10 @@ def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndar
 # --- Feature frames of a convolution: unpacking and crop ---
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The feature port of one unit."""
+class Features(FeaturePort):
+    """The images of a unit's frames."""
 
-    unit: Convacc
-    width: int  # bytes in one word of the link
-
-    @property
-    def words(self) -> int:
-        """Words of one frame."""
-        pixels, depth = self._pixels, self.unit.batchDepth
-        if self._pixel_starts_word:
-            return pixels * -(-depth // self._packed)
-        return -(-pixels * depth // self._packed)
+    __slots__ = ()
 
     def images(self, frames: Words) -> np.ndarray:
         """(frames, rows, columns, channels) inside the crop, of frames (frames, ...)."""
@@ -141,33 +99,18 @@ class Features:
         top, left = unit.top_crop, unit.left_crop
         return self._channels(frames)[:, top : top + rows, left : left + columns]
 
-    @property
-    def _pixels(self) -> int:
-        return self.unit.fHeight * self.unit.fWidth
-
-    @property
-    def _packed(self) -> int:
-        """Channels in one word; more than one only if mode and link both carry them so."""
-        packs = 3 if self.unit.deepmode else 2 if self.unit.dss2mode else 1
-        return packs if self.width == packs else 1
-
-    @property
-    def _pixel_starts_word(self) -> bool:
-        """With inbytes_f 3 pixels follow each other without gaps, so words cross pixel borders."""
-        return self.unit.inbytes_f != 3
-
     def _channels(self, frames: Words) -> np.ndarray:
         """(frames, fHeight, fWidth, batchDepth) as they arrive."""
         unit, unsigned = self.unit, bool(self.unit.f_unsigned)
         shape = len(frames), unit.fHeight, unit.fWidth
-        if self._packed == 1:
+        if self.packed == 1:
             values = extend(frames, 1 if unit.simd == Simd.S8X8 else 2, unsigned)
             return values.reshape(*shape, unit.batchDepth)
-        if self._pixel_starts_word:
-            raw = _bytes_of(frames.reshape(*shape, -1), self._packed)[..., : unit.batchDepth]
+        if self.pixel_starts_word:
+            raw = _bytes_of(frames.reshape(*shape, -1), self.packed)[..., : unit.batchDepth]
         else:
-            raw = _bytes_of(frames.reshape(len(frames), -1), self._packed)
-            raw = raw[:, : self._pixels * unit.batchDepth].reshape(*shape, unit.batchDepth)
+            raw = _bytes_of(frames.reshape(len(frames), -1), self.packed)
+            raw = raw[:, : self.pixels * unit.batchDepth].reshape(*shape, unit.batchDepth)
         return raw if unsigned else raw.view(np.int8)
 
 
@@ -211,25 +154,6 @@ def run(unit: Convacc, widths: dict[int, int], tally: Tally) -> Stream:
                 addend = Addend(words, widths.get(2, 2), unit.shift_a, counts)
             yield finish(unit, found, addend, tally).reshape(-1)
             frame += 1
-
-
-def tiles(unit: Convacc) -> int:
-    """A stationary feature frame is used for several kernel tiles before the next one is read."""
-    return max(1, unit.fstatcnt) if unit.fstat else 1
-
-
-def takes_sum(unit: Convacc, frame: int) -> bool:
-    """Whether this output frame consumes a frame of port 2."""
-    if not unit.accumulate:
-        return False
-    return frame > 0 or bool(unit.accumulate_first and not unit.accumulate_gen_first)
-
-
-def sums_taken(unit: Convacc, frames: int) -> int:
-    """Frames of port 2 that so many output frames consume: all, all but the first, or none."""
-    if not unit.accumulate:
-        return 0
-    return frames if takes_sum(unit, 0) else max(0, frames - 1)
 
 
 def counted(unit: Convacc, frames: range) -> NDArray[np.bool_]:
@@ -325,5 +249,4 @@ def check(unit: Convacc) -> None:
         raise refuse_operation(unit, f"afilt_mode {AfiltMode(unit.afilt_mode).name}")
     if unit.deepmode and (unit.kernelHeight, unit.kernelWidth) != (1, 1):
         raise TargetError(f"CONVACC {unit.id}: deepmode needs a 1x1 kernel")
-    if min(unit.out_size) < 1:
-        raise TargetError(f"CONVACC {unit.id}: the kernel does not fit into the padded frame")
+    check_conv_size(unit)

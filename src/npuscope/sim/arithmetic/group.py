@@ -12,6 +12,7 @@ from dataclasses import field
 from npuscope.errors import InternalError, TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import reach
+from npuscope.program.geometry import word_bytes
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit
 from npuscope.sim.arithmetic import convacc
@@ -19,7 +20,7 @@ from npuscope.sim.arithmetic import streams as streng
 from npuscope.sim.arithmetic import units as arith
 from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.pool import run_pool
-from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words, word_bytes
+from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words
 from npuscope.sim.arithmetic.units import refuse, run_activ
 from npuscope.sim.memory import Memory
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.lean_dataclass import dataclass
+from npuscope.program import geometry
+from npuscope.program.geometry import FeaturePort, KernelPort, word_bytes
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng, Unit
-from npuscope.sim.arithmetic import convacc, pool, units
-from npuscope.sim.arithmetic.convacc import Features, Kernels
 from npuscope.sim.arithmetic.group import RunningUnit, connect
-from npuscope.sim.arithmetic.streams import Contexts, Inbox, Words, word_bytes
+from npuscope.sim.arithmetic.streams import Contexts, Inbox, Words
 
 Index = NDArray[np.intp]
 
@@ -195,7 +195,7 @@ def _frame_words(unit: Unit) -> int:
         case Streng():
             return unit.frame_elements
         case Arith():
-            return units.arith_words(unit)
+            return geometry.arith_words(unit)
         case Convacc() | PoolUnit():
             return unit.out_elements
     return 0
@@ -222,21 +222,21 @@ def _needs(plan: Plan) -> list[tuple[int, int]]:
             return [(0, frames * plan.words)] if unit.dir else []
         case Convacc():
             return _conv_needs(plan, unit)
-        case Arith() if units.takes_y(unit, 1 in plan.sources):
-            y_words = unit.batchDepth if units.broadcasts(unit) else plan.words
+        case Arith() if geometry.takes_y(unit, 1 in plan.sources):
+            y_words = unit.batchDepth if geometry.broadcasts(unit) else plan.words
             return [(0, frames * plan.words), (1, frames * _some(y_words))]
         case PoolUnit():
-            return [(0, frames * _some(pool.pool_words(unit)))]
+            return [(0, frames * _some(geometry.pool_words(unit)))]
         case _:
             return [(0, frames * plan.words)]
 
 
 def _conv_needs(plan: Plan, unit: Convacc) -> list[tuple[int, int]]:
-    features = _some(Features(unit, plan.width(0, 1)).words)
-    kernels = _some(Kernels(unit, plan.width(1, 1)).words)
-    turns = -(-plan.frames // convacc.tiles(unit))
+    features = _some(FeaturePort(unit, plan.width(0, 1)).words)
+    kernels = _some(KernelPort(unit, plan.width(1, 1)).words)
+    turns = -(-plan.frames // geometry.tiles(unit))
     needs = [(0, turns * features), (1, plan.frames * kernels)]
-    sums = convacc.sums_taken(unit, plan.frames)
+    sums = geometry.sums_taken(unit, plan.frames)
     return [*needs, (2, sums * plan.words)] if sums else needs
 
 

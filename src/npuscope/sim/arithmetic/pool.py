@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.errors import TargetError
+from npuscope.program.geometry import check_pool_size, pool_kept, pool_words
 from npuscope.program.modes import PoolOp
 from npuscope.program.units import PoolUnit
 from npuscope.sim.arithmetic.streams import (
@@ -33,15 +33,12 @@ def run_pool(unit: PoolUnit) -> Stream:
         yield pool((yield Take(0, pool_words(unit)))[None], unit).reshape(-1)
 
 
-def pool_words(unit: PoolUnit) -> int:
-    return unit.inputY * unit.inputX * unit.batchSize
-
-
 def pool(frames: Words, unit: PoolUnit) -> Words:
     """Frames of output for frames (frames, ...) of input."""
     shape = len(frames), unit.inputY, unit.inputX, unit.batchSize
     image = extend(frames, unit.inbytes_f).reshape(shape).astype(_pool_room(unit))
-    return _finish_window(unit, _pool(unit, _crop(unit, image)))
+    rows, columns = pool_kept(unit)
+    return _finish_window(unit, _pool(unit, image[:, rows, columns]))
 
 
 def _pool_room(unit: PoolUnit) -> np.dtype[np.signedinteger[Any]]:
@@ -76,7 +73,6 @@ def _combine(unit: PoolUnit, taps: list[Wide]) -> Wide:
 
 def _taps(unit: PoolUnit, image: Wide) -> list[Wide]:
     """One array per window position, each of outputY x outputX."""
-    _check_fits(unit, image.shape[1:])
     rows = (unit.outputY - 1) * unit.strideY + 1
     columns = (unit.outputX - 1) * unit.strideX + 1
     return [
@@ -84,23 +80,6 @@ def _taps(unit: PoolUnit, image: Wide) -> list[Wide]:
         for y in range(unit.poolWinY)
         for x in range(unit.poolWinX)
     ]
-
-
-def _check_fits(unit: PoolUnit, found: tuple[int, ...]) -> None:
-    rows = (unit.outputY - 1) * unit.strideY + unit.poolWinY
-    columns = (unit.outputX - 1) * unit.strideX + unit.poolWinX
-    if rows > found[0] or columns > found[1]:
-        raise TargetError(
-            f"POOL {unit.id}: {unit.outputY}x{unit.outputX} outputs need {rows}x{columns} "
-            f"inputs, found {found[0]}x{found[1]}"
-        )
-
-
-def _crop(unit: PoolUnit, image: Wide) -> Wide:
-    """Bounds are inclusive; the driver's zero for bottom and right crops nothing."""
-    bottom = unit.bottomCrop or unit.inputY - 1
-    right = unit.rightCrop or unit.inputX - 1
-    return image[:, unit.topCrop : bottom + 1, unit.leftCrop : right + 1]
 
 
 def _pad(unit: PoolUnit, image: Wide) -> Wide:
@@ -131,6 +110,7 @@ def _finish_window(unit: PoolUnit, value: Wide) -> Words:
 
 
 def check_pool(unit: PoolUnit) -> None:
+    check_pool_size(unit)
     refuse_fields(unit, "shift_f", "relu_mode_o")
     pads = unit.topPad or unit.bottomPad or unit.leftPad or unit.rightPad
     if unit.operation == PoolOp.AVG and unit.avgnopad and pads:

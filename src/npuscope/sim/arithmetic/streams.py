@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import frame_starts, frame_walk
-from npuscope.program.units import Decun, Link, Streng, Unit
+from npuscope.program.units import Link, Streng, Unit
 from npuscope.sim.memory import Memory
 
 # --- Links: frames of words, and how a consumer reads them ---
@@ -78,13 +78,6 @@ def unpack(words: Words, nbytes: int) -> NDArray[np.uint8]:
     raw = np.ascontiguousarray(words, "<i4").view(np.uint8)
     low = raw.reshape(*words.shape, 4)[..., :nbytes]
     return np.ascontiguousarray(low).reshape(*words.shape[:-1], -1)
-
-
-def word_bytes(source: Unit) -> int:
-    """Bytes that a unit puts into one word of its output link."""
-    if isinstance(source, Streng):
-        return source.element_bytes
-    return 1 if isinstance(source, Decun) else source.outbytes_o
 
 
 def refuse_fields(unit: Unit, *names: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.geometry import arith_words, broadcasts, takes_y
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.units import Activ, Arith, Decun, Ref
 from npuscope.sim.arithmetic.streams import (
@@ -138,22 +139,6 @@ def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
         frame += 1
 
 
-def arith_words(unit: Arith) -> int:
-    return unit.fWidth * unit.fHeight * unit.batchDepth
-
-
-def takes_y(unit: Arith, has_y: bool) -> bool:
-    return has_y and not unit.combinebc
-
-
-def broadcasts(unit: Arith) -> bool:
-    """Port Y brings one value per channel, which the unit keeps for the whole frame.
-
-    Documented for up to 512 entries; how registers select a streamed vector is our interpretation.
-    """
-    return bool(unit.dualinput and unit.scalar and unit.bcast == Bcast.CHAN)
-
-
 def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 0) -> Words:
     """Frames of output for frames of X and Y (frames, ...), the first of which has a number."""
     unit = coefficients.unit
@@ -220,7 +205,8 @@ def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wi
     if unit.operation == ArithOp.AFFINE:
         return _affine(unit, a * x, None if y is None else b * y, constant)
     if unit.operation == ArithOp.CLIP:
-        return x
+        # The coefficients are the bounds; the clip range belongs to `clipout` alone.
+        return np.clip(x, a, c)
     # One-operand MIN and MAX do not occur in vendor code; here the constant takes the place of Y.
     second = constant if y is None else y
     if unit.operation == ArithOp.MUL:
@@ -242,7 +228,7 @@ def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
 def _finish(unit: Arith, value: Wide) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     result = shift(value, unit.shift_o)
-    if unit.clipout or unit.operation == ArithOp.CLIP:
+    if unit.clipout:
         result = np.clip(result, unit.clipmin, unit.clipmax)
     return narrow(result, unit.outbytes_o, unit.saturation_o)
 

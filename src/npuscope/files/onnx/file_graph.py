@@ -1,21 +1,34 @@
-"""An .onnx file to edit: the protobuf as it is, with look-ups and small changes."""
+"""An .onnx file as a graph that can be changed and written again without loss: the protobuf as it
+is, with look-ups and small changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from npuscope.edits.records import in_order
+from npuscope.errors import ModelError
+from npuscope.files.onnx.bodies import (
+    all_bodies,
+    bodies,
+    captured,
+    constants,
+    names_inside,
+    nodes_in_order,
+)
 from npuscope.files.onnx.constants import TensorReader, text
+from npuscope.files.onnx.first_state import FirstState
+from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 Node = Any  # onnx.NodeProto: the package is imported late
+_EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +44,63 @@ class OnnxQuant:
         return self.scale.ndim > 0 and self.scale.size > 1
 
 
-class OnnxFile:
+class OnnxFileGraph:
     """Nodes are found by what they make and read; their order is found again when written.
 
-    Tensors are known by name. Intermediate shapes that the file states are dropped when it is
-    written: an edit may have changed them.
+    Tensors are known by name. Everything that nobody changed is written as it was read: nodes and
+    constants that no output needs, functions, remarks, fields newer than this version of onnx.
+    What other files held comes inside, so that the file can be moved.
     """
 
     format = "onnx"
 
-    def __init__(self, proto: Any) -> None:
-        self.proto = proto
+    def __init__(self, proto: Any, original: bytes = b"") -> None:
+        self.proto, self._original = proto, original
         self.graph = proto.graph
         # Our own objects: those of the protobuf are made again whenever it is written.
         self.nodes: list[Node] = [_clone(node) for node in proto.graph.node]
-        self._origins = {_origin(node, n): node for n, node in enumerate(self.nodes)}
+        self._first_nodes = tuple(self.nodes)  # held, for what is known of them goes by their id
+        self._captured = {id(node): captured(node) for node in self.nodes if bodies(node)}
+        self._names_inside = names_inside(self.nodes)
+        self._is_sorted = all(map(is_, self.nodes, nodes_in_order(self.nodes)))
+        self._origins = _origins(self.nodes)
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._reader = TensorReader(Path())
+        self._first = FirstState(proto, original)
+        live, needed = self._live()
+        # What no output needed when the file was read stays, though no output needs it now.
+        self._idle_nodes = [node for node in self.nodes if id(node) not in live]
+        self._idle_names = {entry.name for entry in self.graph.initializer} - needed
 
     @classmethod
     def parse(cls, data: bytes, folder: Path) -> Self:
-        """`data` must be a file that the reader accepts; external data comes inside."""
+        """`data` must be a file that the reader accepts."""
         import onnx
 
         proto = onnx.ModelProto.FromString(data)
+        outside = [entry for entry in constants(proto) if entry.data_location == _EXTERNAL]
         reader = TensorReader(folder)
-        for entry in proto.graph.initializer:
-            if entry.data_location == onnx.TensorProto.EXTERNAL:
-                values = onnx.numpy_helper.from_array(reader.read(entry).data, entry.name)
-                entry.CopyFrom(values)
-        return cls(proto)
+        for entry in outside:
+            entry.raw_data = reader.outside(entry)
+            entry.ClearField("external_data")
+            entry.ClearField("data_location")
+        document = cls(proto, b"" if outside else data)
+        _ = document.opset  # a file without one is refused before anything is tried
+        return document
 
     def copy(self) -> Self:
-        import onnx
-
-        return type(self)(onnx.ModelProto.FromString(self.to_bytes()))
+        return type(self).parse(self.to_bytes(), Path())
 
     @property
     def opset(self) -> int:
-        known = (e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx"))
-        return int(next(known))
+        known = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
+        if not known:
+            raise ModelError(
+                "the file does not state the opset of its standard ops, so edits have no version "
+                "to follow",
+                hint="add it: model.opset_import.append(onnx.helper.make_opsetid('', 17))",
+            )
+        return int(known[0])
 
     # finding
 
@@ -87,7 +117,11 @@ class OnnxFile:
         return next((node for node in self.nodes if tensor in node.output), None)
 
     def readers(self, tensor: str) -> list[Node]:
-        return [node for node in self.nodes if tensor in node.input]
+        """With those that read it in a body."""
+        return [node for node in self.nodes if tensor in self._reads(node)]
+
+    def _reads(self, node: Node) -> tuple[str, ...]:
+        return (*node.input, *self._captured.get(id(node), ()))
 
     def is_output(self, tensor: str) -> bool:
         return any(entry.name == tensor for entry in self.graph.output)
@@ -135,6 +169,7 @@ class OnnxFile:
         """A tensor name that is not in use yet."""
         used = {name for node in self.nodes for name in (*node.input, *node.output)}
         used |= {entry.name for entry in (*self.graph.initializer, *self.graph.input)}
+        used |= self._names_inside
         numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
         return next(name for name in (stem, *numbered) if name not in used)
 
@@ -219,36 +254,69 @@ class OnnxFile:
     # writing
 
     def to_bytes(self) -> bytes:
-        """Nodes in order, without those and the constants that nobody needs."""
+        """A file that nobody changed is the original, byte by byte."""
+        written = self.written()
+        if self._first.is_like(written):
+            return self._original or written
+        return self._changed_bytes()
+
+    def written(self) -> bytes:
+        """By the writer, whether something was changed or not."""
+        self._put_nodes()
+        return _serialized(self.proto)
+
+    def current(self) -> Any:
+        """The model as it stands, perhaps in the middle of an edit: without what nobody needs."""
         self.drop_dead()
         self.nodes = self._in_order()
+        self._put_nodes()
+        return self.proto
+
+    def _put_nodes(self) -> None:
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
-        del self.graph.value_info[:]
-        return bytes(self.proto.SerializeToString())
+
+    def _changed_bytes(self) -> bytes:
+        """Shapes that the file states, and names that bodies read, must hold in the new file."""
+        import onnx
+
+        model = onnx.ModelProto()
+        model.CopyFrom(self.current())
+        self._first.settle(model, self.nodes, self._captured)
+        return _serialized(model)
 
     def _in_order(self) -> list[Node]:
-        made = {name: n for n, node in enumerate(self.nodes) for name in node.output if name}
-        needs = {
-            n: [made[name] for name in node.input if name in made]
-            for n, node in enumerate(self.nodes)
-        }
-        return [self.nodes[n] for n in in_order(range(len(self.nodes)), needs)]
+        """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
+        ones stand in front of their readers."""
+        old = () if self._is_sorted else {id(node) for node in self._first_nodes}
+        return nodes_in_order(self.nodes, old)
 
     def drop_dead(self) -> None:
-        """Nodes and constants that no output needs."""
+        """Nodes and constants that an edit left behind."""
+        live, needed = self._live(self._idle_nodes)
+        self.nodes = [node for node in self.nodes if id(node) in live]
+        for entry in [e for e in self.graph.initializer if e.name not in needed]:
+            if entry.name not in self._idle_names:
+                self.graph.initializer.remove(entry)
+                for old in [e for e in self.graph.input if e.name == entry.name]:
+                    self.graph.input.remove(old)  # a default that nobody overrides any more
+
+    def _live(self, idle: Sequence[Node] = ()) -> tuple[set[int], set[str]]:
+        """Nodes that outputs, training and quantization remarks need, and the names that they
+        read; `idle` ones count as needed."""
         makers = {name: node for node in self.nodes for name in node.output if name}
-        needed = {entry.name for entry in self.graph.output}
-        waiting, live = [*needed], set[int]()
+        needed = {entry.name for entry in self.graph.output} | self._first.named
+        waiting, live = [*needed], {id(node) for node in idle}
+        for node in idle:
+            waiting.extend(self._reads(node))
+        needed.update(waiting)
         while waiting:
             maker = makers.get(waiting.pop())
             if maker is not None and id(maker) not in live:
                 live.add(id(maker))
-                needed.update(maker.input)
-                waiting.extend(maker.input)
-        self.nodes = [node for node in self.nodes if id(node) in live]
-        for entry in [e for e in self.graph.initializer if e.name not in needed]:
-            self.graph.initializer.remove(entry)
+                needed.update(self._reads(maker))
+                waiting.extend(self._reads(maker))
+        return live, needed
 
     def _fresh_node(self, stem: str) -> str:
         used = {node.name for node in self.nodes}
@@ -260,16 +328,14 @@ class OnnxFile:
 
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        del proto.graph.node[:], proto.graph.value_info[:]
+        del proto.graph.node[:]
         # Also what nobody reads: an edit may be half done.
         proto.graph.node.extend(self._in_order())
         for entry in proto.graph.input:
             for dim in entry.type.tensor_type.shape.dim:
                 if not dim.HasField("dim_value"):
                     dim.dim_value = 1
-        for entry in proto.graph.output:
-            entry.type.tensor_type.ClearField("shape")
-        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        graph = inferred_graph(proto)
         entries = [*graph.input, *graph.value_info, *graph.output]
         known = {entry.name: _dims(entry) for entry in entries}
         known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
@@ -285,7 +351,24 @@ def has_external_data(data: bytes) -> bool:
         proto = onnx.ModelProto.FromString(data)
     except (DecodeError, RuntimeError, ValueError):
         return False
-    return any(e.data_location == onnx.TensorProto.EXTERNAL for e in proto.graph.initializer)
+    return any(entry.data_location == _EXTERNAL for entry in constants(proto))
+
+
+def _serialized(model: Any) -> bytes:
+    from google.protobuf.message import EncodeError
+
+    try:
+        return bytes(model.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError):
+        raise ModelError("the file would be larger than 2 GB: no reader would take it") from None
+
+
+def _origins(nodes: Sequence[Node]) -> dict[str, Node]:
+    """By the names that findings use. A node without a name of its own is left out where a body
+    has one of the same kind and place, which findings name alike."""
+    inside = {_origin(n, k) for graph in all_bodies(nodes) for k, n in enumerate(graph.node)}
+    named = {_origin(node, n): node for n, node in enumerate(nodes)}
+    return {origin: node for origin, node in named.items() if origin not in inside}
 
 
 def _origin(node: Node, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from npuscope.edits.records import in_order
+from npuscope.files.order import in_order
 
 
 def test_what_stands_right_stays() -> None:

@@ -1,0 +1,119 @@
+"""Changes that findings offer, made on a copy of the model or with other options, and timed with
+the whole network: what `explain` promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from npuscope.advice.explain import Change, Editing
+from npuscope.advice.fix.candidates import CUT, Candidate, Place
+from npuscope.advice.fix.frontier import frontier
+from npuscope.advice.fix.run import apply_places
+from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.building import Build, Options, Source, build, is_program
+from npuscope.edits import has_edit, open_document
+from npuscope.errors import NpuscopeError
+from npuscope.files.load import load_model
+from npuscope.graph.model import Graph
+from npuscope.ops.unknown import unknown_names
+from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
+from npuscope.rulebook.fix import Fix, Gain, timed
+from npuscope.rulebook.floats import has_float_layers
+
+# Fixes that are options of a build: what they add to the options that were given.
+_OPTIONS: Mapping[str, Callable[[Fix], Options]] = {
+    "newer-compiler": lambda fix: {"generation": str(fix.parameters["generation"])},
+    "safe-shift": lambda fix: {"generation": "open"},
+    "epoch-controller": lambda fix: {"epoch_controller": True},
+    "weights-on-chip": lambda fix: {"overrides": _settings(str(fix.parameters["settings"]))},
+}
+
+
+def _settings(words: str) -> dict[str, object]:
+    """Of '--set KEY=VALUE --set KEY=VALUE'."""
+    pairs = (word.split("=", 1) for word in words.replace("--set ", "").split())
+    return {key: int(value) for key, value in pairs}
+
+
+def option_of(fix: Fix) -> Options | None:
+    """The options that carry out a fix; None for fixes of another kind."""
+    return _OPTIONS[fix.id](fix) if fix.id in _OPTIONS else None
+
+
+class FileTrials:
+    """Of a model file that was built and timed as it is."""
+
+    def __init__(self, path: Path, options: Options, made: Build, profile: Profile) -> None:
+        self.bench, self.made, self.profile = Workbench(path, options), made, profile
+
+    def can_try(self, change: Change) -> bool:
+        if option_of(change.fix) is not None:
+            return True
+        return self.editing.possible and has_edit(change.fix.id, self.look.document.format)
+
+    def gain(self, change: Change) -> Gain | None:
+        try:
+            return self._gain(change)
+        except NpuscopeError:  # it does not compile like that
+            return None
+
+    def _gain(self, change: Change) -> Gain | None:
+        option, before = option_of(change.fix), self.profile.total_ms
+        if option is not None:
+            made = build(self.bench.path, with_option(self.bench.options, option))
+            return timed(before - estimate(made.program, made.machine, made.graph).total_ms)
+        places = tuple(Place(finding.ops, fix) for finding, fix in change.places)
+        document = open_document(self.bench.path, self.look.data)
+        if len(
+            apply_places(document, Candidate(change.rule, change.fix, places), self.look)
+        ) == len(places):
+            return None
+        after = self.bench.look(document)
+        return timed(before - after.total_ms, self._moves(change))
+
+    def _moves(self, change: Change) -> str:
+        if change.fix.id != CUT:
+            return change.moves
+        end = frontier(self.made, self.profile)
+        return (
+            f"the application then does the work of {len(end.removed)} ops, which take "
+            f"{end.cpu_ms:.3g} ms of the CPU here"
+        )
+
+    @cached_property
+    def editing(self) -> Editing:
+        """Stand-in scales belong to no file that an edit could be made on; what cannot be run or
+        written is not edited."""
+        try:
+            graph = self.look.network.graph
+            if any(unknown_names(graph)):
+                return Editing(False)
+            if all(tensor.quant is None for tensor in graph.tensors.values()):
+                return Editing(False, quantizable=True)
+            return Editing(not (self.bench.options.get("as_int8") and has_float_layers(graph)))
+        except NpuscopeError:
+            return Editing(False)
+
+    @cached_property
+    def look(self) -> Look:
+        """The file as it is: nothing is compiled for it."""
+        document = open_document(self.bench.path)
+        graph = load_model(self.bench.path, self.bench.options.get("shapes"))
+        network = Network(graph, self.made.machine, self.bench.known)
+        return Look(document, document.to_bytes(), self.made, self.profile, network)
+
+
+def trials_of(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
+    """None where the source is no model file that we compiled, but another's program."""
+    if isinstance(source, Graph) or is_program(source):
+        return None
+    return FileTrials(Path(source), options, made, profile)
+
+
+def with_option(options: Options, option: Options) -> Options:
+    """Single values are added to those that were set."""
+    overrides = {**(options.get("overrides") or {}), **(option.get("overrides") or {})}
+    return {**options, **option, "overrides": overrides}

@@ -1,0 +1,92 @@
+"""Functions of one tensor on the ACTIV unit: sigmoid, tanh, hard and leaky variants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.compiler.function_table import FunctionTable, fit_function
+from npuscope.compiler.lower.context import Context
+from npuscope.compiler.lower.software import fall_back
+from npuscope.compiler.stages import ActivStage
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.lean_dataclass import replace
+from npuscope.machine.model import Machine
+from npuscope.program.model import Refused
+from npuscope.rulebook.queries import is_npu_tensor
+
+Array = np.ndarray
+
+
+def lower_function(context: Context, op: Op) -> None:
+    """One byte in, one byte out: a table made by the reference kernel itself."""
+    if op.outputs[0] in context.swished:
+        return
+    table = fit_function(all_outputs(context.graph, [op]))
+    if table is None:
+        fall_back(context, op, (Refused("NPU", "NA-OP-SOFTWARE", _TOO_STEEP),))
+    else:
+        _function(context, op.kind, [op], table)
+
+
+_TOO_STEEP = "its values change too fast for the table of the ACTIV unit: it runs on the CPU"
+
+
+def _function(context: Context, kind: str, ops: list[Op], table: FunctionTable) -> None:
+    """The table of one op, or of several in a row."""
+    last, origin = ops[-1], tuple(name for op in ops for name in op.origin)
+    source = context.operand(ops[0].inputs[0], origin)
+    output = context.new_value(context.graph.output_tensor(last)).named(
+        last.outputs[0], shape=source.shape
+    )
+    stage = ActivStage(last.name, kind, (source,), output, origin, table=table)
+    context.define(last.outputs[0], context.emit(stage))
+
+
+def lower_swish(context: Context, product: Op, sigmoid: Op) -> bool:
+    """x * sigmoid(x) depends on x alone; False if the sigmoid had to be computed for itself."""
+    table = fit_function(all_outputs(context.graph, [sigmoid, product]))
+    if table is not None:
+        _function(context, "Swish", [sigmoid, product], table)
+        return True
+    context.swished.remove(sigmoid.outputs[0])
+    lower_function(context, sigmoid)
+    return False
+
+
+def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
+    """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
+    if not machine.generation.fuses_swish:
+        return {}
+    readers = graph.consumers()
+    found: dict[str, Op] = {}
+    for op in graph.ops:
+        after = readers.get(op.outputs[0], [])
+        if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
+            continue
+        both = {op.inputs[0], op.outputs[0]}
+        if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
+            found[after[0].outputs[0]] = op
+    return found
+
+
+def _in_bytes(graph: Graph, product: Op) -> bool:
+    names = (*product.inputs, *product.outputs)
+    return all(is_npu_tensor(graph.tensor(name)) for name in names)
+
+
+def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return replace(tensor, shape=shape, source_shape=None)
+
+
+def all_outputs(graph: Graph, ops: list[Op]) -> Array:
+    """What ops in a row make of every byte, -128 first."""
+    source, target = graph.first_input(ops[0]), graph.output_tensor(ops[-1])
+    shape = (*(1 for _ in source.shape[1:]), 256)
+    names = dict.fromkeys(name for op in ops for name in (*op.inputs, *op.outputs) if name)
+    used = [graph.tensor(name) for name in names]
+    tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
+    alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
+    values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
+    from npuscope.ops.run import run_once
+
+    return run_once(alone, {source.name: values})[target.name].reshape(-1)

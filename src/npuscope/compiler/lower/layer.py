@@ -1,0 +1,59 @@
+"""A convolution as the units see it, its features ready."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.compiler.lower.pieces import Kernel
+from npuscope.compiler.numbers import Scaling, likely_sums, sums_that_matter
+from npuscope.compiler.stages import Value
+from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass
+from npuscope.ops.layers import ConvAttrs
+from npuscope.program.modes import Simd
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    op: Op
+    features: Value
+    simd: Simd
+    fsub: int
+    kernel: Kernel
+    attrs: ConvAttrs
+    output: Value
+    scaling: Scaling
+    max_kernels: int
+    frame: int  # channels that can stream in from a convolution just before; 0: from memory
+    alone: bool = False  # no units in series
+    moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """All of a layer that its tiling depends on, beside the piece of the kernel."""
+        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        attrs = self.attrs.strides, self.attrs.groups
+        return sizes, attrs, self.simd, self.max_kernels, self.frame, self.alone
+
+    @property
+    def grouped(self) -> bool:
+        return self.attrs.groups > 1
+
+    @property
+    def depthwise(self) -> bool:
+        return self.grouped and self.kernel.shape[3] == 1
+
+    @property
+    def inputs(self) -> tuple[int, int]:
+        """The smallest and largest feature after the zero point is gone."""
+        lowest, highest = (-128, 127) if self.features.signed else (0, 255)
+        return lowest - self.fsub, highest - self.fsub
+
+    @property
+    def likely_sums(self) -> Array:
+        return likely_sums(self.kernel.taps, self.inputs)
+
+    def largest_sums(self, passes: int, in_pieces: bool) -> Array:
+        return sums_that_matter(self.kernel.taps, self.scaling, self.inputs, passes, in_pieces)

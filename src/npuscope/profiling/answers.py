@@ -1,0 +1,40 @@
+"""Whether the answers that an output gives to its task are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuscope.graph.model import Graph
+from npuscope.ops.table import OPS
+
+_MOST_STEPS_BACK = 4
+
+
+def same_answers(graph: Graph, name: str, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """One value for each answer, true where it is the same; none where there are no classes.
+
+    Classes are the last axis of a vector, and of whatever a Softmax made. Places of ArgMax are
+    answers as they are. Of several equal scores any may win.
+    """
+    kind = _maker(graph, name)
+    if kind in ("ArgMax", "ArgMin"):
+        return np.asarray(found == expected).ravel()
+    classes = expected.shape[-1] if expected.ndim else 0
+    if classes < 2 or (expected.size != classes and kind != "Softmax"):
+        return np.zeros(0, bool)
+    rows, wanted = found.reshape(-1, classes), expected.reshape(-1, classes)
+    chosen = np.take_along_axis(wanted, rows.argmax(1)[:, None], 1)[:, 0]
+    return np.asarray(chosen == wanted.max(1))
+
+
+def _maker(graph: Graph, name: str) -> str:
+    """The op behind an output, past those that only move or convert its values."""
+    makers = graph.producers()
+    for _ in range(_MOST_STEPS_BACK):
+        op = makers.get(name)
+        if op is None:
+            return ""
+        if not OPS[op.kind].moves_data and op.kind not in ("Dequantize", "Quantize", "Cast"):
+            return op.kind
+        name = op.inputs[0]
+    return ""

@@ -1,0 +1,123 @@
+"""Whether a program is at one with itself: units give what others take, word by word, and software
+kernels exist and make the shapes that their buffers have. Geometry alone; nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from npuscope.errors import InternalError, NpuscopeError
+from npuscope.graph.model import Graph
+from npuscope.ops.kernels.table import has_kernel
+from npuscope.ops.table import spec
+from npuscope.ops.unknown import UNKNOWN
+from npuscope.program import geometry
+from npuscope.program.calls import call_graph
+from npuscope.program.geometry import FeaturePort, KernelPort, word_bytes
+from npuscope.program.links import Wiring
+from npuscope.program.model import Buffer, Call, Epoch, Group, Program
+from npuscope.program.units import Arith, Convacc, PoolUnit, Streng, Unit
+from npuscope.text import safe_terminal
+
+_HINT = "please report it with the model: no file was written"
+
+
+def check_balance(program: Program) -> None:
+    """Raise for the first epoch that contradicts itself, with the ops that it came from."""
+    buffers = program.buffer_map()
+    for epoch in program.executed:
+        for problem in _problems(epoch, buffers, program.constants):
+            ops = f" ({', '.join(epoch.origin)})" if epoch.origin else ""
+            raise InternalError(
+                f"the compiled program contradicts itself: {safe_terminal(problem)}",
+                where=safe_terminal(f"{epoch.name}{ops}"),
+                hint=_HINT,
+            )
+
+
+def _problems(
+    epoch: Epoch, buffers: Mapping[str, Buffer], constants: Mapping[str, np.ndarray]
+) -> Iterator[str]:
+    try:
+        if epoch.call is not None:
+            yield from _call_problems(epoch.call, buffers, constants)
+            return
+        for group in epoch.groups or ():
+            yield from _group_problems(group)
+    except NpuscopeError as error:  # of a geometry or kernel that does not even have numbers
+        yield error.message
+
+
+# --- Units: words given and taken over a whole epoch ---
+
+
+class Flow(Wiring):
+    """Words that pass, counted by what each convolution takes of its kernel stream."""
+
+    def frames(self, conv: Convacc) -> int:
+        return self.input_words(conv, 1) // self.kernel_words(conv)
+
+    def kernel_words(self, conv: Convacc) -> int:
+        return KernelPort(conv, self._width(conv, 1)).words
+
+    def feature_words(self, conv: Convacc) -> int:
+        return FeaturePort(conv, self._width(conv, 0)).words
+
+    def _width(self, unit: Unit, port: int) -> int:
+        source = self.source(unit, port)
+        return word_bytes(source) if source is not None else 1
+
+
+def _group_problems(group: Group) -> Iterator[str]:
+    flow = Flow(group)
+    for unit in group.units:
+        for port, taken in _taken(unit, flow):
+            given = flow.input_words(unit, port)
+            if given != taken:
+                yield f"{unit.unit} {unit.id} takes {taken} words at port {port}, given {given}"
+
+
+def _taken(unit: Unit, flow: Flow) -> Iterator[tuple[int, int]]:
+    """Words that a unit takes at each port, in whole frames."""
+    match unit:
+        case Streng():
+            if unit.dir:
+                yield 0, unit.total_elements
+        case Convacc():
+            geometry.check_conv_size(unit)
+            frames = flow.frames(unit)
+            yield 1, frames * flow.kernel_words(unit)
+            yield 0, -(-frames // geometry.tiles(unit)) * flow.feature_words(unit)
+            yield 2, geometry.sums_taken(unit, frames) * unit.out_elements
+        case Arith():
+            words = geometry.arith_words(unit)
+            frames = flow.input_words(unit) // words
+            yield 0, frames * words
+            if geometry.takes_y(unit, flow.source(unit, 1) is not None):
+                yield 1, frames * (unit.batchDepth if geometry.broadcasts(unit) else words)
+        case PoolUnit():
+            geometry.check_pool_size(unit)
+            words = geometry.pool_words(unit)
+            yield 0, flow.input_words(unit) // words * words
+
+
+# --- Software calls: a kernel for the types, shapes that follow from the inputs ---
+
+
+def _call_problems(
+    call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, np.ndarray]
+) -> Iterator[str]:
+    if call.kernel == UNKNOWN:
+        return
+    graph = call_graph(call, buffers, constants)
+    op = graph.ops[0]
+    if not has_kernel(graph, op):
+        yield f"no kernel computes {call.kernel} on these types"
+    stated, made = _shapes(graph, call.outputs), spec(op).shape(graph, op)
+    if stated != made:
+        yield f"{call.kernel} makes {list(made)}, its buffers have {list(stated)}"
+
+
+def _shapes(graph: Graph, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    return tuple(graph.tensor(name).shape for name in names)

@@ -1,0 +1,128 @@
+"""What is left of each output: signal to noise, and whether its columns still tell values apart.
+
+One int8 tensor has one step. Where columns of an output differ by orders of magnitude (boxes in
+pixels beside scores from 0 to 1), the step of the large ones swallows the small ones, and a mean
+over both hides it. So columns are taken in groups by their size, and judged by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from npuscope.lean_dataclass import dataclass
+from npuscope.quantizing.choices import FIXED, MOST_UNLIKE
+from npuscope.quantizing.plan import MOVES, Layer
+from npuscope.quantizing.sqnr import Noise
+
+# Fewer steps over the whole range tell no two results apart that a task wants apart.
+_FEWEST_STEPS = 4.0
+# Below it the error is as large as the value, give or take 3 dB.
+_LEAST_DB = 3.0
+_MOST_COLUMNS = 4096  # an axis that is longer counts places, not kinds
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGroup:
+    """Columns along an axis, all of them where the output is of one kind; `steps` are those of the
+    integers over the range that the values have, None where the output is float."""
+
+    axis: int | None  # of the output itself
+    first: int
+    last: int
+    width: float
+    steps: float | None
+    sqnr_db: float
+
+    @property
+    def useless(self) -> bool:
+        few = self.steps is not None and self.steps < _FEWEST_STEPS
+        return self.width > 0 and (few or self.sqnr_db < _LEAST_DB)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLoss:
+    """`joined` are the tensors that a Concat makes the output of."""
+
+    name: str
+    sqnr_db: float
+    groups: tuple[ColumnGroup, ...]
+    joined: tuple[str, ...] = ()
+
+    @property
+    def useless(self) -> tuple[ColumnGroup, ...]:
+        return tuple(group for group in self.groups if group.useless)
+
+
+def output_loss(
+    name: str,
+    real: np.ndarray,
+    found: np.ndarray,
+    scale: float | None,
+    layers: Sequence[Layer],
+) -> OutputLoss:
+    """Of one output over all samples, which an axis in front of both arrays counts."""
+    layer = _source(name, {each: layer for layer in layers for each in layer.outputs})
+    fixed = FIXED.get(layer.kind) if layer else None
+    natural = fixed.high - fixed.low if fixed else None
+    spans = [(None, 0, 0)] if fixed else _spans(real)
+    groups = tuple(_group(real, found, span, scale, natural) for span in spans)
+    joined = layer.inputs if layer is not None and layer.kind == "Concat" else ()
+    return OutputLoss(name, _db(real, found), groups, joined)
+
+
+def _source(name: str, makers: Mapping[str, Layer]) -> Layer | None:
+    """The layer that computes the values; what only moves them is passed over."""
+    layer = makers.get(name)
+    while layer is not None and layer.kind in MOVES and layer.inputs:
+        layer = makers.get(layer.inputs[0])
+    return layer
+
+
+Span = tuple[int | None, int, int]
+
+
+def _spans(real: np.ndarray) -> list[Span]:
+    """Runs of columns along the axis whose columns differ most; the whole where none does."""
+    best: list[Span] = [(None, 0, 0)]
+    largest = MOST_UNLIKE  # between columns of one kind (classes, coordinates) is no such gap
+    for axis, count in enumerate(real.shape[1:]):
+        if not 1 < count <= _MOST_COLUMNS:
+            continue
+        others = tuple(n for n in range(real.ndim) if n != axis + 1)
+        peaks = np.abs(real).max(axis=others)
+        order = np.sort(peaks)
+        gaps = order[1:] / np.maximum(order[:-1], np.finfo(np.float32).tiny)
+        place = int(np.argmax(gaps))
+        if order[place] > 0 and gaps[place] >= largest:
+            largest = float(gaps[place])
+            best = [(axis, first, last) for first, last in _runs(peaks > order[place])]
+    return best
+
+
+def _runs(large: np.ndarray) -> list[tuple[int, int]]:
+    ends = [0, *(np.flatnonzero(np.diff(large.astype(np.int8))) + 1).tolist(), large.size]
+    return [(first, last - 1) for first, last in pairwise(ends)]
+
+
+def _group(
+    real: np.ndarray, found: np.ndarray, span: Span, scale: float | None, natural: float | None
+) -> ColumnGroup:
+    axis, first, last = span
+    if axis is not None:
+        places = range(first, last + 1)
+        real, found = (np.take(values, places, axis + 1) for values in (real, found))
+    finite = real[np.isfinite(real)]
+    width = natural or (float(np.ptp(finite)) if finite.size else 0.0)
+    db = _db(real, found)
+    if natural is not None and scale is not None and scale <= natural / _FEWEST_STEPS:
+        db = max(db, _LEAST_DB)  # values near zero of a function that has a range: small errors
+    return ColumnGroup(axis, first, last, width, width / scale if scale else None, db)
+
+
+def _db(real: np.ndarray, found: np.ndarray) -> float:
+    noise = Noise()
+    noise.add("", real, found)
+    return noise.db("")

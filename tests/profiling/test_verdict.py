@@ -1,0 +1,189 @@
+"""What a comparison proves: the limits on outputs and layers, and how much has to be compared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npuscope
+from compiler.nets import MACHINES, Net, compiled
+from models import conv_net, mobilenet_like, save, to_tflite
+from npuscope.cli.main import main
+from npuscope.demo_network import demo_graph
+from npuscope.errors import ModelError
+from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
+from npuscope.ops.moves import GatherAttrs
+from npuscope.ops.run import run
+from npuscope.profiling.agreement import Agreement, LayerAgreement
+from npuscope.profiling.validate import Validation, validate
+from npuscope.profiling.verdict import Coverage, Verdict, judge
+from npuscope.program.model import Program
+from profiling.test_foreign import anonymous
+
+MACHINE = MACHINES["4.0"]
+EXACT = Agreement("y", 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
+GOOD = LayerAgreement("epoch 1", (), (), 0.9, 1.0, 1.0)
+
+
+def output(rms: float, rounding: float, largest: float) -> Agreement:
+    return replace(EXACT, rms_lsb=rms, rounding_rms_lsb=rounding, max_lsb=largest)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "layer", "compared", "verdict"),
+    [
+        ([EXACT], GOOD, 10, Verdict.PASSED),
+        ([output(0.4, 0.0, 1.0)], GOOD, 10, Verdict.PASSED),
+        ([output(0.4, 0.0, 2.0)], GOOD, 10, Verdict.DIFFERS),
+        ([output(9.0, 5.0, 40.0)], GOOD, 10, Verdict.DIFFERS),
+        ([output(11.0, 5.0, 40.0)], GOOD, 10, Verdict.WRONG),
+        ([EXACT, output(1.1, 0.5, 9.0)], GOOD, 10, Verdict.WRONG),
+        ([EXACT], replace(GOOD, near_share=0.89), 10, Verdict.WRONG),
+        ([EXACT], replace(GOOD, channel_near_share=0.4), 10, Verdict.WRONG),
+        ([EXACT], GOOD, 4, Verdict.UNJUDGED),
+        ([output(11.0, 5.0, 40.0)], GOOD, 4, Verdict.WRONG),
+        ([], GOOD, 10, Verdict.UNJUDGED),
+    ],
+)
+def test_outputs_come_first_then_layers_then_how_many(
+    outputs: list[Agreement], layer: LayerAgreement, compared: int, verdict: Verdict
+) -> None:
+    assert judge(outputs, [layer], Coverage(compared, 10)) is verdict
+
+
+def test_a_thin_comparison_says_that_nothing_could_be_judged() -> None:
+    found = validate(compiled(demo_graph()), demo_graph(), MACHINE)
+    thin = replace(found, verdict=Verdict.UNJUDGED, layers_compared=1, layers=found.layers[:1])
+    assert thin.sentence == (
+        f"nothing could be judged: 1 of {found.layers_total} layers compared, 1 agree"
+    )
+
+
+def damaged(program: Program, share: float) -> Program:
+    """A share of the weight bytes is drawn anew."""
+    random = np.random.default_rng(0)
+    constants = {}
+    for name, data in program.constants.items():
+        raw = np.array(data).reshape(-1).view(np.uint8)
+        places = random.random(raw.size) < share
+        raw[places] = random.integers(0, 256, int(places.sum()))
+        constants[name] = raw
+    return replace(program, constants=constants)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.02])
+@pytest.mark.parametrize("named", [True, False])
+def test_damaged_weights_are_wrong(share: float, named: bool) -> None:
+    graph = demo_graph()
+    program = compiled(graph) if named else anonymous(compiled(graph))
+    found = validate(damaged(program, share), graph, MACHINE)
+    assert found.verdict is Verdict.WRONG and found.broken
+    # Layers that disagree are compared all the same.
+    right = validate(program, graph, MACHINE)
+    assert found.layers_compared >= right.layers_compared - 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_another_network_of_the_same_shapes_and_scales_is_wrong(named: bool) -> None:
+    program = compiled(demo_graph(seed=7))
+    other = demo_graph(seed=8)
+    found = validate(program if named else anonymous(program), other, MACHINE)
+    assert found.verdict is Verdict.WRONG
+    assert len(found.broken) > found.layers_compared / 2
+
+
+def deep(layers: int) -> Graph:
+    net = Net(5)
+    x = net.input((1, 12, 12, 8))
+    for _ in range(layers):
+        x = net.conv(x, 8)
+    return net.graph()
+
+
+def test_what_rounding_adds_up_to_is_no_fault() -> None:
+    graph = deep(24)
+    found = validate(compiled(graph), graph, MACHINE)
+    (scores,) = found.outputs
+    assert found.verdict.holds and not found.broken
+    assert scores.rms_lsb < scores.rounding_rms_lsb * 2
+    assert (
+        scores.rounding_rms_lsb
+        > validate(compiled(deep(1)), deep(1), MACHINE).outputs[0].rounding_rms_lsb
+    )
+
+
+def test_float_outputs_count_in_parts_of_their_range() -> None:
+    """A difference of a tenth of the range is not within 1 LSB because values are below 1."""
+    net = Net(3)
+    x = net.conv(net.input((1, 6, 6, 4)), 6)
+    real = net.dequantize(x)
+    graph = net.graph(net.op("Sigmoid", (real,), Attrs(), net.shape(x), None, DType.FLOAT32))
+    found = validate(damaged(compiled(graph), 0.25), graph, MACHINE)
+    assert found.verdict is Verdict.WRONG and found.far
+
+
+# --- The verb ---
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+
+
+def test_the_json_says_what_was_compared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(model), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] in ("passed", "differs") and found["passed"]
+    assert found["layers_compared"] == len(found["layers"]) <= found["layers_total"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [("passed", 0), ("differs", 0), ("wrong", 1), ("unjudged", 1)],
+)
+def test_exit_codes(
+    model: Path,
+    verdict: str,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    judged = Verdict(verdict)
+    found = replace(npuscope.validate(model), verdict=judged, passed=judged.holds)
+    monkeypatch.setattr("npuscope.api.validate", lambda *args, **options: found)
+    assert main(["validate", str(model)]) == code
+    shown = capsys.readouterr().out.splitlines()[0]
+    assert shown.startswith(f"validation {verdict}: " if verdict != "unjudged" else "validation no")
+
+
+def test_another_model_file_is_refused_by_its_digest(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    npuscope.compile(model, tmp_path / "build")
+    other = save(tmp_path, "other.tflite", to_tflite(conv_net()))
+    for source in ("build", "build/network.c"):
+        code = main(["validate", str(tmp_path / source), "--model", str(other)])
+        message = capsys.readouterr().err
+        assert code == 3
+        assert "the build was made from 'net.tflite' (md5 " in message
+        assert "not from 'other.tflite' (md5 " in message
+
+
+def test_bisect_follows_the_same_rule(model: Path) -> None:
+    found: Validation = npuscope.validate(model)
+    assert npuscope.bisect(model).passed is found.passed
+
+
+def test_indices_that_are_no_integers_are_refused() -> None:
+    table = Tensor("table", (4, 3), DType.FLOAT32)
+    places = Tensor("places", (2,), DType.FLOAT32)
+    result = Tensor("y", (2, 3), DType.FLOAT32)
+    op = Op("Gather", "gather", ("table", "places"), ("y",), GatherAttrs(0))
+    graph = Graph("net", [table, places, result], [op], ["table", "places"], ["y"])
+    values = {"table": np.ones((4, 3), np.float32), "places": np.zeros(2, np.float32)}
+    with pytest.raises(ModelError):
+        run(graph, values)
