@@ -3,6 +3,7 @@
 reference  our reference executor against LiteRT or onnxruntime
 npu        the compiled Program against the reference, layer by layer on the reference's inputs
 readback   the written network.c, read again and run, against the Program
+file       parsed, written and parsed again: every field is equal
 fix        the fixed file opens where the original did, and outputs called equal are
 verbs      no verb calls itself broken, and estimates are finite
 
@@ -22,11 +23,14 @@ from differential.layers import EQUAL, Layers, output_step, steps
 from differential.network import Network
 from differential.probe import first_difference, outside_steps
 from differential.verdict import Verdict
+from file_fields import differences
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
 from npuscope import api
 from npuscope.building import Build, build
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.files.load import load_model
+from npuscope.files.onnx.file_graph import OnnxFileGraph
+from npuscope.files.tflite.file_graph import TfliteFileGraph
 from npuscope.graph.model import Graph, Numerics
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
@@ -282,6 +286,19 @@ def fix(trial: Trial, folder: Path) -> None:
                 )
 
 
+def file(trial: Trial, folder: Path) -> None:
+    """Written without the original bytes at hand, and unchanged."""
+    data = trial.path.read_bytes()
+    if trial.verdict.format == "tflite":
+        document: TfliteFileGraph | OnnxFileGraph = TfliteFileGraph.parse(data)
+    else:
+        document = OnnxFileGraph.parse(data, folder)
+    if document.to_bytes() != data:
+        trial.verdict.add("file", "an unchanged file is written with other bytes")
+    for path in differences(data, document.written()):
+        trial.verdict.add("file", "a field is written otherwise", path)
+
+
 _VERBS = (
     "estimate {file} --json",
     "explain {file} --json",
@@ -330,6 +347,7 @@ JUDGES: dict[str, Judge] = {
     "reference": reference,
     "npu": npu,
     "readback": readback,
+    "file": file,
     "fix": fix,
     "verbs": verbs,
 }
