@@ -26,14 +26,13 @@ from differential.generate import PROFILES, network_of
 from differential.judges import (
     GENERATIONS,
     JUDGES,
-    Fault,
     Trial,
-    Verdict,
     generation_of,
     judged,
     trials,
 )
 from differential.reduce import reduced
+from differential.verdict import Fault, Verdict
 
 _CHUNK = 20
 _MEMORY = "/dev/shm"
@@ -123,7 +122,10 @@ def save(table: Table, folder: Path, profile: str, reduce_s: float) -> None:
             place.mkdir(parents=True, exist_ok=True)
             file = place / f"minimal.{network.format}"
             file.write_bytes(network.written())
-            again = f"--file {file} --judge {fault.judge} --generation {verdict.generation}"
+            again = (
+                f"--file {file} --judge {fault.judge} "
+                f"--generation {verdict.generation} --seed {verdict.seed}"
+            )
             whole = f"--profile {profile} --seed {verdict.seed} -n 1 --judge {fault.judge}"
             lines = (
                 one.cause,
@@ -141,9 +143,9 @@ def save(table: Table, folder: Path, profile: str, reduce_s: float) -> None:
     )
 
 
-def one_file(path: Path, judges: Sequence[str], generation: str) -> int:
-    """A minimal file, or anybody's."""
-    trial = Trial(path, Verdict(0, path.suffix[1:], 0, generation))
+def one_file(path: Path, judges: Sequence[str], generation: str, seed: int) -> int:
+    """A minimal file, or anybody's; the seed fixes the values that go in."""
+    trial = Trial(path, Verdict(seed, path.suffix[1:], 0, generation))
     with tempfile.TemporaryDirectory() as name:
         verdict = judged([trial], Path(name), [judge for judge in judges if judge in JUDGES])[0]
     for fault in verdict.faults:
@@ -166,7 +168,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("build/differential"))
     args = parser.parse_args(words)
     if args.file:
-        return one_file(args.file, args.judge, args.generation)
+        return one_file(args.file, args.judge, args.generation, args.seed)
     seeds = range(args.seed, args.seed + args.networks)
     if args.write:
         return write(seeds, args.profile, args.write)

@@ -10,6 +10,8 @@ import numpy as np
 
 from differential.network import Network, Node, Shape, Value
 
+Maker = Callable[["Draft", str], object]  # adds a node of that kind
+Function = Callable[[np.ndarray], np.ndarray]
 # One, primes and odd sizes more often than powers of two.
 SIZES = (1, 1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 11, 13, 16, 17)
 MOST_ELEMENTS = 6000
@@ -20,6 +22,17 @@ _WEIGHT_SPREAD = 73  # standard deviation of whole numbers in -127..127
 
 class Unsuitable(Exception):
     """No value is there that the op could take."""
+
+
+def only(dtype: str, maker: Maker) -> Maker:
+    """For networks of one type: a runtime has no kernel of the other."""
+
+    def make(draft: Draft, kind: str) -> object:
+        if draft.dtype != dtype:
+            raise Unsuitable
+        return maker(draft, kind)
+
+    return make
 
 
 class Draft:
@@ -104,6 +117,17 @@ class Draft:
         scale = float(np.float32((high - low) / 255))
         zero = int(np.clip(round(whole.min - low / scale), whole.min, whole.max))
         return self.held(Value(self.name(), shape, dtype, (scale,), zero))
+
+    def about(self, shape: Shape, reach: float) -> Value:
+        """A quantized value of about +-reach."""
+        return self.value(shape, -reach, reach)
+
+    def results_of(self, f: Function, x: Value) -> Value:
+        """A quantized value for what a function makes of all that x can be."""
+        with np.errstate(all="ignore"):
+            results = f(np.linspace(*x.limits, 256))
+        finite = results[np.isfinite(results)]
+        return self.value(x.shape, float(finite.min(initial=0.0)), float(finite.max(initial=0.1)))
 
     def like(self, x: Value, shape: Shape) -> Value:
         self.check(shape)

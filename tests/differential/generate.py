@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from differential import makers_onnx, makers_tflite
-from differential.draft import Draft, Unsuitable
+from differential.draft import Draft, Maker, Unsuitable
+from differential.makers import (
+    onnx_layers,
+    onnx_moves,
+    onnx_values,
+    tflite_layers,
+    tflite_moves,
+    tflite_values,
+)
 from differential.network import Network, Shape, pruned
 
 FORMATS = ("tflite", "onnx")
-MAKERS = {"tflite": makers_tflite.MAKERS, "onnx": makers_onnx.MAKERS}
+MAKERS: dict[str, dict[str, Maker]] = {
+    "tflite": {**tflite_layers.MAKERS, **tflite_values.MAKERS, **tflite_moves.MAKERS},
+    "onnx": {**onnx_layers.MAKERS, **onnx_values.MAKERS, **onnx_moves.MAKERS},
+}
 NO_MAKER = {
     "Upsample": "ends with opset 9, QuantizeLinear begins with opset 10",
     "Scatter": "ends with opset 10, where onnxruntime quantizes nothing per channel",

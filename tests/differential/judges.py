@@ -3,6 +3,7 @@
 reference  our reference executor against LiteRT or onnxruntime
 npu        the compiled Program against the reference, layer by layer on the reference's inputs
 readback   the written network.c, read again and run, against the Program
+file       parsed, written and parsed again: every field is equal
 fix        the fixed file opens where the original did, and outputs called equal are
 verbs      no verb calls itself broken, and estimates are finite
 
@@ -11,22 +12,25 @@ A fault is named by judge and symptom, so that the same bug counts once.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from differential.chains import reach
 from differential.generate import network_of
+from differential.layers import EQUAL, Layers, output_step, steps
 from differential.network import Network
 from differential.probe import first_difference, outside_steps
+from differential.verdict import Verdict
+from file_fields import differences
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
 from npuscope import api
 from npuscope.building import Build, build
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.files.load import load_model
+from npuscope.files.onnx.file_graph import OnnxFileGraph
+from npuscope.files.tflite.file_graph import TfliteFileGraph
 from npuscope.graph.model import Graph, Numerics
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
@@ -34,10 +38,10 @@ from npuscope.profiling.agreement import OwnBridge, random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 from npuscope.profiling.run import estimate
 from npuscope.program.code_files import NO_C, code_files, pool_images
-from npuscope.program.model import Buffer, Epoch, Program
+from npuscope.program.model import Epoch, Program
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import execute, reads, written
+from npuscope.sim.run import execute, written
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
@@ -50,37 +54,6 @@ REFUSALS = (
     "ModelError at compiler/passes/base.py:refuse_float_network",
     "ModelError at advice/fix/run.py:_fixed",
 )
-_FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
-_EQUAL = 1e-3  # of a step: dequantized values are not exact multiples of one
-_MOST_SHARE = 0.98  # of a layer's elements within a step
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    judge: str
-    symptom: str
-    details: str = ""
-    ops: str = ""
-    values: tuple[str, ...] = ()  # where it shows, then what that is computed from
-
-    @property
-    def cause(self) -> str:
-        return f"{self.judge}: {self.symptom}" + (f" ({self.ops})" if self.ops else "")
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What the judges say of a network; `counts` are facts that are no faults."""
-
-    seed: int
-    format: str
-    nodes: int
-    generation: str
-    faults: list[Fault] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, judge: str, symptom: str, details: str = "", ops: str = "", *values: str) -> None:
-        self.faults.append(Fault(judge, symptom, details, ops, values))
 
 
 @dataclass(slots=True)
@@ -155,15 +128,6 @@ class _faults:
         return True
 
 
-def output_step(graph: Graph, name: str) -> float:
-    """One step of an output; a real one counts in steps of what was dequantized."""
-    maker = graph.producers().get(name)
-    if graph.tensors[name].quant is not None or maker is None or maker.kind != "Dequantize":
-        return 1.0
-    quant = graph.first_input(maker).quant
-    return quant.scale if quant else 1.0
-
-
 def _is_refusal(cause: str) -> bool:
     return any(reason in cause for reason in REFUSALS)
 
@@ -205,24 +169,16 @@ def reference(trial: Trial, folder: Path) -> None:
     parts = [steps(theirs, trial.expected[n], output_step(graph, n)).ravel() for n, theirs in rows]
     apart = np.concatenate(parts)
     verdict.counts["elements"] += apart.size
-    verdict.counts["elements that are not equal"] += int((apart > _EQUAL).sum())
-    if apart.max(initial=0.0) <= _EQUAL:
+    verdict.counts["elements that are not equal"] += int((apart > EQUAL).sum())
+    if apart.max(initial=0.0) <= EQUAL:
         return
     verdict.counts["networks with a difference"] += 1
     probed = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
     fault = first_difference(probed) if probed else None
     if fault is not None:
         verdict.add("reference", *fault)
-    elif apart.max() > 1 + _EQUAL and (probed is None or probed.equal):
+    elif apart.max() > 1 + EQUAL and (probed is None or probed.equal):
         verdict.add("reference", "only the whole network differs", f"{apart.max():g} LSB")
-
-
-def steps(found: np.ndarray, expected: np.ndarray, step: float) -> np.ndarray:
-    """How far each element is off; infinities and NaN are equal to themselves."""
-    x, y = (values.astype(np.float64) / step for values in (found, expected))
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    with np.errstate(invalid="ignore"):
-        return np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf))
 
 
 # --- The compiled program ---
@@ -233,7 +189,7 @@ def npu(trial: Trial, folder: Path) -> None:
     made = _built(trial)
     graph, program = trial.graph, made.program
     assert graph is not None
-    layers = Layers(graph, trial)
+    layers = Layers(graph, trial.sample, trial.verdict)
     bridge = OwnBridge(program, graph)
     known = bridge.forced(layers.expected)
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
@@ -249,50 +205,6 @@ def npu(trial: Trial, folder: Path) -> None:
     exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
     trial.verdict.counts["programs with the reference's outputs"] += exact
     trial.verdict.counts["programs"] += 1
-
-
-class Layers:
-    """Epochs on the reference's own inputs, against its results."""
-
-    def __init__(self, graph: Graph, trial: Trial) -> None:
-        self.graph, self.verdict = graph, trial.verdict
-        names = [name for op in graph.ops for name in op.outputs]
-        self.expected = {**trial.sample, **run(graph, trial.sample, names)}
-
-    def compare(
-        self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
-    ) -> None:
-        apart = steps(found, known[buffer.name], self._step(buffer, found))
-        largest, close = float(apart.max(initial=0.0)), int((apart <= 1 + _EQUAL).sum())
-        kind = "units" if epoch.call is None else "CPU"
-        self.verdict.counts[f"layers of {kind}"] += 1
-        self.verdict.counts[f"layers of {kind}, exact"] += largest <= _EQUAL
-        few = largest <= (_FEW_STEPS if kind == "units" else 1 + _EQUAL)
-        most = close >= _MOST_SHARE * apart.size and kind == "units"
-        if few or most or largest <= self._allowed(epoch, buffer):
-            return
-        size = "off by more than 8 LSB" if largest > 8 else "off by up to 8 LSB"
-        self.verdict.add(
-            "npu",
-            f"{kind} {size}",
-            f"{self.verdict.generation}: {epoch.name}, {largest:g} LSB, "
-            f"{close} of {apart.size} within 1",
-            ", ".join(origin.partition(":")[0] for origin in epoch.origin),
-            buffer.tensor,
-            *reads(epoch),
-        )
-
-    def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:
-        """What a step of rounding between its ops can do."""
-        if buffer.tensor not in self.graph.tensors:
-            return 0.0
-        given = {name.removesuffix(".sub") for name in reads(epoch)}
-        return 1.5 * reach(self.graph, buffer.tensor, given, self.expected) + _FEW_STEPS
-
-    def _step(self, buffer: Buffer, values: np.ndarray) -> float:
-        if values.dtype.kind != "f" or buffer.tensor not in self.graph.outputs:
-            return 1.0
-        return output_step(self.graph, buffer.tensor)
 
 
 def _built(trial: Trial) -> Build:
@@ -374,6 +286,19 @@ def fix(trial: Trial, folder: Path) -> None:
                 )
 
 
+def file(trial: Trial, folder: Path) -> None:
+    """Written without the original bytes at hand, and unchanged."""
+    data = trial.path.read_bytes()
+    if trial.verdict.format == "tflite":
+        document: TfliteFileGraph | OnnxFileGraph = TfliteFileGraph.parse(data)
+    else:
+        document = OnnxFileGraph.parse(data, folder)
+    if document.to_bytes() != data:
+        trial.verdict.add("file", "an unchanged file is written with other bytes")
+    for path in differences(data, document.written()):
+        trial.verdict.add("file", "a field is written otherwise", path)
+
+
 _VERBS = (
     "estimate {file} --json",
     "explain {file} --json",
@@ -422,6 +347,7 @@ JUDGES: dict[str, Judge] = {
     "reference": reference,
     "npu": npu,
     "readback": readback,
+    "file": file,
     "fix": fix,
     "verbs": verbs,
 }

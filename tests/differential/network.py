@@ -45,6 +45,10 @@ class Value:
         whole = np.iinfo(self.dtype)
         return tuple((n - self.zero_point) * self.scale for n in (whole.min, whole.max))  # type: ignore[return-value]
 
+    @property
+    def reach(self) -> float:
+        return float(np.abs(self.limits).max())
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

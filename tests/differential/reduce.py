@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from differential.judges import Fault, judged, trial_of
+from differential.judges import judged, trial_of
 from differential.network import Network, pruned
+from differential.verdict import Fault
 
 
 def reduced(network: Network, seed: int, generation: str, fault: Fault, most_s: float) -> Network:

@@ -65,3 +65,10 @@ def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:
 
 def replaced(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def broadcasts(x: Value, y: Value) -> bool:
+    rows = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    return max(len(x.shape), len(y.shape)) <= 4 and all(
+        1 in row or row[0] == row[1] for row in rows
+    )

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from differential.generate import FORMATS, MAKERS, NO_MAKER, PROFILES, network_of
-from differential.judges import JUDGES, Fault, Trial, Verdict, judged, trial_of, trials
+from differential.judges import JUDGES, Trial, judged, trial_of, trials
 from differential.network import Network, pruned
 from differential.reduce import reduced
+from differential.verdict import Fault, Verdict
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.kernels import table
 from npuscope.ops.kernels.elementwise import litert_add
@@ -23,7 +24,7 @@ pytest.importorskip("ai_edge_litert")
 pytest.importorskip("onnxruntime")
 # Far from the seeds that long runs begin with.
 FIRST, NETWORKS, BATCH = 500_000, 100, 10
-ARITHMETIC = ("reference", "npu", "readback")
+QUICK = ("reference", "npu", "readback", "file")
 TABLES = {"tflite": TFLITE, "onnx": ONNX}
 
 
@@ -35,13 +36,13 @@ def told(verdicts: list[Verdict]) -> str:
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + NETWORKS, BATCH))
 def test_both_ways_to_compute_agree(first: int, tmp_path: Path) -> None:
-    faults = told(trials(range(first, first + BATCH), tmp_path, judges=ARITHMETIC))
+    faults = told(trials(range(first, first + BATCH), tmp_path, judges=QUICK))
     assert not faults, faults
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_verbs_and_fixes_stand_them_too(profile: str, tmp_path: Path) -> None:
-    others = [name for name in JUDGES if name not in ARITHMETIC]
+    others = [name for name in JUDGES if name not in QUICK]
     faults = told(trials(range(FIRST, FIRST + 6), tmp_path, profile, others))
     assert not faults, faults
 

@@ -179,14 +179,15 @@ _SMOOTH = (
         onnx={"Gelu": _own("gelu"), "com.microsoft.Gelu": _own("gelu")},
         sign="kept",
     ),
-    _function("Softsign", "functions:softsign", onnx="Softsign"),
+    _function("Softsign", "functions:softsign", onnx="Softsign", sign="kept"),
     _function("Selu", "functions:selu", attrs=SeluAttrs, onnx={"Selu": _own("selu")}),
-    _function("Celu", "functions:celu", attrs=CeluAttrs, onnx={"Celu": _own("celu")}),
+    _function("Celu", "functions:celu", attrs=CeluAttrs, onnx={"Celu": _own("celu")}, sign="kept"),
     _function(
         "ThresholdedRelu",
         "functions:thresholded_relu",
         attrs=ThresholdAttrs,
         onnx={"ThresholdedRelu": _own("thresholded_relu")},
+        sign="kept",
     ),
     _function("Shrink", "functions:shrink", attrs=ShrinkAttrs, onnx={"Shrink": _own("shrink")}),
 )

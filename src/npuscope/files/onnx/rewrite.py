@@ -86,9 +86,9 @@ def _gemm(node: Node, constants: Constants) -> list[Node]:
     Gemm may have becomes Mul and Add behind it."""
     weights, alpha = constants.get(node.input(1)), node.number("alpha", 1.0)
     first = weights is not None and alpha > 0
-    made, bias = _times(node, node.input(2), node.number("beta", 1.0), constants)
+    before, bias = _times(node, node.input(2), node.number("beta", 1.0), constants)
     plain = replace(node, attributes={**node.attributes, "beta": 1.0})
-    if first and not made and (not bias or _is_row(constants.get(bias), weights, node)):
+    if first and not before and (not bias or _is_row(constants.get(bias), weights, node)):
         return [replace(plain, inputs=(*node.inputs[:2], *([bias] if bias else [])))]
     if alpha == 1.0 and not bias:
         return [node]
@@ -96,10 +96,10 @@ def _gemm(node: Node, constants: Constants) -> list[Node]:
     if not first:
         product = replace(product, attributes={**plain.attributes, "alpha": 1.0})
     scaling, result = _times(product, product.output, 1.0 if first else alpha, constants)
-    made = [*made, product, *scaling]
+    nodes = [*before, product, *scaling]
     if bias:
-        return [*made, Node("Add", node.origin, (result, bias), node.outputs)]
-    return [*made[:-1], replace(made[-1], outputs=node.outputs)]
+        return [*nodes, Node("Add", node.origin, (result, bias), node.outputs)]
+    return [*nodes[:-1], replace(nodes[-1], outputs=node.outputs)]
 
 
 def _times(node: Node, name: str, factor: float, constants: Constants) -> tuple[list[Node], str]:

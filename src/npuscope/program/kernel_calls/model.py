@@ -147,16 +147,17 @@ class Work:
 _FUNCTIONS = frozenset(
     (
         *("abs", "acos", "acosh", "add", "and", "arg_max", "arg_min", "asin", "asinh", "atan"),
-        *("atanh", "average_pool", "batch_norm", "cast", "ceil", "clip", "clip_whole", "conv2d"),
-        *("cos", "cosh", "dequantize", "div", "elu", "equal", "erf", "exp", "floor"),
+        *("atanh", "average_pool", "batch_norm", "cast", "ceil", "celu", "clip", "clip_whole"),
+        *("conv2d", "cos", "cosh", "dequantize", "div", "elu", "equal", "erf", "exp", "floor"),
         *("fully_connected", "gather", "gelu", "greater", "greater_equal", "group_norm"),
         *("hard_sigmoid", "hard_swish", "instance_norm", "l2_normalization", "layer_norm"),
         *("leaky_relu", "less", "less_equal", "log", "log_softmax", "mat_mul", "max", "max_pool"),
         *("max_pool_raw", "mean", "min", "mish", "mul", "neg", "not", "not_equal", "or", "pow"),
         *("prelu", "quantize", "reciprocal", "reduce_l2", "reduce_max", "reduce_min"),
-        *("reduce_prod", "reduce_sum", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh"),
-        *("softmax", "softplus", "sqrt", "square", "squared_difference", "sub", "tan", "tanh"),
-        *("transpose_conv", "where"),
+        *("reduce_prod", "reduce_sum", "round", "rsqrt", "selu", "shrink", "sigmoid", "sign"),
+        *("sin", "sinh", "softmax", "softplus", "softsign", "sqrt", "square"),
+        *("squared_difference", "sub", "tan", "tanh", "thresholded_relu", "transpose_conv"),
+        *("where",),
     )
 )
 

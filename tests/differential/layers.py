@@ -1,0 +1,78 @@
+"""Epochs of a Program against the reference executor, and how far two results are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from differential.chains import reach
+from differential.verdict import Verdict
+from npuscope.graph.model import Graph
+from npuscope.ops.run import trace
+from npuscope.program.model import Buffer, Epoch
+from npuscope.sim.run import reads
+
+EQUAL = 1e-3  # of a step: dequantized values are not exact multiples of one
+_MOST_SHARE = 0.98  # of a layer's elements within a step
+_FEW_STEPS = 2.0  # how far a unit's rounding may be off in a layer of few elements
+
+
+def steps(found: np.ndarray, expected: np.ndarray, step: float) -> np.ndarray:
+    """How far each element is off; infinities and NaN are equal to themselves."""
+    x, y = (values.astype(np.float64) / step for values in (found, expected))
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.nan_to_num(np.abs(x - y), nan=np.inf))
+
+
+def output_step(graph: Graph, name: str) -> float:
+    """One step of an output; a real one counts in steps of what was dequantized."""
+    maker = graph.producers().get(name)
+    if graph.tensors[name].quant is not None or maker is None or maker.kind != "Dequantize":
+        return 1.0
+    quant = graph.first_input(maker).quant
+    return quant.scale if quant else 1.0
+
+
+class Layers:
+    """Epochs on the reference's own inputs, against its results."""
+
+    def __init__(self, graph: Graph, sample: Mapping[str, np.ndarray], verdict: Verdict) -> None:
+        self.graph, self.verdict = graph, verdict
+        self.expected = {**sample, **trace(graph, sample)}
+
+    def compare(
+        self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
+    ) -> None:
+        apart = steps(found, known[buffer.name], self._step(buffer, found))
+        largest, close = float(apart.max(initial=0.0)), int((apart <= 1 + EQUAL).sum())
+        kind = "units" if epoch.call is None else "CPU"
+        self.verdict.counts[f"layers of {kind}"] += 1
+        self.verdict.counts[f"layers of {kind}, exact"] += largest <= EQUAL
+        few = largest <= (_FEW_STEPS if kind == "units" else 1 + EQUAL)
+        most = close >= _MOST_SHARE * apart.size and kind == "units"
+        if few or most or largest <= self._allowed(epoch, buffer):
+            return
+        size = "off by more than 8 LSB" if largest > 8 else "off by up to 8 LSB"
+        self.verdict.add(
+            "npu",
+            f"{kind} {size}",
+            f"{self.verdict.generation}: {epoch.name}, {largest:g} LSB, "
+            f"{close} of {apart.size} within 1",
+            ", ".join(origin.partition(":")[0] for origin in epoch.origin),
+            buffer.tensor,
+            *reads(epoch),
+        )
+
+    def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:
+        """What a step of rounding between its ops can do."""
+        if buffer.tensor not in self.graph.tensors:
+            return 0.0
+        given = {name.removesuffix(".sub") for name in reads(epoch)}
+        return 1.5 * reach(self.graph, buffer.tensor, given, self.expected) + _FEW_STEPS
+
+    def _step(self, buffer: Buffer, values: np.ndarray) -> float:
+        if values.dtype.kind != "f" or buffer.tensor not in self.graph.outputs:
+            return 1.0
+        return output_step(self.graph, buffer.tensor)
