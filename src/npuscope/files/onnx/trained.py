@@ -51,33 +51,38 @@ def _quantizer(node: Node, constants: Constants) -> list[Node]:
         return [node]
     const = constants.get(node.input(0))
     table = _TABLES.get(node.kind.rpartition(".")[2])
-    made = table(node, const, constants) if table and const is not None else None
-    steps = steps_of(node, constants) if made is None else None
-    if made is None and (steps is None or steps.high - steps.low > 2**_BYTE - 1):
+    if table is not None and const is not None:
+        stored = table(node, const, constants)
+    else:
+        steps = steps_of(node, constants)
+        if steps is None or steps.high - steps.low > 2**_BYTE - 1:
+            return [node]
+        if const is None:
+            return _pair(node, constants, steps) if steps.scale.size == 1 else [node]
+        stored = _stored(const, steps)
+    if stored is None:
         return [node]
-    if const is not None:
-        constants[node.output] = made or _stored(const, steps)  # type: ignore[arg-type]
-        return []
-    return _pair(node, constants, steps) if steps is not None and steps.scale.size == 1 else [node]
+    constants[node.output] = stored
+    return []
 
 
 def _stored(const: Const, steps: Steps) -> Const:
     """A constant in integers of one byte; real where its scales run along several axes."""
+    if steps.axis is None and steps.scale.size > 1:
+        values = np.clip(np.rint(const.real() / steps.scale + steps.zero), steps.low, steps.high)
+        return Const(((values - steps.zero) * steps.scale).astype(np.float32), "float32")
     shape = [1] * const.data.ndim
     if steps.axis is not None:
         shape[steps.axis] = -1
-    flat = steps.axis is not None or steps.scale.size == 1
-    scale, zero = (part.reshape(shape) if flat else part for part in (steps.scale, steps.zero))
+    scale, zero = steps.scale.reshape(shape), steps.zero.reshape(shape)
     values = np.clip(np.rint(const.real() / scale + zero), steps.low, steps.high)
-    axis, scales, zeros = steps.axis, steps.scale.ravel(), steps.zero.ravel()
-    if not flat:
-        return Const(((values - zero) * scale).astype(np.float32), "float32")
-    if scales.size == 1:
-        axis = None
     kind = "int8" if steps.low < 0 else "uint8"
-    zeros = np.broadcast_to(zeros, scales.shape)
-    quant = Quant(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
-    return Const(values.astype(kind), kind, quant)
+    scales = steps.scale.ravel()
+    zeros = np.broadcast_to(steps.zero.ravel(), scales.shape)
+    axis = steps.axis if scales.size > 1 else None
+    return Const(
+        values.astype(kind), kind, Quant(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
+    )
 
 
 def _pair(node: Node, constants: Constants, steps: Steps) -> list[Node]:
