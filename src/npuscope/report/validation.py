@@ -11,7 +11,8 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.profiling.agreement import LayerAgreement
-    from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.profiling.bisection import Bisection
+    from npuscope.profiling.validate import Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"
