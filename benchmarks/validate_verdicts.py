@@ -62,6 +62,7 @@ def main() -> int:
         pairs.append((name, program, graph))
         if "right" in kinds:
             table.add("right", name, program, graph)
+    pairs.sort(key=lambda pair: len(pair[1].epochs))  # the smallest first: they are quickest
     if "damaged" in kinds:
         for number, (name, program, graph) in enumerate(pairs[: args.most]):
             share = _DAMAGED_SHARES[number % len(_DAMAGED_SHARES)]

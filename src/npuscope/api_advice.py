@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from npuscope.building import Options, ReadOptions, Source
     from npuscope.families import Family
     from npuscope.machine.model import Machine
-    from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.profiling.bisection import Bisection
+    from npuscope.profiling.validate import Validation
     from npuscope.quantizing.run import Quantized
     from npuscope.report.core_explain import CoreExplanation
     from npuscope.rulebook.finding import Finding, Findings
@@ -352,7 +353,7 @@ def bisect(
 
     >>> npuscope.bisect("model.tflite").op
     """
-    from npuscope.profiling.validate import bisect as run_bisect
+    from npuscope.profiling.bisection import bisect as run_bisect
 
     return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))
 

@@ -10,7 +10,8 @@ from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
 from npuscope.profiling.agreement import LayerAgreement
-from npuscope.profiling.validate import Reference, Validation, bisect
+from npuscope.profiling.bisection import bisect
+from npuscope.profiling.validate import Reference, Validation
 from npuscope.profiling.verdict import agrees
 from npuscope.report.validation import bisection_json, bisection_text
 

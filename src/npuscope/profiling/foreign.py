@@ -19,6 +19,7 @@ from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
+from npuscope.program.units import Ref, Streng
 from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, written
 
@@ -91,7 +92,7 @@ def foreign_bridge(program: Program, graph: Graph, sample: Values) -> ForeignBri
     expected = trace(graph, dict(sample))
     learner = _Learner(program, graph, expected)
     execute(program, bridge.inputs(sample), observe=learner.observe)
-    bridge.pairs = learner.pairs()
+    bridge.pairs = learner.near | learner.far
     # Outputs are matched in a run of its own, without the reference's values inside.
     free = execute(program, bridge.inputs(sample)).outputs
     bridge.results = _results(program, graph, free, expected)
@@ -105,40 +106,49 @@ class _Learner:
         self.expected = expected
         self.candidates = Candidates(graph, expected)
         self.near: dict[str, Pair] = {}
+        # Far from every tensor of its size and scale: it disagrees, unless what is made of it, with
+        # the values that it has, agrees. Then it is an inner value of an op.
         self.far: dict[str, Pair] = {}
-        self.carried: set[str] = set()  # tensors that some buffer is near to
         # Several epochs may fill one buffer: it is whole after the last of them.
         self.last = {name: e.number for e in program.executed for name in written(e)}
 
     def observe(self, epoch: Epoch, memory: Memory) -> None:
+        read = [name for name in self.far if _reads(epoch, memory, name)]
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
-            if not options or self.last[name] != epoch.number:
-                continue
-            apart = _apart(memory.read(name), buffer, options, self.expected)
-            pair = min(options, key=apart.__getitem__)
-            if apart[pair] > _MOST_MEAN_LSB:
-                if not self._is_another_order(memory.read(name), buffer, pair):
-                    self.far[name] = pair
-                continue
-            self.near[name] = pair
-            self.carried |= {one.tensor for one in options if apart[one] <= _MOST_MEAN_LSB}
-            # The next epoch starts from the reference again, so that rounding does not add up.
-            memory.write(name, pair.values(buffer, self.expected[pair.tensor]))
+            if options and self.last[name] == epoch.number:
+                self._pair(memory, buffer, options)
+        results = [name for name in written(epoch) if name in self.near or name in self.far]
+        if results and all(name in self.near for name in results):
+            for name in read:
+                del self.far[name]
 
-    def _is_another_order(self, values: Array, buffer: Buffer, pair: Pair) -> bool:
-        """The tensor's values in an order that is not known here: nothing to compare."""
+    def _pair(self, memory: Memory, buffer: Buffer, options: Sequence[Pair]) -> None:
+        values = memory.read(buffer.name)
+        apart = _apart(values, buffer, options, self.expected)
+        pair = min(options, key=apart.__getitem__)
         wanted = pair.values(buffer, self.expected[pair.tensor])
+        if apart[pair] <= _MOST_MEAN_LSB:
+            self.near[buffer.name] = pair
+            # The next epoch starts from the reference again, so that rounding does not add up.
+            memory.write(buffer.name, wanted)
+            return
         steps = np.sort(values, axis=None).astype(np.int32) - np.sort(wanted, axis=None)
-        return int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB
+        # The same values in an order that is not known here cannot be compared.
+        if int(np.abs(steps).max(initial=0)) > _SAME_VALUES_LSB:
+            self.far[buffer.name] = pair
 
-    def pairs(self) -> dict[str, Pair]:
-        """A buffer that is far from its tensor disagrees, unless another one carries that: then
-        it holds an inner value of an op that rounds in several steps, and what was made of it is
-        right."""
-        far = {name: p for name, p in self.far.items() if p.tensor not in self.carried}
-        return self.near | far
+
+def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
+    buffer = memory.buffer(name)
+    start = memory.address(Ref(name))
+    engines = (u for u in epoch.units if isinstance(u, Streng) and u.dir == 0)
+    places = [memory.address(unit.addr_base) + unit.offset_start for unit in engines]
+    arguments = epoch.call.inputs if epoch.call else ()
+    places += [memory.address(Ref(argument)) for argument in arguments if argument]
+    alive = not buffer.last or epoch.number <= buffer.last
+    return alive and any(start <= place < start + buffer.size_bytes for place in places)
 
 
 class Candidates:

@@ -32,7 +32,7 @@ from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.verdict import LAYER_LSB, Coverage, Verdict, agrees, is_rounding, judge
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, Shown
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 from npuscope.text import safe_terminal
@@ -372,46 +372,3 @@ def _samples(tensor: Tensor, array: Array) -> Array:
             hint="a leading axis holds the samples",
         )
     return array.reshape(-1, *shape)
-
-
-# --- Bisect: the first op whose NPU arithmetic differs from the reference ---
-
-_BROKEN = "differs by more than rounding"
-_INEXACT = "none broken: elements differ only as the NPU's rounding allows"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Bisection(Shown):
-    """`first` is the first layer that breaks the rule of `validate`, or else that differs at all.
-
-    Every layer is given the reference's own inputs, so that an earlier one cannot be the cause.
-    """
-
-    first: LayerAgreement | None
-    rule: str  # what it breaks; empty where every layer is exact
-    passed: bool  # as validate says
-    differing: int
-    layers: int
-    seeds: int
-
-    @property
-    def op(self) -> str | None:
-        """The source op, where the program names one."""
-        if self.first is None:
-            return None
-        return next(iter(self.first.origin or self.first.ops), None)
-
-    def told(self) -> str:
-        if self.first is None:
-            return f"no difference in {counted(self.layers, 'layer')}"
-        return f"{self.op} in {self.first.epoch}: up to {self.first.max_lsb:g} LSB"
-
-
-def bisect(validation: Validation) -> Bisection:
-    """From what was compared layer by layer, in the order of execution."""
-    layers = validation.layers
-    broken = validation.broken
-    differing = [layer for layer in layers if layer.exact_share < 1]
-    first = next(iter(broken or differing), None)
-    rule = "" if first is None else _BROKEN if broken else _INEXACT
-    return Bisection(first, rule, validation.passed, len(differing), len(layers), validation.seeds)

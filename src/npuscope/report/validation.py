@@ -11,11 +11,13 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.profiling.agreement import LayerAgreement
-    from npuscope.profiling.validate import Bisection, Validation
+    from npuscope.profiling.bisection import Bisection
+    from npuscope.profiling.validate import Validation
 
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"
-_SHOWN = 3  # layers that break the rule
+_SHOWN = 3  # layers that disagree, or that were not compared
+_MUCH_SATURATED = 0.01
 _LAYER_KEYS = ("epoch", "ops", "origin", "exact_share", "within_1_lsb_share", "max_lsb")
 
 
@@ -42,6 +44,8 @@ def validation_text(validation: Validation) -> str:
         rest = f" and {more} more" if more else ""
         lines.append(f"not compared: {safe_terminal(', '.join(names))}{rest}")
     lines.append(f"saturated share: {validation.saturated_share:.3%}")
+    if not validation.passed and validation.saturated_share > _MUCH_SATURATED:
+        lines.append("sums saturate on these inputs: try samples of your own with --inputs")
     lines.append(_reference(asdict(validation.reference)))
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
