@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from npuscope.advice.explain import Change, Editing
+from npuscope.advice.explain import Change, Editing, moved_work
 from npuscope.advice.fix.candidates import CUT, Candidate, Place
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places
@@ -78,10 +78,8 @@ class FileTrials:
         if change.fix.id != CUT:
             return change.moves
         end = frontier(self.made, self.profile)
-        return (
-            f"the application then does the work of {len(end.removed)} ops, which take "
-            f"{end.cpu_ms:.3g} ms of the CPU here"
-        )
+        work = moved_work(self.made.graph, end.removed)
+        return f"the application then does {work}: {end.cpu_ms:.3g} ms of the CPU here"
 
     @cached_property
     def editing(self) -> Editing:
