@@ -194,14 +194,14 @@ def write(path: Path, rows: list[Promise], networks: int) -> None:
 
 
 def models(given: list[str], most: int) -> list[Path]:
-    """Files, and those of folders in turns through the folders' formats."""
+    """Files, and those of folders, spread over all of them."""
     found: list[Path] = []
     for name in given:
         path = Path(name)
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         found += [p for p in files if p.suffix in (".tflite", ".onnx")]
-    step = max(1, len(found) // most) if most else 1
-    return found[::step][: most or None]
+    count = min(most or len(found), len(found))
+    return [found[number * len(found) // count] for number in range(count)]
 
 
 def main() -> int:
