@@ -51,6 +51,7 @@ class Promise:
     basis: str
     promised_ms: float | None
     gain_ms: float | None = None
+    first: bool = False  # what `explain` says first
 
     @property
     def is_timed(self) -> bool:
@@ -76,12 +77,12 @@ def promises(path: Path, generation: str) -> Iterator[Promise]:
             untried += 1
             if untried > MOST_BOUNDS:
                 continue
-        gain = change.gain
+        gain, first = change.gain, bool(found.changes) and change.key == found.changes[0].key
         row = (kind, change.rule, change.fix.id, change.count, gain.basis.value, gain.ms)
         if kind == "people" or gain.ms is None:
-            yield Promise(*told, "people" if kind == "people" else kind, *row[1:])
+            yield Promise(*told, *row, first=first)
         else:
-            yield Promise(*told, *row, followed(change, path, generation, found))
+            yield Promise(*told, *row, followed(change, path, generation, found), first)
     yield from _keys(path, generation)
 
 
@@ -170,11 +171,18 @@ def summary(rows: list[Promise], networks: int) -> str:
     bounds = [row for row in followed_rows if not row.is_timed]
     lost = [row for row in rows if row.is_timed and row.gain_ms is None]
     true = sum(row.came_true for row in timed)
+    made = [row for row in timed if row.kind != "key"]
+    first = [row for row in rows if row.first]
     people = sum(row.kind == "people" for row in rows)
     unmarked = sum(row.kind == "people" and row.is_timed for row in rows)
     return (
         f"{networks} networks; timed advice that came true: {true} of {len(timed)} "
-        f"({true / max(len(timed), 1):.1%}, aim {AIM:.0%}), could not be followed: {len(lost)}; "
+        f"({true / max(len(timed), 1):.1%}, aim {AIM:.0%}; of edits and options "
+        f"{sum(row.came_true for row in made)} of {len(made)}), "
+        f"could not be followed: {len(lost)}; "
+        f"first advice: {sum(row.is_timed for row in first)} timed, "
+        f"{sum(row.is_timed and row.came_true for row in first)} came true, "
+        f"{sum(not row.is_timed for row in first)} for people or bounds; "
         f"bounds that held: {sum(row.came_true for row in bounds)} of {len(bounds)}; "
         f"advice for people: {people}, all but {unmarked} marked as bounds or unknown"
     )
@@ -186,14 +194,14 @@ def write(path: Path, rows: list[Promise], networks: int) -> None:
 
 
 def models(given: list[str], most: int) -> list[Path]:
-    """Files, and those of folders in turns through the folders' formats."""
+    """Files, and those of folders, spread over all of them."""
     found: list[Path] = []
     for name in given:
         path = Path(name)
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         found += [p for p in files if p.suffix in (".tflite", ".onnx")]
-    step = max(1, len(found) // most) if most else 1
-    return found[::step][: most or None]
+    count = min(most or len(found), len(found))
+    return [found[number * len(found) // count] for number in range(count)]
 
 
 def main() -> int:

@@ -19,11 +19,13 @@ from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.model import Bound, Opstats, Verdict
+from npuscope.many_core.opstats.model import Bound, Lever, Opstats, Verdict
 from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.many_core.rule_subject import Run
 from npuscope.many_core.rules import core_findings, core_lints, core_rules
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
+from npuscope.rulebook.fix import GainBasis
 from npuscope.rulebook.registry import Kind
 
 MACHINE = load_core_machine()
@@ -143,6 +145,23 @@ def test_gains_are_those_of_levers() -> None:
     lever = next(lever for lever in run.levers if "activations" in lever.name)
     assert fix.parameters == {"copies": 8}
     assert fix.gain_ms == pytest.approx(run.totals.seconds * 1e3 * (1 - 1 / lever.gain))
+
+
+def test_a_gain_belongs_to_the_very_fix() -> None:
+    """Copies on several cores each are not more cores, nor are copies on fewer cores these."""
+    levers = (
+        Lever("4 activations on 4 cores each", 3.0, 1.0),
+        Lever("16 activations on 1 core each", 5.0, 1.0),
+        Lever("8-bit integers instead of half floats", 1.5, 1.0, bound=True),
+    )
+    run = Run(replace(tables(2), levers=levers))
+    assert run.gains("core-more", "core-copies") == {}
+    assert "core-more" not in run.settings()
+    assert run.gains("core-integers")["core-integers"].basis is GainBasis.BOUND
+    more = Run(replace(tables(2), levers=(*levers, Lever("16 cores", 1.25, 0.5))))
+    assert more.settings()["core-more"] == {"cores": 16}
+    gain = more.gains("core-more")["core-more"]
+    assert gain.is_timed and gain.ms == pytest.approx(run.ms * 0.2)
 
 
 # --- The verbs that show them ---

@@ -5,16 +5,15 @@ fixes would save comes from the levers of these tables."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuscope.lean_dataclass import dataclass, replace
-from npuscope.many_core.opstats.model import Bound, CoreTables, Lever, NodeRow, Opstats
+from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
+from npuscope.many_core.rule_subject import Run
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import (
@@ -26,7 +25,7 @@ from npuscope.rulebook.finding import (
     gravest_first,
     worst_first,
 )
-from npuscope.rulebook.fix import Gain, at_most, timed
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import Kind, Rule, make_finding, themed
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from npuscope.many_core.machine import CoreMachine
 
 FAMILY = "many-core"
-_SHARED = "per inference, as more of them share a run: a run alone is not shorter"
 # From these on something is worth a word; below, nobody would change a network for it.
 _SYNC, _HOST, _CONVERSIONS, _UNEVEN, _POOR_HMX, _MUCH = 0.2, 0.1, 0.15, 1.2, 0.3, 0.05
 _CONVERTING = ("aicconverttod32", "aicconvertfromd32", "aicconvertweightstod32", "aictranspose")
@@ -64,70 +62,6 @@ def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
 
 def _found(asked: list[Rule], *subject: object) -> list[Finding]:
     return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Tables of a run with what several rules ask of them."""
-
-    tables: Opstats
-
-    @property
-    def ms(self) -> float:
-        return self.tables.totals.seconds * 1e3
-
-    def lever(self, fix: str) -> Lever | None:
-        """The best one that is this very fix; None where none was tried or helps."""
-        used, copies = len(self.tables.cores), self.fitting_copies
-        names = {
-            "core-batch": r".* times the batch",
-            "core-integers": r"8-bit integers .*",
-            "core-keep": r"constants kept .*",
-            "core-more": r"\d+ cores",
-            "core-copies": rf"{copies} activations on {used} cores? each",
-            "fewer-ops": r"ops joined, .*",
-        }
-        had = (lever for lever in self.tables.levers if not lever.obstacle)
-        named = [lever for lever in had if re.fullmatch(names[fix], lever.name)]
-        return max(named, key=lambda lever: lever.gain, default=None)
-
-    def gains(self, *fixes: str) -> dict[str, Gain]:
-        """What the levers save per inference."""
-        levers = {fix: self.lever(fix) for fix in fixes}
-        return {fix: self._saved(lever) for fix, lever in levers.items() if lever is not None}
-
-    def _saved(self, lever: Lever) -> Gain:
-        ms = self.ms * (1 - 1 / (lever.most or lever.gain))
-        shared = _SHARED if lever.ms >= self.ms else ""
-        if lever.bound or lever.most is not None:
-            return replace(at_most(ms), elsewhere=shared)
-        return timed(ms, shared)
-
-    @property
-    def fitting_copies(self) -> int:
-        most, used = self.tables.capacity, len(self.tables.cores)
-        return most.cores // used if most is not None and used else 0
-
-    def settings(self) -> dict[str, dict[str, Value]]:
-        """Numbers of cores and copies for the fixes that name them, where there is room."""
-        found: dict[str, dict[str, Value]] = {}
-        if self.fitting_copies > 1:
-            found["core-copies"] = {"copies": self.fitting_copies}
-        more = self.lever("core-more")
-        if more is not None and int(more.name.split()[0]) > len(self.tables.cores):
-            found["core-more"] = {"cores": int(more.name.split()[0])}
-        return found
-
-    def share(self, engine: str) -> float:
-        return dict(self.tables.verdict.shares).get(engine, 0.0)
-
-    def path(self, name: str) -> float:
-        return dict(self.tables.path).get(name, 0.0)
-
-    def cycles(self, wanted: Callable[[str], bool]) -> int:
-        """Of ops on all cores whose row of the op table is wanted."""
-        rows = (row for core in self.tables.cores for row in core.ops)
-        return sum(row.pcycles or 0 for row in rows if wanted(row.details))
 
 
 @advise(

@@ -223,6 +223,10 @@ FIX = (
         "and keep those that help", flags=("--all",)),
     flag("lossy", "allow edits that change outputs, such as nearest for bilinear resizing"),
 )
+COMPARED_ON = (
+    text("data", "compare on real data: a folder of images, a .npz or .npy file", "DIR|FILE"),
+    whole("seeds", "random inputs to compare on without --data (2)", default=2),
+)
 COMPILE = (
     file("directory", "folder for the files", "DIR", flags=("-o", "--output"), required=True),
     flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),

@@ -158,12 +158,7 @@ VERBS: dict[str, Verb] = {
                         "FIXED",
                         flags=("-o", "--output"),
                     ),
-                    text(
-                        "data",
-                        "compare on real data: a folder of images, a .npz or .npy file",
-                        "DIR|FILE",
-                    ),
-                    whole("seeds", "random inputs to compare on without --data (2)", default=2),
+                    *rows.COMPARED_ON,
                     rows.HTML,
                 ),
             ),

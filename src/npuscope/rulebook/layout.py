@@ -122,7 +122,7 @@ def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
     "Resize that is not nearest",
     ops=("Resize",),
     cause="Interpolation computes with pixel positions; the NPU has no unit for it.",
-    fixes=(fixes.NEAREST_RESIZE, fixes.FOLD_RESIZE),
+    fixes=(fixes.NEAREST_RESIZE, fixes.CUT_TAIL, fixes.FOLD_RESIZE),
     way="NPU+CPU",
 )
 def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:

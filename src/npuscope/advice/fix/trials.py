@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from npuscope.advice.explain import Change, Editing
+from npuscope.advice.explain import Change, Editing, moved_work
 from npuscope.advice.fix.candidates import CUT, Candidate, Place
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places
@@ -15,7 +15,7 @@ from npuscope.advice.fix.workbench import Look, Network, Workbench
 from npuscope.building import Build, Options, Source, build, is_program
 from npuscope.edits import has_edit, open_document
 from npuscope.errors import NpuscopeError
-from npuscope.files.load import load_model
+from npuscope.files.load import load_model, model_bytes
 from npuscope.graph.model import Graph
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.model import Profile
@@ -78,10 +78,8 @@ class FileTrials:
         if change.fix.id != CUT:
             return change.moves
         end = frontier(self.made, self.profile)
-        return (
-            f"the application then does the work of {len(end.removed)} ops, which take "
-            f"{end.cpu_ms:.3g} ms of the CPU here"
-        )
+        work = moved_work(self.made.graph, end.removed)
+        return f"the application then does {work}: {end.cpu_ms:.3g} ms of the CPU here"
 
     @cached_property
     def editing(self) -> Editing:
@@ -99,11 +97,12 @@ class FileTrials:
 
     @cached_property
     def look(self) -> Look:
-        """The file as it is: nothing is compiled for it."""
-        document = open_document(self.bench.path)
+        """The file as it is: nothing is compiled or written for it."""
+        data = model_bytes(self.bench.path)
+        document = open_document(self.bench.path, data)
         graph = load_model(self.bench.path, self.bench.options.get("shapes"))
         network = Network(graph, self.made.machine, self.bench.known)
-        return Look(document, document.to_bytes(), self.made, self.profile, network)
+        return Look(document, data, self.made, self.profile, network)
 
 
 def trials_of(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:

@@ -1,0 +1,78 @@
+"""A run as the rules look at it: its tables, and what the levers that were tried save."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from npuscope.lean_dataclass import dataclass, replace
+from npuscope.many_core.opstats.model import Lever, Opstats
+from npuscope.rulebook.finding import Value
+from npuscope.rulebook.fix import Gain, at_most, timed
+
+_LEVERS = {  # names of the levers that are these fixes
+    "core-batch": r".* times the batch",
+    "core-integers": r"8-bit integers .*",
+    "core-keep": r"constants kept .*",
+    "core-more": r"\d+ cores",
+    "fewer-ops": r"ops joined, .*",
+}
+_SHARED = "per inference, as more of them share a run: a run alone is not shorter"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tables of a run with what several rules ask of them."""
+
+    tables: Opstats
+
+    @property
+    def ms(self) -> float:
+        return self.tables.totals.seconds * 1e3
+
+    def lever(self, fix: str) -> Lever | None:
+        """The best one that is this very fix; None where none was tried or helps."""
+        used, copies = len(self.tables.cores), self.fitting_copies
+        copied = rf"{copies} activations on {used} cores? each"
+        name = {**_LEVERS, "core-copies": copied}[fix]
+        had = (lever for lever in self.tables.levers if not lever.obstacle)
+        named = [lever for lever in had if re.fullmatch(name, lever.name)]
+        return max(named, key=lambda lever: lever.gain, default=None)
+
+    def gains(self, *fixes: str) -> dict[str, Gain]:
+        """What the levers save per inference."""
+        levers = {fix: self.lever(fix) for fix in fixes}
+        return {fix: self._saved(lever) for fix, lever in levers.items() if lever is not None}
+
+    def _saved(self, lever: Lever) -> Gain:
+        ms = self.ms * (1 - 1 / (lever.most or lever.gain))
+        shared = _SHARED if lever.ms >= self.ms else ""
+        if lever.bound or lever.most is not None:
+            return replace(at_most(ms), elsewhere=shared)
+        return timed(ms, shared)
+
+    @property
+    def fitting_copies(self) -> int:
+        most, used = self.tables.capacity, len(self.tables.cores)
+        return most.cores // used if most is not None and used else 0
+
+    def settings(self) -> dict[str, dict[str, Value]]:
+        """Numbers of cores and copies for the fixes that name them, where there is room."""
+        found: dict[str, dict[str, Value]] = {}
+        if self.fitting_copies > 1:
+            found["core-copies"] = {"copies": self.fitting_copies}
+        more = self.lever("core-more")
+        if more is not None and int(more.name.split()[0]) > len(self.tables.cores):
+            found["core-more"] = {"cores": int(more.name.split()[0])}
+        return found
+
+    def share(self, engine: str) -> float:
+        return dict(self.tables.verdict.shares).get(engine, 0.0)
+
+    def path(self, name: str) -> float:
+        return dict(self.tables.path).get(name, 0.0)
+
+    def cycles(self, wanted: Callable[[str], bool]) -> int:
+        """Of ops on all cores whose row of the op table is wanted."""
+        rows = (row for core in self.tables.cores for row in core.ops)
+        return sum(row.pcycles or 0 for row in rows if wanted(row.details))
