@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from npuscope.errors import ModelError
 from npuscope.files.onnx.bodies import (
     all_bodies,
     bodies,
