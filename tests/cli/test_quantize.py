@@ -47,7 +47,7 @@ def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:
     assert code == 0
     assert list(found) == [
         *("schema", "output", "tool", "data", "calibration", "before", "after", "model_error"),
-        *("plain", "outputs", "inputs", "results", "choices", "layers", "worst", "notes"),
+        *("plain", "usable", "outputs", "inputs", "results", "choices", "layers", "worst", "notes"),
     ]
     assert found["schema"] == "npuscope/quantize/1" and found["output"] is None
     assert found["data"] == {
@@ -57,7 +57,7 @@ def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:
         "held_out": 2,
         "seed": 5,
     }
-    assert found["outputs"][0].keys() == {"name", "sqnr_db"}
+    assert found["outputs"][0].keys() == {"name", "sqnr_db", "groups"}
     assert found["layers"][0].keys() == {
         *("name", "kind", "tensor", "sqnr_db", "drop_db", "steps_db", "weights_db", "peak_ratio")
     }
