@@ -281,7 +281,7 @@ class _Collected:
         elements = sum(tally.elements for tally in tallies)
         equal = sum(tally.equal for tally in tallies)
         outputs = tuple(map(self._output, self.outputs))
-        total = [epoch for epoch in self.program.executed if self._is_layer(epoch)]
+        total = [epoch for epoch in self.program.executed if self._is_counted(epoch)]
         coverage = Coverage(len(layers), len(total))
         verdict = judge(outputs, layers, coverage)
         return Validation(
@@ -310,14 +310,17 @@ class _Collected:
 
     def _is_layer(self, epoch: Epoch) -> bool:
         """Kernels on the CPU are the reference's own code in our programs; comparing them would
-        only count zeros. Of others they are read from the file, and those with integers can be
-        compared."""
-        if epoch.call is None:
-            return True
-        if self.program.source == "npuscope":
-            return False
-        buffers = self.program.buffer_map()
-        return any(not buffers[name].is_float for name in epoch.call.outputs)
+        only count zeros. Of others they are read from the file, and compared as well."""
+        return epoch.call is None or self.program.source != "npuscope"
+
+    def _is_counted(self, epoch: Epoch) -> bool:
+        """Wide sums and float values are inner steps of an op, whose result is compared; in our
+        programs all that carry no tensor are."""
+        if epoch.number in self.layers or not self._is_layer(epoch):
+            return epoch.number in self.layers
+        buffers = [self.program.buffer_map()[name] for name in written(epoch)]
+        narrow = any(buffer.nbits == 8 and not buffer.is_float for buffer in buffers)
+        return narrow and not (self.layers and self.program.source == "npuscope")
 
     def _outside(self) -> Reference:
         if self.runtime is None:
