@@ -37,6 +37,4 @@ def run(args: argparse.Namespace) -> int:
     result = quantize_json(made, args.output)
     result |= {"interrupted": True} if made.interrupted else {}
     deliver(args, quantize_text(made, args.output, every=args.verbose), result)
-    if made.interrupted:
-        return INTERRUPTED
-    return 0 if made.usable else 1
+    return INTERRUPTED if made.interrupted else 0
