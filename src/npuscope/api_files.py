@@ -205,13 +205,14 @@ def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1"
     from npuscope.program.ec_blob.assembly import assemble
     from npuscope.program.ec_blob.binary import write_binary
 
+    if output is not None:
+        refuse_same(source, output)
     try:
         binary = assemble(read_text(source, ASSEMBLY, errors="replace"))
         data = write_binary(binary)
     except NpuscopeError as error:
         raise _in_file(error, str(source)) from None
     if output is not None:
-        refuse_same(source, output)
         _write_blob(str(output), data, name)
     return Assembled(binary, data)
 
