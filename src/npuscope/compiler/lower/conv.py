@@ -105,12 +105,15 @@ def _emit_part(context: Context, layer: Layer) -> None:
 
 def _within_links(context: Context, layer: Layer) -> Layer:
     """Sums that come back from memory enter the first of several units in series in full, and
-    leave it on a link of 24 bits: where they may be wider, one unit works alone."""
+    leave it on a link of 24 bits: where they are likely to be wider, one unit works alone."""
     if layer.grouped or layer.moved:
         return layer
     tiling = _piece_tiling(context, layer, _pieces(context, layer)[0])
-    serial = tiling.pipe > 1 and tiling.passes > 1
-    return replace(layer, alone=serial and _shift(context, layer) > _LINK_BITS - _SUM_BITS)
+    if tiling.pipe == 1 or tiling.passes == 1:
+        return layer
+    excess = _LINK_BITS - _SUM_BITS
+    wide = _shift(context, layer) > excess and safe_conv_shift(layer.likely_sums) > excess
+    return replace(layer, alone=wide)
 
 
 def _output_parts(context: Context, layer: Layer) -> list[Layer]:
