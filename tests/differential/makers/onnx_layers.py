@@ -21,7 +21,8 @@ def clamped(draft: Draft, kind: str, inputs: Any, result: Value, **options: Any)
     if not tail:
         return draft.add(kind, inputs, result, **options)
     low = 0.0 if tail == "Relu" else draft.choose(0.0, 0.0, -1.0)
-    high = result.limits[1] if tail == "Relu" else draft.choose(6.0, 1.0)
+    # At least a quarter of the range stays: sums of units have 16 bits.
+    high = result.limits[1] if tail == "Relu" else max(draft.choose(6.0, 1.0), result.reach / 2)
     result = draft.value(result.shape, low, min(high, result.limits[1]))
     real = draft.plain(result.shape, "float32")
     draft.add(kind, inputs, real, **options)

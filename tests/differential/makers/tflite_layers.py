@@ -14,8 +14,14 @@ _DILATIONS = (1, 1, 1, 2, 3)
 _ACTIVATIONS = {0: (-np.inf, np.inf), 1: (0, np.inf), 2: (-1, 1), 3: (0, 6)}
 
 
-def activation_of(draft: Draft) -> int:
-    return int(draft.choose(0, 0, 1, 2, 3))
+def activation_of(draft: Draft, reach: float) -> int:
+    """Of results of about +-reach at least a quarter stays: sums of units have 16 bits."""
+    wide = (
+        n
+        for n, (low, high) in _ACTIVATIONS.items()
+        if min(high, reach) - max(low, -reach) >= reach / 2
+    )
+    return int(draft.choose(0, *wide))
 
 
 def clamped(draft: Draft, shape: Shape, reach: float, activation: int) -> Value:
@@ -74,7 +80,7 @@ def depthwise(draft: Draft, kind: str) -> Value:
 def _weighted(
     draft: Draft, kind: str, x: Value, weights: Value, shape: Shape, options: dict[str, int]
 ) -> Value:
-    activation = activation_of(draft)
+    activation = activation_of(draft, x.reach)
     needed = kind != "FULLY_CONNECTED"  # LiteRT refuses or ends without
     bias = [draft.bias(x, weights, shape[-1])] if needed or draft.chance(0.7) else []
     result = clamped(draft, shape, x.reach, activation)
@@ -104,7 +110,9 @@ def pool(draft: Draft, kind: str) -> Value:
     kernel, sizes, options = _window(draft, x, dilated=False)
     options |= {"filterHeight": kernel[0], "filterWidth": kernel[1]}
     result = draft.like(x, (x.shape[0], *sizes, x.shape[3]))
-    return draft.add(kind, x, result, fusedActivationFunction=activation_of(draft), **options)
+    return draft.add(
+        kind, x, result, fusedActivationFunction=activation_of(draft, x.reach), **options
+    )
 
 
 def fully_connected(draft: Draft, kind: str) -> Value:

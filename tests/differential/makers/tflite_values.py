@@ -63,14 +63,14 @@ def _both(draft: Draft, like: bool = False) -> tuple[Value, Value, Shape]:
 
 def add(draft: Draft, kind: str) -> Value:
     x, y, shape = _both(draft)
-    activation = activation_of(draft)
+    activation = activation_of(draft, x.reach + y.reach)
     result = clamped(draft, shape, x.reach + y.reach, activation)
     return draft.add(kind, (x, y), result, fusedActivationFunction=activation)
 
 
 def multiply(draft: Draft, kind: str) -> Value:
     x, y, shape = _both(draft)
-    activation = activation_of(draft)
+    activation = activation_of(draft, x.reach * y.reach)
     result = clamped(draft, shape, x.reach * y.reach, activation)
     return draft.add(kind, (x, y), result, fusedActivationFunction=activation)
 
