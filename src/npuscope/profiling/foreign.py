@@ -119,8 +119,7 @@ class _Learner:
             options = list(self.candidates.of(memory, buffer))
             if options and self.last[name] == epoch.number:
                 self._pair(memory, buffer, options)
-        results = [name for name in written(epoch) if name in self.near or name in self.far]
-        if results and all(name in self.near for name in results):
+        if any(name in self.near for name in written(epoch)):
             for name in read:
                 del self.far[name]
 
