@@ -27,7 +27,17 @@ FINDING_KEYS = {
     "until",
     "docs",
 }
-FIX_KEYS = {"id", "title", "parameters", "automatic", "gain_ms", "training"}
+FIX_KEYS = {
+    "id",
+    "title",
+    "parameters",
+    "automatic",
+    "gain_ms",
+    "training",
+    "function",
+    "gain_basis",
+    "moves",
+}
 
 
 @pytest.fixture
