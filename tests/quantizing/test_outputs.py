@@ -36,13 +36,13 @@ def test_scores_beside_boxes_in_pixels_are_lost_and_said_so(tmp_path: Path, caps
     pytest.importorskip("onnxruntime")
     model, data = detector(tmp_path, 300.0), picture_file(tmp_path, 8)
     given = ["quantize", str(model), "--data", str(data), "--calibration", "minmax"]
-    assert main(given) == 1
+    assert main(given) == 0
     text = capsys.readouterr().out
     assert text.startswith("not usable: int8 loses 'found' (see below); ")
     assert "columns  'found', axis 1, 0 to 3: range " in text
     assert "LOST     'found', axis 1, 4 to 9: range " in text
     assert "end the network before the Concat, with " in text
-    assert main([*given, "--json"]) == 1
+    assert main([*given, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     boxes, scores = told["outputs"][0]["groups"]
     assert not told["usable"] and not boxes["useless"] and scores["useless"]
