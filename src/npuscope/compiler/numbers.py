@@ -139,13 +139,13 @@ def safe_conv_shift(largest_sums: Array) -> int:
     return max(0, ceil(log2(needed / INT16_MAX))) if needed > INT16_MAX else 0
 
 
-def likely_sums(weights: Array, inputs: tuple[int, int]) -> Array:
-    """Per channel what sums reach in practice: all inputs at their largest, and beside that eight
+def likely_sums(weights: Array, inputs: tuple[int, int], level: float) -> Array:
+    """Per channel what sums reach in practice: all inputs at one level, and beside that eight
     deviations of inputs that differ from each other."""
     flat = weights.reshape(len(weights), -1).astype(np.float64)
     spread = (inputs[1] - inputs[0]) / 12**0.5
-    level = np.abs(flat.sum(axis=1)) * max(abs(inputs[0]), abs(inputs[1]))
-    return np.asarray(level + 8 * spread * np.sqrt((flat * flat).sum(axis=1)))
+    common = np.abs(flat.sum(axis=1)) * level
+    return np.asarray(common + 8 * spread * np.sqrt((flat * flat).sum(axis=1)))
 
 
 def fine_enough_shift(scaling: Scaling, roundings: int) -> int:

@@ -112,7 +112,7 @@ def _within_links(context: Context, layer: Layer) -> Layer:
     if tiling.pipe == 1 or tiling.passes == 1:
         return layer
     excess = _LINK_BITS - _SUM_BITS
-    wide = _shift(context, layer) > excess and safe_conv_shift(layer.likely_sums) > excess
+    wide = _shift(context, layer) > excess and safe_conv_shift(layer.usual_sums) > excess
     return replace(layer, alone=wide)
 
 

@@ -53,7 +53,14 @@ class Layer:
 
     @property
     def likely_sums(self) -> Array:
-        return likely_sums(self.kernel.taps, self.inputs)
+        """With all inputs at their largest."""
+        level = max(abs(self.inputs[0]), abs(self.inputs[1]))
+        return likely_sums(self.kernel.taps, self.inputs, level)
+
+    @property
+    def usual_sums(self) -> Array:
+        """With inputs about the middle of their range."""
+        return likely_sums(self.kernel.taps, self.inputs, abs(sum(self.inputs)) / 2)
 
     def largest_sums(self, passes: int, in_pieces: bool) -> Array:
         return sums_that_matter(self.kernel.taps, self.scaling, self.inputs, passes, in_pieces)
