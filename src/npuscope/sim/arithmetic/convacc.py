@@ -126,7 +126,8 @@ def _bytes_of(words: Words, packed: int) -> NDArray[np.uint8]:
 
 @dataclass(slots=True)
 class Tally:
-    """Outputs of 16 bits that left a convolution, and how many of them the clamp changed."""
+    """Outputs of 16 bits that left a convolution, and how many of them the clamp changed; those of
+    sums of two operands too."""
 
     outputs: int = 0
     clamped: int = 0

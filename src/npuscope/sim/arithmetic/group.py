@@ -108,7 +108,7 @@ def _start(node: RunningUnit, memory: Memory, tally: Tally) -> Stream:
             widths = {port: word_bytes(source.unit) for port, source in node.sources.items()}
             return convacc.run(unit, widths, tally)
         case Arith():
-            return arith.run(unit, 1 in node.sources, memory)
+            return arith.run(unit, 1 in node.sources, memory, tally)
         case Activ():
             return run_activ(unit, memory)
         case PoolUnit():

@@ -13,6 +13,7 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.program.geometry import arith_words, broadcasts, takes_y
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.units import Activ, Arith, Decun, Ref
+from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.streams import (
     ANY_FRAME,
     Stream,
@@ -22,6 +23,7 @@ from npuscope.sim.arithmetic.streams import (
     extend,
     floor_shift,
     in_blocks,
+    limits,
     narrow,
     refuse_fields,
     refuse_operation,
@@ -125,7 +127,7 @@ round_by = round_shift
 _SEEN = (ArithOp.AFFINE, ArithOp.MUL, ArithOp.MIN, ArithOp.MAX, ArithOp.CLIP)
 
 
-def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
+def run(unit: Arith, has_y: bool, memory: Memory, tally: Tally) -> Stream:
     """Frames of fWidth x fHeight x batchDepth; frames as they come if there is no geometry."""
     check(unit, has_y)
     coefficients = load(unit, memory)
@@ -135,11 +137,13 @@ def run(unit: Arith, has_y: bool, memory: Memory) -> Stream:
         y = None
         if takes_y(unit, has_y):
             y = (yield Take(1, unit.batchDepth if broadcasts(unit) else len(x)))[None]
-        yield compute(coefficients, x[None], y, frame).reshape(-1)
+        yield compute(coefficients, x[None], y, tally, frame).reshape(-1)
         frame += 1
 
 
-def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 0) -> Words:
+def compute(
+    coefficients: Coefficients, x: Words, y: Words | None, tally: Tally, first: int = 0
+) -> Words:
     """Frames of output for frames of X and Y (frames, ...), the first of which has a number."""
     unit = coefficients.unit
     if broadcasts(unit):
@@ -153,7 +157,7 @@ def compute(coefficients: Coefficients, x: Words, y: Words | None, first: int = 
     vectors = [v.astype(kind) for v in coefficients.of_frames(first, len(x))]
     if y is not None:
         vectors.append(y.reshape(len(y), 1, -1) if broadcasts(unit) else y.reshape(x.shape))
-    return in_blocks(partial(_values, unit), word_type(unit.outbytes_o), x, *vectors)
+    return in_blocks(partial(_values, unit, tally), word_type(unit.outbytes_o), x, *vectors)
 
 
 def _offset(coefficients: Coefficients) -> int | None:
@@ -175,12 +179,25 @@ def _moved(unit: Arith, offset: int, words: Words) -> Words:
 
 
 def _values(
-    unit: Arith, x_words: Words, a: Wide, b: Wide, c: Wide, y_words: Words | None = None
+    unit: Arith,
+    tally: Tally,
+    x_words: Words,
+    a: Wide,
+    b: Wide,
+    c: Wide,
+    y_words: Words | None = None,
 ) -> Words:
     kind = a.dtype
     x: Wide = extend(x_words, unit.inbytes_x or 2).astype(kind)
     y = None if y_words is None else extend(y_words, unit.inbytes_y or 2).astype(kind)
-    return _finish(unit, _operate(unit, x, y, (a, b, c)))
+    value = _finish(unit, _operate(unit, x, y, (a, b, c)))
+    words = narrow(value, unit.outbytes_o, unit.saturation_o)
+    if y is not None and unit.outbytes_o == 2:
+        # Where kernel pieces are joined, sums are lost as they are within a convolution.
+        low, high = limits(2)
+        tally.outputs += value.size
+        tally.clamped += int(np.count_nonzero((value < low) | (value > high)))
+    return words
 
 
 def _room(coefficients: Coefficients) -> np.dtype[np.signedinteger[Any]]:
@@ -225,12 +242,12 @@ def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
     return total
 
 
-def _finish(unit: Arith, value: Wide) -> Words:
+def _finish(unit: Arith, value: Wide) -> Wide:
     shift = round_shift if unit.rounding_o else floor_shift
     result = shift(value, unit.shift_o)
     if unit.clipout:
         result = np.clip(result, unit.clipmin, unit.clipmax)
-    return narrow(result, unit.outbytes_o, unit.saturation_o)
+    return result
 
 
 def check(unit: Arith, has_y: bool) -> None:

@@ -76,7 +76,7 @@ def _run(plan: Plan, memory: Memory, tally: Tally) -> Frames:
         case Convacc():
             return Frames(run_chain(plan, tally))
         case Arith():
-            return Frames(_arith(plan, unit, memory))
+            return Frames(_arith(plan, unit, memory, tally))
         case Activ():
             given = plan.inlet(0, plan.words, plan.frames)
             return Frames(units.activation(unit, memory)(given.values), given.which)
@@ -88,7 +88,7 @@ def _run(plan: Plan, memory: Memory, tally: Tally) -> Frames:
             raise ByFramesError
 
 
-def _arith(plan: Plan, unit: Arith, memory: Memory) -> Words:
+def _arith(plan: Plan, unit: Arith, memory: Memory, tally: Tally) -> Words:
     has_y = 1 in plan.sources
     units.check(unit, has_y)
     y = None
@@ -96,4 +96,4 @@ def _arith(plan: Plan, unit: Arith, memory: Memory) -> Words:
         words = unit.batchDepth if geometry.broadcasts(unit) else plan.words
         y = plan.inlet(1, words, plan.frames).all
     x = plan.inlet(0, plan.words, plan.frames).all
-    return units.compute(units.load(unit, memory), x, y)
+    return units.compute(units.load(unit, memory), x, y, tally)
