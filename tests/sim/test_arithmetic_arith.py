@@ -42,10 +42,14 @@ def run_one(x, bench=None, batch=None, **settings):
 
 
 def run_two(x, y, nbits=8, **settings):
+    return two_streams(x, y, nbits, 8, **settings).outputs["y"][0]
+
+
+def two_streams(x, y, nbits, output_bits, **settings):
     bench = Bench()
     first = bench.buffer("x", (1, *x.shape), nbits)
     second = bench.buffer("second", (1, *y.shape), nbits)
-    target = bench.buffer("y", (1, *x.shape), 8)
+    target = bench.buffer("y", (1, *x.shape), output_bits)
     height, width, channels = x.shape
     unit = Arith(
         id=0,
@@ -65,7 +69,7 @@ def run_two(x, y, nbits=8, **settings):
         writer(1, target, channels),
         feature_reader(2, second, channels),
     )
-    return bench.run(units, TWO, {"x": x[None], "second": y[None]}, ("y",)).outputs["y"][0]
+    return bench.run(units, TWO, {"x": x[None], "second": y[None]}, ("y",))
 
 
 def elementwise(function, *arrays):
@@ -172,6 +176,15 @@ def test_residual_add(rng):
 
     found = run_two(x, y, **settings)
     np.testing.assert_array_equal(found, elementwise(expected, x.astype(int), y.astype(int)))
+
+
+def test_sums_that_the_clamp_changes_are_counted():
+    x = np.array([[[30000, 30000, -5, -30000]]], np.int16)
+    y = np.array([[[2767, 2768, 5, -2769]]], np.int16)
+    sums = {"A_scalar": 1, "B_scalar": 1, "outbytes_o": 2, "saturation_o": 1, "rounding_o": 0}
+    run = two_streams(x, y, 16, 16, shift_o=0, **sums)
+    assert run.outputs["y"].ravel().tolist() == [32767, 32767, 0, -32768]
+    assert run.saturated_share == {1: 0.5}
 
 
 @pytest.mark.parametrize(
