@@ -18,8 +18,8 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.moves import GatherAttrs
 from npuscope.ops.run import run
-from npuscope.profiling.agreement import Agreement, LayerAgreement
-from npuscope.profiling.validate import Validation, validate
+from npuscope.profiling.agreement import Agreement, Array, LayerAgreement, Values
+from npuscope.profiling.validate import Reference, Validation, validate
 from npuscope.profiling.verdict import Coverage, Verdict, judge
 from npuscope.program.model import Program
 from profiling.test_foreign import anonymous
@@ -55,12 +55,22 @@ def test_outputs_come_first_then_layers_then_how_many(
     assert judge(outputs, [layer], Coverage(compared, 10)) is verdict
 
 
-def test_a_thin_comparison_says_that_nothing_could_be_judged() -> None:
+def test_a_thin_comparison_is_not_judged() -> None:
     found = validate(compiled(demo_graph()), demo_graph(), MACHINE)
     thin = replace(found, verdict=Verdict.UNJUDGED, layers_compared=1, layers=found.layers[:1])
     assert thin.sentence == (
-        f"nothing could be judged: 1 of {found.layers_total} layers compared, 1 agree"
+        f"not judged: outputs within {max(o.max_lsb for o in found.outputs):g} LSB, but only 1 of "
+        f"{found.layers_total} layers could be compared"
     )
+
+
+def test_a_network_for_the_cpu_alone_is_judged_by_its_outputs() -> None:
+    net = Net()
+    x = net.input((1, 4, 4, 8))
+    real = net.dequantize(x)
+    graph = net.graph(net.op("Softsign", (real,), Attrs(), net.shape(x), None, DType.FLOAT32))
+    found = validate(compiled(graph), graph, MACHINE)
+    assert found.sentence == "passed: outputs within 0 LSB; no layer runs on the NPU"
 
 
 def damaged(program: Program, share: float) -> Program:
@@ -126,6 +136,23 @@ def test_float_outputs_count_in_parts_of_their_range() -> None:
     assert found.verdict is Verdict.WRONG and found.far
 
 
+def test_outputs_of_unlike_channel_counts_are_held_against_an_outside_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = Net(4)
+    x = net.conv(net.input((1, 6, 6, 4)), 8)
+    graph = net.graph(net.conv(x, 3, (1, 1)), net.conv(x, 5, (1, 1)))
+
+    def outside(_: Path, network: Graph, samples: list[Values]) -> tuple[str, list[list[Array]]]:
+        rows = [list(run(network, one).values()) for one in samples]
+        rows[0][1] = np.where(np.arange(5) == 2, rows[0][1] ^ 1, rows[0][1])
+        return "another", rows
+
+    monkeypatch.setattr("npuscope.profiling.validate.outside_outputs", outside)
+    found = validate(compiled(graph), graph, MACHINE)
+    assert found.reference == Reference("another", 6 * 6 * (3 + 5), 6 * 6, 1.0)
+
+
 # --- The verb ---
 
 
@@ -157,7 +184,7 @@ def test_exit_codes(
     monkeypatch.setattr("npuscope.api.validate", lambda *args, **options: found)
     assert main(["validate", str(model)]) == code
     shown = capsys.readouterr().out.splitlines()[0]
-    assert shown.startswith(f"validation {verdict}: " if verdict != "unjudged" else "validation no")
+    assert shown.startswith("not judged: " if verdict == "unjudged" else f"{verdict}: ")
 
 
 def test_another_model_file_is_refused_by_its_digest(

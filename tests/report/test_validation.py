@@ -34,7 +34,7 @@ def shown(*layers: LayerAgreement, total: int = 0, output: Agreement = OUTPUT) -
 
 def test_what_passes_says_what_it_stands_on_and_the_rule() -> None:
     assert shown(GOOD)[:2] == [
-        "validation passed: outputs within 0 LSB; 1 of 1 layer compared, 1 agree",
+        "passed: outputs within 0 LSB; 1 of 1 layer compared, 1 agree",
         f"rule: {RULE}",
     ]
 
@@ -47,7 +47,7 @@ def test_what_was_not_compared_is_listed() -> None:
 
 def test_equal_outputs_are_not_given_as_the_reason_of_a_failure() -> None:
     lines = shown(GOOD, BAD)
-    assert lines[0].startswith("validation wrong: outputs within 0 LSB, ")
+    assert lines[0].startswith("wrong: outputs within 0 LSB, ")
     assert lines[0].endswith("; 2 of 2 layers compared, 1 agree")
     near = "60.0% within 3 LSB, 10.0% of its worst channel"
     assert f"disagrees: epoch 2 (Conv:two), {near}" in lines

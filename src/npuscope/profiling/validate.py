@@ -29,10 +29,18 @@ from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
 from npuscope.profiling.rounding import rounded, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
-from npuscope.profiling.verdict import LAYER_LSB, Coverage, Verdict, agrees, is_rounding, judge
+from npuscope.profiling.verdict import (
+    LAYER_LSB,
+    MUCH_SATURATED,
+    Coverage,
+    Verdict,
+    agrees,
+    is_rounding,
+    judge,
+)
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, Shown, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 from npuscope.text import safe_terminal
@@ -100,16 +108,21 @@ class Validation(Shown):
     def sentence(self) -> str:
         """The verdict with what it stands on, outputs first."""
         worst = max((output.max_lsb for output in self.outputs), default=0)
-        coverage = Coverage(self.layers_compared, self.layers_total)
-        layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
         if self.verdict is Verdict.UNJUDGED:
-            return f"nothing could be judged: {layers}"
+            few = f"{self.layers_compared} of {counted(self.layers_total, 'layer')}"
+            return f"not judged: outputs within {worst:g} LSB, but only {few} could be compared"
+        layers = "no layer runs on the NPU"
+        if self.layers_total:
+            coverage = Coverage(self.layers_compared, self.layers_total)
+            layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
         if self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)
             outputs = (
                 f"output '{off.name}' is {off.rms_lsb:.2g} LSB off (root mean square), rounding "
                 f"explains {off.rounding_rms_lsb:.2g}"
             )
+            if self.saturated_share > MUCH_SATURATED:
+                outputs += f"; 16-bit sums saturate in up to {self.saturated_share:.0%} of a layer"
         else:
             outputs = f"outputs within {worst:g} LSB"
             if self.verdict is not Verdict.PASSED:
@@ -187,7 +200,8 @@ class _Collected:
         self.answers = {name: Tally(1.0) for name in graph.outputs}
         self.layers: dict[int, dict[str, Tally]] = {}  # by epoch and buffer
         self.inside: dict[str, float] = {}
-        self.reference = Tally(1.0)
+        # An output has its own number of channels, so it has sums of its own.
+        self.reference = {name: Tally(1.0) for name in graph.outputs}
         self.saturated: list[float] = []
 
     def snapshot(self) -> _Collected:
@@ -244,7 +258,7 @@ class _Collected:
                     )
                 # In steps of the output, so that float and integer outputs share one figure.
                 lsb = self.outputs[name].lsb
-                self.reference.add(found / lsb, expected[name] / lsb)
+                self.reference[name].add(found / lsb, expected[name] / lsb)
 
     def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
@@ -325,9 +339,13 @@ class _Collected:
     def _outside(self) -> Reference:
         if self.runtime is None:
             return Reference(None)
-        tally = self.reference
-        mismatches = tally.elements - tally.equal
-        return Reference(self.runtime, tally.elements, mismatches, tally.largest)
+        tallies = self.reference.values()
+        return Reference(
+            self.runtime,
+            sum(tally.elements for tally in tallies),
+            sum(tally.elements - tally.equal for tally in tallies),
+            max((tally.largest for tally in tallies), default=0.0),
+        )
 
 
 def output_step(graph: Graph, name: str, values: Array) -> float:

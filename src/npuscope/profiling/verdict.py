@@ -32,6 +32,8 @@ LAYER_SHARE = 0.9
 CHANNEL_SHARE = 0.5
 # Layers that have to be compared before they can speak for the build.
 COMPARED_SHARE = 0.5
+# 16-bit sums that the clamp changed; with more than this, an output that is off is blamed on them.
+MUCH_SATURATED = 0.01
 
 RULE = (
     f"outputs at most {ROUNDING_FACTOR:g} times as far off as rounding {MOVED_SHARE:.0%} of each "

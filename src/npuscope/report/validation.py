@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.profiling.verdict import RULE
+from npuscope.profiling.verdict import MUCH_SATURATED, RULE
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 VALIDATE_SCHEMA = "npuscope/validate/1"
 BISECT_SCHEMA = "npuscope/bisect/1"
 _SHOWN = 3  # layers that disagree, or that were not compared
-_MUCH_SATURATED = 0.01
 _LAYER_KEYS = ("epoch", "ops", "origin", "exact_share", "within_1_lsb_share", "max_lsb")
 
 
@@ -28,7 +27,7 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 
 def validation_text(validation: Validation) -> str:
     head = f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'rms LSB':>8}"
-    lines = [f"validation {safe_terminal(validation.sentence)}", f"rule: {RULE}"]
+    lines = [safe_terminal(validation.sentence), f"rule: {RULE}"]
     lines.append(f"{head} {'rounding':>8} {'cosine':>9}")
     for row in validation.outputs:
         lines.append(
@@ -44,7 +43,7 @@ def validation_text(validation: Validation) -> str:
         rest = f" and {more} more" if more else ""
         lines.append(f"not compared: {safe_terminal(', '.join(names))}{rest}")
     lines.append(f"saturated share: {validation.saturated_share:.3%}")
-    if not validation.passed and validation.saturated_share > _MUCH_SATURATED:
+    if not validation.passed and validation.saturated_share > MUCH_SATURATED:
         lines.append("sums saturate on these inputs: try samples of your own with --inputs")
     lines.append(_reference(asdict(validation.reference)))
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]

@@ -20,6 +20,7 @@ from npuscope.advice.fix.workbench import Opened
 from npuscope.cli.main import main
 from npuscope.edits import NotFitting
 from npuscope.edits.tflite.document import TfliteDocument
+from npuscope.profiling.runtimes import litert_interpreter
 from npuscope.report.fix import fix_text
 
 Capture = pytest.CaptureFixture[str]
@@ -59,8 +60,7 @@ def test_an_edit_of_the_network_keeps_the_other_subgraph(tmp_path: Path) -> None
 
 
 def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
+    pytest.importorskip("ai_edge_litert")
     data = stateful_net()
     document = TfliteDocument.parse(data)
     relu = document.op("RELU:#3")
@@ -71,8 +71,7 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
     document.rewire(relu.outputs[0], new)
     rows = []
     for content in (data, document.to_bytes()):
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
+        interpreter = litert_interpreter(content)
         first, second = interpreter.get_input_details()
         interpreter.set_tensor(first["index"], np.linspace(-1, 1, 8, dtype=np.float32)[None])
         interpreter.set_tensor(second["index"], np.array(1, np.int32))

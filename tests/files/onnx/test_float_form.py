@@ -11,20 +11,20 @@ import pytest
 
 from models_onnx import OnnxWriter
 from npuscope.files.onnx.float_file import folded_file
+from npuscope.profiling.runtimes import onnxruntime_session
 
 SHAPE = (1, 4, 5, 5)
 
 
 def folded(w: OnnxWriter, shape: tuple[int, ...] = SHAPE) -> list[str]:
     """Kinds of the folded network, which computes what the network did."""
-    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     data = w.finish({"y": None})
     proto = folded_file(onnx.load_model_from_string(data), Path("m.onnx"), [])
     image = np.random.default_rng(3).normal(0, 2, shape).astype(np.float32)
     results = []
     for model in (data, proto.SerializeToString()):
-        session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        results.append(session.run(None, {"x": image})[0])
+        results.append(onnxruntime_session(model).run(None, {"x": image})[0])
     assert np.abs(results[0] - results[1]).max() < 2e-5 * max(np.abs(results[0]).max(), 1)
     return [node.op_type for node in proto.graph.node]
 
