@@ -14,6 +14,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.functions import EluAttrs
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
+from npuscope.ops.moves import SliceAttrs
 from npuscope.ops.reduce import ArgAttrs
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind
@@ -234,3 +235,33 @@ def test_software_calls_are_the_same_once() -> None:
     program = compiled(graph)
     assert program.count(EpochKind.SW) == 3
     check(graph, "4.0")
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_software_reads_a_part_that_was_made_inside_a_concatenation(generation: str) -> None:
+    """Of three axes: its pixels are gathered, and have the shape of the tensor again."""
+    net = Net(13)
+    x, y = net.input((2, 3, 7)), net.input((2, 3, 7))
+    both = net.add(x, y)
+    net.concat((both, y, x), quant=(net.quant(both).scale, net.quant(both).zero_point), axis=2)
+    whole = net.built.ops[-1].outputs[0]
+    soft = net.softmax(both)
+    check(net.graph(whole, soft), generation)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_channels_that_software_reads_and_the_network_gives_out(generation: str) -> None:
+    net = Net(14)
+    x = net.input((1, 5, 3, 16))
+    attrs = SliceAttrs((0, 0, 0, 8), (1, 5, 3, 4), (1, 1, 1, 1))
+    part = net.op("Slice", (x,), attrs, (1, 5, 3, 4), net.quant(x))
+    real = net.dequantize(part)
+    check(net.graph(part, real, net.reshape(part, (1, 15, 4))), generation)
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e20, 1e38])
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_more_channels_than_coefficients_at_any_scale(scale: float, generation: str) -> None:
+    net = Net(15)
+    net.dense(net.input((1, 16), (1e-38, 3)), 1000, quant=(scale, 0))
+    check(net.graph(), generation)

@@ -584,9 +584,9 @@ def test_a_uint8_input_with_its_own_quantize_stays() -> None:
 # Weights with a zero point
 
 
-def asymmetric(zero: int, largest: int) -> Graph:
+def asymmetric(zero: int, largest: int, numerics: Numerics = Numerics.QDQ) -> Graph:
     """Per-channel weights of up to `largest`, stored `zero` higher."""
-    net = Net(15, Numerics.QDQ)
+    net = Net(15, numerics)
     weights = net.random.integers(-largest, largest + 1, (6, 3, 3, 4)).astype(np.int8)
     net.conv(net.input(IMAGE), weights=weights, channels=6)
     graph = net.graph()
@@ -610,8 +610,10 @@ def test_weights_with_a_zero_point_become_symmetric() -> None:
     check_same(graph, result)
 
 
-def test_weights_that_do_not_fit_are_rounded_and_the_user_is_told() -> None:
-    graph = asymmetric(-60, 60)  # -120 .. 0 as stored; add a value that is far off
+@pytest.mark.parametrize("numerics", Numerics)
+def test_weights_that_do_not_fit_are_rounded_and_the_user_is_told(numerics: Numerics) -> None:
+    """Their bias keeps its value: integers count in steps of the weights' scale."""
+    graph = asymmetric(-60, 60, numerics)  # -120 .. 0 as stored; add a value that is far off
     graph.tensor("weights").data[:, 0, 0, 0] = 127  # type: ignore[index]
     result, changed = after(SymmetricWeights(), graph)
     assert changed

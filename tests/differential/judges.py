@@ -12,8 +12,9 @@ A fault is named by judge and symptom, so that the same bug counts once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from differential.verdict import Verdict
 from file_fields import differences
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
 from npuscope import api
-from npuscope.building import Build, build
+from npuscope.building import Build, Options, build
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.files.load import load_model
 from npuscope.files.onnx.file_graph import OnnxFileGraph
@@ -185,12 +186,34 @@ def reference(trial: Trial, folder: Path) -> None:
 
 
 def npu(trial: Trial, folder: Path) -> None:
-    """Units within a step on nearly all elements, kernels of the CPU without a difference."""
-    made = _built(trial)
-    graph, program = trial.graph, made.program
+    """Units within a step on nearly all elements, kernels of the CPU without a difference.
+
+    A layer whose 16-bit sums saturate is off by what its generation's shifts lose, and the
+    simulator says so: the same network with safe shifts must agree.
+    """
+    made, graph, verdict = _built(trial), trial.graph, trial.verdict
     assert graph is not None
-    layers = Layers(graph, trial.sample, trial.verdict)
-    bridge = OwnBridge(program, graph)
+    layers = _layers(trial, made.program)
+    verdict.counts.update(layers.verdict.counts)
+    if layers.off and all(map(layers.saturates, layers.off)):
+        verdict.counts["programs that are off where sums saturate"] += 1
+        safe = {"generation.saturation_safe_shift": True}
+        options: Options = {"generation": verdict.generation, "overrides": safe}
+        layers = _layers(trial, build(trial.path, options).program)
+    verdict.faults += layers.verdict.faults
+    bridge = OwnBridge(made.program, graph)
+    free = bridge.outputs(execute(made.program, bridge.inputs(trial.sample)).outputs)
+    exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
+    verdict.counts["programs with the reference's outputs"] += exact
+    verdict.counts["programs"] += 1
+
+
+def _layers(trial: Trial, program: Program) -> Layers:
+    """A program's layers, compared."""
+    assert trial.graph is not None
+    verdict = replace(trial.verdict, faults=[], counts=Counter())
+    layers = Layers(trial.graph, trial.sample, verdict)
+    bridge = OwnBridge(program, trial.graph)
     known = bridge.forced(layers.expected)
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
@@ -200,11 +223,11 @@ def npu(trial: Trial, folder: Path) -> None:
                 layers.compare(epoch, memory.buffer(name), memory.read(name), known)
                 memory.write(name, known[name])
 
-    execute(program, bridge.inputs(trial.sample), observe=compare, force=known)
-    free = bridge.outputs(execute(program, bridge.inputs(trial.sample)).outputs)
-    exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
-    trial.verdict.counts["programs with the reference's outputs"] += exact
-    trial.verdict.counts["programs"] += 1
+    shares = execute(
+        program, bridge.inputs(trial.sample), observe=compare, force=known
+    ).saturated_share
+    layers.saturated = {o for e in program.executed if shares.get(e.number) for o in e.origin}
+    return layers
 
 
 def _built(trial: Trial) -> Build:

@@ -41,6 +41,11 @@ class Layers:
     def __init__(self, graph: Graph, sample: Mapping[str, np.ndarray], verdict: Verdict) -> None:
         self.graph, self.verdict = graph, verdict
         self.expected = {**sample, **trace(graph, sample)}
+        self.off: list[Epoch] = []
+        self.saturated: set[str] = set()  # ops whose sums left 16 bits
+
+    def saturates(self, epoch: Epoch) -> bool:
+        return not self.saturated.isdisjoint(epoch.origin)
 
     def compare(
         self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
@@ -54,6 +59,7 @@ class Layers:
         most = close >= _MOST_SHARE * apart.size and kind == "units"
         if few or most or largest <= self._allowed(epoch, buffer):
             return
+        self.off.append(epoch)
         size = "off by more than 8 LSB" if largest > 8 else "off by up to 8 LSB"
         self.verdict.add(
             "npu",

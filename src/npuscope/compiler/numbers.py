@@ -29,6 +29,19 @@ class Scaling:
     output_zero: int
     bias: Array  # real values, one per output channel
 
+    @property
+    def about_one(self) -> Scaling:
+        """The same layer in other units, where its scales are too far from 1 for coefficients:
+        only ratios count, and powers of two round nothing."""
+        exponent = round(log2(self.output_scale))
+        if abs(exponent) <= FRACTION_BITS:
+            return self
+        unit = 2.0**exponent
+        input_scale, output_scale = self.input_scale / unit, self.output_scale / unit
+        return Scaling(
+            input_scale, self.weight_scales, output_scale, self.output_zero, self.bias / unit
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -162,6 +175,7 @@ def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine
     n_a = norm(products)
     n_b = norm(1.0 / scaling.output_scale)
     fraction = min(FRACTION_BITS - n_b, n_a - shift_o)
+    fraction = max(fraction, n_a - shift_o - LAST_SHIFT)
     mul = Affine(int16(products * 2.0**n_a), np.zeros(1, np.int64), n_a - shift_o - fraction)
     total = fraction + n_b
     offset = scaling.bias / scaling.output_scale + scaling.output_zero

@@ -60,13 +60,19 @@ class Context:
         """The value that carries a graph tensor."""
         return self.values[tensor_name]
 
-    def operand(self, tensor_name: str, origin: tuple[str, ...] = ()) -> Value:
-        """The tensor in its own bytes and shape, as software and graph outputs need it."""
+    def operand(
+        self, tensor_name: str, origin: tuple[str, ...] = (), gathered: bool = False
+    ) -> Value:
+        """The tensor in its own bytes and shape, as graph outputs need it; gathered, as software
+        does, which cannot read a window."""
         value, tensor = self.values[tensor_name], self.graph.tensor(tensor_name)
         if not value.signed and tensor.dtype is not DType.UINT8:
             value = self.signed(value, origin)
             self.define(tensor_name, value)
-        if tensor_name in (value.tensor, value.name):
+        if gathered:
+            value = self.gathered(value, origin)
+        # The tensor's name is for its bytes one behind the other, which a window does not have.
+        if value.pitch or tensor_name in (value.tensor, value.name):
             return value
         if tensor_name in self.origins:
             raise InternalError("its name belongs to other bytes", where=f"tensor '{tensor_name}'")
@@ -107,7 +113,9 @@ class Context:
             return value
         name = f"{value.name}.gathered"
         if name not in self.shifted:
-            output = value.named(name, batch=0, pitch=0, first=0)
+            # A tensor that was made inside another one is whole again.
+            tensor = value.tensor or (value.name if value.name in self.graph.tensors else "")
+            output = value.named(name, tensor=tensor, batch=0, pitch=0, first=0)
             stage = CopyStage(f"{name}.copy", "Identity", (value,), output, origin)
             self.shifted[name] = self.emit(stage)
         return self.shifted[name]
@@ -302,7 +310,7 @@ def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling
     input_scale, _ = quant_pair(source)
     output_scale, output_zero = quant_pair(output)
     bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias)
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias).about_one
 
 
 def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:

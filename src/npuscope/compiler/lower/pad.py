@@ -51,7 +51,7 @@ def _pad_channels(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """(H, W, C) as (C, W, H), where channels are rows that a unit can pad; it leaves planes
     (H, C, W), which become (C, H, W) and are copied to channel-last."""
     before, after = op.attrs_as(PadAttrs).pads[3]
-    source = context.gathered(context.operand(op.inputs[0], op.origin), op.origin)
+    source = context.operand(op.inputs[0], op.origin, gathered=True)
     output = context.new_value(context.graph.output_tensor(op))
     scale, zero = quant_pair(source)
     height, width, channels = source.shape

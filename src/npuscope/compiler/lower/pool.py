@@ -3,7 +3,6 @@ and zero point."""
 
 from __future__ import annotations
 
-from math import log2
 from typing import cast
 
 import numpy as np
@@ -24,6 +23,7 @@ from npuscope.compiler.numbers import (
     Scaling,
     average_multiplier,
     int16,
+    norm,
     requantize_one_stage,
     requantize_per_channel,
     requantize_two_stage,
@@ -254,5 +254,4 @@ def _streamed_scale(
 
 def _fraction_bits(add: Affine, scaling: Scaling) -> int:
     """Fraction bits of the value between the two stages."""
-    factor_bits = round(log2(float(add.a[0]) * scaling.output_scale))
-    return add.shift - factor_bits
+    return add.shift - norm(1.0 / scaling.output_scale)

@@ -37,7 +37,7 @@ def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
         _in_float(context, op, trail)
         return
     names = [name for name in op.inputs if name in context.values]
-    sources = [context.gathered(context.operand(n, op.origin), op.origin) for n in names]
+    sources = [context.operand(n, op.origin, gathered=True) for n in names]
     output = context.new_value(context.graph.output_tensor(op))
     hybrid = op.kind in MOVES and context.machine.generation.hybrid_moves
     stage = CallStage(
@@ -116,7 +116,7 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
 
 
 def _real_operand(context: Context, op: Op, name: str, trail: tuple[Refused, ...]) -> Value:
-    source = context.gathered(context.operand(name, op.origin), op.origin)
+    source = context.operand(name, op.origin, gathered=True)
     real = real_value(source, f"{name}.{op.name}.real")
     kernel = "Dequantize" if source.quant else "Cast"
     stage = call_stage(context, op, kernel, Attrs(), source, real, trail)

@@ -101,17 +101,39 @@ class SymmetricWeights:
     def run(self, graph: Graph, machine: Machine) -> bool:
         layers = [op for op in graph.ops if op.kind in ("Conv2D", "FullyConnected")]
         names = {op.inputs[1] for op in layers if _is_asymmetric(graph.tensor(op.inputs[1]))}
-        coarser = 0
+        coarser: dict[str, np.ndarray] = {}  # old scales over the new ones, by weights
         for name in names:
-            tensor = graph.tensor(name)
-            graph.tensors[name] = _symmetric(tensor)
-            coarser += graph.tensors[name].quant != _without_zero(tensor)
+            before = graph.tensor(name)
+            after = graph.tensors[name] = _symmetric(before)
+            assert before.quant is not None and after.quant is not None
+            if after.quant != _without_zero(before):
+                coarser[name] = np.array(before.quant.scales) / np.array(after.quant.scales)
+        for op in layers:
+            if op.inputs[1] in coarser:
+                _rescale_bias(graph, op, coarser[op.inputs[1]])
         if coarser:
             graph.notes.append(
-                f"weights of {counted(coarser, 'layer')} have a zero point that does not fit int8: "
-                "they are rounded to symmetric weights (quantize weights symmetrically to avoid it)"
+                f"weights of {counted(len(coarser), 'layer')} have a zero point that does not fit "
+                "int8: they are rounded to symmetric weights (quantize weights symmetrically to "
+                "avoid it)"
             )
         return bool(names)
+
+
+def _rescale_bias(graph: Graph, op: Op, ratio: np.ndarray) -> None:
+    """The step of an integer bias is the product of the input's and the weights'."""
+    bias = graph.tensors.get(op.inputs[2]) if len(op.inputs) > 2 else None
+    if bias is None or bias.data is None or bias.dtype is DType.FLOAT32:
+        return
+    data = np.rint(bias.data * ratio).astype(bias.data.dtype)
+    quant = bias.quant
+    if quant is not None:
+        scales = tuple((np.array(quant.scales) / ratio).tolist())
+        quant = Quant(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
+    name = graph.fresh_name(f"{bias.name}.coarser")
+    graph.add(replace(bias, name=name, data=data, quant=quant))
+    place = graph.ops.index(op)
+    graph.ops[place] = op.replace(inputs=(*op.inputs[:2], name, *op.inputs[3:]))
 
 
 def _is_asymmetric(tensor: Tensor) -> bool:
