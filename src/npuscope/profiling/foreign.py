@@ -7,7 +7,7 @@ something else is compared all the same, and disagrees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 from itertools import permutations
 
@@ -30,6 +30,8 @@ _MOST_MEAN_LSB = 1.5
 _MOST_AXES = 4
 # Sorted values of a buffer and a tensor that differ by no more are the same in another order.
 _SAME_VALUES_LSB = 3
+# Ops of a network that one epoch may compute, one after the other.
+_MOST_OPS = 6
 # Elements looked at to choose among tensors of one size.
 _PROBE = 4096
 
@@ -92,7 +94,7 @@ def foreign_bridge(program: Program, graph: Graph, sample: Values) -> ForeignBri
     expected = trace(graph, dict(sample))
     learner = _Learner(program, graph, expected)
     execute(program, bridge.inputs(sample), observe=learner.observe)
-    bridge.pairs = learner.near | learner.far
+    bridge.pairs = learner.pairs
     # Outputs are matched in a run of its own, without the reference's values inside.
     free = execute(program, bridge.inputs(sample)).outputs
     bridge.results = _results(program, graph, free, expected)
@@ -105,25 +107,39 @@ class _Learner:
     def __init__(self, program: Program, graph: Graph, expected: Values) -> None:
         self.expected = expected
         self.candidates = Candidates(graph, expected)
+        self.lineage = Lineage(graph)
+        self.borders = dict(zip(program.inputs, graph.inputs, strict=True))
         self.near: dict[str, Pair] = {}
-        # Far from every tensor of its size and scale: it disagrees, unless what is made of it, with
+        # Far from the tensor that it should carry: it disagrees, unless what is made of it, with
         # the values that it has, agrees. Then it is an inner value of an op.
         self.far: dict[str, Pair] = {}
         # Several epochs may fill one buffer: it is whole after the last of them.
         self.last = {name: e.number for e in program.executed for name in written(e)}
 
     def observe(self, epoch: Epoch, memory: Memory) -> None:
-        read = [name for name in self.far if _reads(epoch, memory, name)]
+        paired = self.near | self.far
+        read = [name for name in (*paired, *self.borders) if _reads(epoch, memory, name)]
+        sources = {paired[n].tensor if n in paired else self.borders[n] for n in read}
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
             if options and self.last[name] == epoch.number:
-                self._pair(memory, buffer, options)
-        if any(name in self.near for name in written(epoch)):
+                self._pair(memory, buffer, options, sources)
+        results = written(epoch)
+        if any(n in self.near for n in results) and not any(n in self.far for n in results):
             for name in read:
-                del self.far[name]
+                self.far.pop(name, None)
 
-    def _pair(self, memory: Memory, buffer: Buffer, options: Sequence[Pair]) -> None:
+    @property
+    def pairs(self) -> dict[str, Pair]:
+        """A buffer far from a tensor that another one carries is an inner value of an op too."""
+        carried = {pair.tensor for pair in self.near.values()}
+        far = {name: pair for name, pair in self.far.items() if pair.tensor not in carried}
+        return self.near | far
+
+    def _pair(
+        self, memory: Memory, buffer: Buffer, options: Sequence[Pair], sources: Collection[str]
+    ) -> None:
         values = memory.read(buffer.name)
         apart = _apart(values, buffer, options, self.expected)
         pair = min(options, key=apart.__getitem__)
@@ -135,8 +151,14 @@ class _Learner:
             return
         steps = np.sort(values, axis=None).astype(np.int32) - np.sort(wanted, axis=None)
         # The same values in an order that is not known here cannot be compared.
-        if int(np.abs(steps).max(initial=0)) > _SAME_VALUES_LSB:
-            self.far[buffer.name] = pair
+        if int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB:
+            return
+        # Wrong values do not tell which of several tensors it should have been: the network does.
+        names = {option.tensor for option in options}
+        certain = names if len(names) == 1 else self.lineage.first(names, sources)
+        likely = [option for option in options if option.tensor in certain]
+        if likely:
+            self.far[buffer.name] = min(likely, key=apart.__getitem__)
 
 
 def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
@@ -148,6 +170,23 @@ def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
     places += [memory.address(Ref(argument)) for argument in arguments if argument]
     alive = not buffer.last or epoch.number <= buffer.last
     return alive and any(start <= place < start + buffer.size_bytes for place in places)
+
+
+class Lineage:
+    """What of a network is computed from what."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.consumers = graph.consumers()
+
+    def first(self, names: Collection[str], sources: Collection[str]) -> set[str]:
+        """Those of the names that come first after the sources; none where they are far away."""
+        reached = set(sources)
+        for _ in range(_MOST_OPS):
+            ops = [op for name in reached for op in self.consumers.get(name, ())]
+            reached = {output for op in ops for output in op.outputs}
+            if reached & set(names):
+                return reached & set(names)
+        return set()
 
 
 class Candidates:
@@ -256,8 +295,9 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
 
 
 def _converted(value: Array, tensor: Tensor, buffer: Buffer) -> Array:
-    """A network input in the element type of the program's input."""
-    flat = value.reshape(-1)
+    """A network input in the element type of the program's input, and with its axes."""
+    axes = _border_axes(value.shape, buffer)
+    flat = (value.transpose(axes) if axes else value).reshape(-1)
     number = _real(flat, tensor.quant) if _is_real(tensor, buffer) else flat
     if buffer.is_float:
         stored = number.astype(np.float32)
@@ -307,4 +347,19 @@ def _back(value: Array, buffer: Buffer, tensor: Tensor) -> Array:
         flat = np.clip(steps, *tensor.dtype.limits)
     else:
         flat = flat.astype(np.int32) - _sign_shift(tensor, buffer)
-    return flat.reshape(tensor.shape)
+    axes = _border_axes(tensor.shape, buffer)
+    if not axes:
+        return flat.reshape(tensor.shape)
+    there = tuple(tensor.shape[axis] for axis in axes)
+    return flat.reshape(there).transpose([axes.index(axis) for axis in range(len(axes))])
+
+
+def _border_axes(shape: tuple[int, ...], buffer: Buffer) -> tuple[int, ...]:
+    """How a network's axes become those of an input or output whose channels were moved to the
+    end or to the front when the program was made; empty where they are the same."""
+    if len(shape) != 4 or len(buffer.shape) != 4:
+        return ()
+    batch, height, width, channels = buffer.shape
+    there = (batch, channels, height, width)
+    moved = () if shape in (there, buffer.shape) else ((0, 2, 3, 1), (0, 3, 1, 2))
+    return next((axes for axes in moved if tuple(shape[a] for a in axes) == there), ())

@@ -146,11 +146,13 @@ def _check_weights(program: Program) -> None:
 
 
 def _force(memory: Memory, epoch: Epoch, values: Values) -> None:
+    """What an epoch also writes is left: it reads what lies there before, or makes it itself."""
+    results = set(written(epoch))
     for name in reads(epoch):
         root = memory.buffer(name).view_of
-        found = name if name in values else root
-        if found in values:
-            memory.write(found, values[found])
+        source = name if name in values else root
+        if source in values and not results & {name, root}:
+            memory.write(source, values[source])
 
 
 def _put_input(memory: Memory, name: str, inputs: Values) -> None:
