@@ -39,7 +39,7 @@ def failing(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
             raise error
 
         monkeypatch.setattr(api, "estimate", fail)
-        monkeypatch.setattr(api, "explain", fail)  # what --json asks for
+        monkeypatch.setattr("npuscope.api_advice.explained", fail)  # what --json asks for
 
     return install
 

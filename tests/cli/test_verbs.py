@@ -14,6 +14,9 @@ from npuscope import api
 from npuscope.advice.explain import Explanation
 from npuscope.cli.main import main
 from npuscope.machine.load import load_machine
+from npuscope.profiling.agreement import Agreement
+from npuscope.profiling.validate import Reference, Validation
+from npuscope.profiling.verdict import Verdict
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.report.estimate import estimate_text
 from npuscope.report.json_report import estimate_json, profile_json
@@ -62,7 +65,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
     for verb in ("estimate", "profile"):
         monkeypatch.setattr(api, verb, found.answer(PROFILE))
-    monkeypatch.setattr(api, "explain", found.answer(Explanation("fine", PROFILE, (), (FINDING,))))
+    explain = found.answer(Explanation("fine", PROFILE, (), (FINDING,)))
+    monkeypatch.setattr(api, "explain", explain)
+    monkeypatch.setattr("npuscope.api_advice.explained", lambda source, *_, **__: explain(source))
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
     monkeypatch.setattr(api, "build", lambda source, options: made)
     return found
@@ -286,31 +291,11 @@ def test_demo_writes_its_reports(
     assert capsys.readouterr().out.startswith("fits on chip with flash; ")
 
 
-@dataclass(frozen=True)
-class FakeValidation:
-    passed: bool
-    notes: tuple[str, ...] = ()
-    verdict: str = "as the rule says"
-    broken: tuple[()] = ()
-    layers: tuple[()] = ()
-    worst_op: str = "Conv:3"
-    saturated_share: float = 0.01
-    seeds: int = 1
-    outputs: tuple[dict[str, Any], ...] = (
-        {
-            "name": "scores",
-            "exact_share": 0.75,
-            "within_1_lsb_share": 1.0,
-            "max_lsb": 1,
-            "mean_lsb": 0.25,
-            "cosine": 0.99999,
-            "mean": 0.0,
-            "std": 0.1,
-        },
-    )
-    reference: dict[str, Any] = field(
-        default_factory=lambda: {"name": None, "elements": 0, "mismatches": 0, "max_lsb": 0}
-    )
+def validation(passed: bool) -> Validation:
+    row = Agreement("scores", 0.75, 1.0, 1, 0.25, 0.99999, 0.0, 0.1)
+    verdict = Verdict.PASSED if passed else Verdict.WRONG
+    reference = Reference(None)
+    return Validation((row,), (), 1.0, "Conv:3", 0.01, reference, 1, passed, (), verdict, 1, 1)
 
 
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
@@ -320,10 +305,10 @@ def test_validate_says_whether_it_passed(
     passed: bool,
     code: int,
 ) -> None:
-    monkeypatch.setattr(api, "validate", lambda *_, **__: FakeValidation(passed))
+    monkeypatch.setattr(api, "validate", lambda *_, **__: validation(passed))
     assert main(["validate", "net.tflite"]) == code
     first = capsys.readouterr().out.partition("\n")[0]
-    assert first == "validation as the rule says"
+    assert first.startswith("passed: " if passed else "wrong: ")
     assert main(["validate", "net.tflite", "--json"]) == code
     result = json.loads(capsys.readouterr().out)
     assert result["schema"] == "npuscope/validate/1"
