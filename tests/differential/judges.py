@@ -28,11 +28,14 @@ from file_fields import differences
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
 from npuscope import api
 from npuscope.building import Build, Options, build
+from npuscope.compiler.passes.numbers import SignedBytes, SymmetricWeights
+from npuscope.compiler.passes.rewrite import ExpandTransposedConv
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.files.load import load_model
 from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.files.tflite.file_graph import TfliteFileGraph
 from npuscope.graph.model import Graph, Numerics
+from npuscope.machine.model import Machine
 from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.agreement import OwnBridge, random_sample
@@ -48,6 +51,7 @@ from npuscope.whole_file import write_files
 Arrays = dict[str, np.ndarray]
 GENERATIONS = ("4.0", "open", "3.0", "2.2")
 LIMIT_S = 60.0
+ROUNDED = "rounded to symmetric weights"
 # What may be refused: several pictures at once, a network without anything that is quantized, an
 # edit whose result an outside runtime does not open.
 REFUSALS = (
@@ -189,17 +193,22 @@ def npu(trial: Trial, folder: Path) -> None:
     """Units within a step on nearly all elements, kernels of the CPU without a difference.
 
     A layer whose 16-bit sums saturate is off by what its generation's shifts lose, and the
-    simulator says so: the same network with safe shifts must agree.
+    simulator says so: the same network with safe shifts must agree. Where a note says that weights
+    are rounded, the reference with these weights must.
     """
     made, graph, verdict = _built(trial), trial.graph, trial.verdict
     assert graph is not None
-    layers = _layers(trial, made.program)
+    layers = _layers(trial, made.program, graph)
     verdict.counts.update(layers.verdict.counts)
+    if layers.off and any(ROUNDED in note for note in made.program.notes):
+        verdict.counts["programs that are off by rounded weights"] += 1
+        graph = _with_rounded_weights(graph, made.machine)
+        layers = _layers(trial, made.program, graph)
     if layers.off and all(map(layers.saturates, layers.off)):
         verdict.counts["programs that are off where sums saturate"] += 1
         safe = {"generation.saturation_safe_shift": True}
         options: Options = {"generation": verdict.generation, "overrides": safe}
-        layers = _layers(trial, build(trial.path, options).program)
+        layers = _layers(trial, build(trial.path, options).program, graph)
     verdict.faults += layers.verdict.faults
     bridge = OwnBridge(made.program, graph)
     free = bridge.outputs(execute(made.program, bridge.inputs(trial.sample)).outputs)
@@ -208,12 +217,18 @@ def npu(trial: Trial, folder: Path) -> None:
     verdict.counts["programs"] += 1
 
 
-def _layers(trial: Trial, program: Program) -> Layers:
-    """A program's layers, compared."""
-    assert trial.graph is not None
+def _with_rounded_weights(graph: Graph, machine: Machine) -> Graph:
+    graph = graph.copy()
+    for step in (ExpandTransposedConv(), SignedBytes(), SymmetricWeights()):
+        step.run(graph, machine)
+    return graph
+
+
+def _layers(trial: Trial, program: Program, graph: Graph) -> Layers:
+    """A program's layers, compared with those of the network."""
     verdict = replace(trial.verdict, faults=[], counts=Counter())
-    layers = Layers(trial.graph, trial.sample, verdict)
-    bridge = OwnBridge(program, trial.graph)
+    layers = Layers(graph, trial.sample, verdict)
+    bridge = OwnBridge(program, graph)
     known = bridge.forced(layers.expected)
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
@@ -289,7 +304,7 @@ def fix(trial: Trial, folder: Path) -> None:
     trial.verdict.counts["fixed files"] += 1
     graph = load_model(fixed_path)
     edits = ", ".join(sorted({step.candidate.fix.id for step in fixed.applied}))
-    sample = {n: trial.sample.get(n) for n in graph.inputs}
+    sample = {n: _as_now(trial, graph, n) for n in graph.inputs}
     if any(value is None for value in sample.values()):
         return  # another border: `fix` says so
     result = outside_runs([OutsideRun(fixed_path, graph, [sample])], any_kernels=True)[0]  # type: ignore[list-item]
@@ -307,6 +322,14 @@ def fix(trial: Trial, folder: Path) -> None:
                 trial.verdict.add(
                     "fix", "outputs called equal differ", f"{edits}: {name}, {apart:g}"
                 )
+
+
+def _as_now(trial: Trial, graph: Graph, name: str) -> np.ndarray | None:
+    """The sample for an input whose bytes may have become signed ones."""
+    value = trial.sample.get(name)
+    if value is None or graph.tensors[name].dtype.numpy == value.dtype:
+        return value
+    return (value.astype(np.int16) - 128).astype(graph.tensors[name].dtype.numpy)
 
 
 def file(trial: Trial, folder: Path) -> None:
@@ -336,7 +359,7 @@ _FINE, _REFUSED = (0, 1), (ModelError.exit_code,)
 
 def verbs(trial: Trial, folder: Path) -> None:
     """An estimate of each, and one other verb in turns, as the command line runs it."""
-    wanted = _FINE if _estimated(trial) else _REFUSED
+    estimated = _estimated(trial)
     words = _VERBS[trial.verdict.seed // 2 % len(_VERBS)].replace("SUFFIX", trial.verdict.format)
     command = Command(f"{words} --generation {trial.verdict.generation}")
     keeps = words.startswith("compile")  # all but the C that a network cannot have
@@ -344,6 +367,9 @@ def verbs(trial: Trial, folder: Path) -> None:
     case = Case(target, trial.verdict.seed, trial.path.read_bytes(), command)
     outcome = Workshop(folder / "side", lambda side: None).run(case, LIMIT_S)
     verb = words.split()[0]
+    refused = not estimated or (verb == "compile" and _lacks_c(trial))
+    refused |= verb == "fix" and bool(trial.verdict.counts["refused: _fixed"])
+    wanted = _REFUSED if refused else _FINE
     trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
     for cause in outcome.causes:
         trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)
@@ -363,6 +389,13 @@ def _estimated(trial: Trial) -> bool:
     if not (np.isfinite(profile.total_ms) and profile.total_ms > 0):
         trial.verdict.add("verbs", f"estimate: {profile.total_ms} ms")
     return True
+
+
+def _lacks_c(trial: Trial) -> bool:
+    """All else is written, but a build that cannot be run is no success."""
+    made = _built(trial)
+    notes, _ = code_files(made.program, made.machine, "network")
+    return any(note.startswith(NO_C) for note in notes)
 
 
 Judge = Callable[[Trial, Path], None]

@@ -13,6 +13,7 @@ from differential.judges import JUDGES, Trial, judged, trial_of, trials
 from differential.network import Network, pruned
 from differential.reduce import reduced
 from differential.verdict import Fault, Verdict
+from npuscope.compiler.lower import conv
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.kernels import table
 from npuscope.ops.kernels.elementwise import litert_add
@@ -103,3 +104,14 @@ def test_an_op_that_is_off_is_named(
     monkeypatch.setattr(table, "makers", lambda kind: wrong if kind == "Add" else right(kind))
     verdict = judged([trial_of(large[0], 0, tmp_path)], tmp_path, ["reference"])[0]
     assert [fault.cause for fault in verdict.faults] == ["reference: ADD differs"]
+
+
+@pytest.mark.parametrize("seed", [1, 308, 389, 408])
+def test_sums_that_saturate_and_rounded_weights_excuse_nothing_else(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first two saturate, the third does both, the last has rounded weights."""
+    assert not trials([seed], tmp_path, "conv", ["npu"])[0].faults
+    right = conv.pack_weights
+    monkeypatch.setattr(conv, "pack_weights", lambda *given: np.roll(right(*given), 1))
+    assert trials([seed], tmp_path, "conv", ["npu"])[0].faults

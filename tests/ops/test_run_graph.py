@@ -13,6 +13,7 @@ from npuscope.ops import run as executor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import ConcatAttrs
+from npuscope.ops.reduce import ArgAttrs
 from npuscope.ops.run import plan_of, run, trace
 
 Q = Quant((0.5,), (0,))
@@ -42,6 +43,13 @@ def test_run_gives_outputs_and_what_is_kept() -> None:
     assert set(kept) == {"b", "out"}
     assert kept["b"].tolist() == [[3, -6, 9], [12, 127, -128]]
     assert set(run(graph, {"x": X}, keep=["x"])) == {"x", "out"}
+
+
+def test_a_scalar_is_an_array_that_the_next_graph_takes() -> None:
+    places = Op("ArgMin", "places", ("x",), ("out",), ArgAttrs(0, False))
+    tensors = tensor("x", (3,)), Tensor("out", (), DType.INT64)
+    found = run(Graph("g", tensors, [places], ("x",), ("out",)), {"x": X[0]})["out"]
+    assert isinstance(found, np.ndarray) and found == 1
 
 
 def test_trace_gives_every_tensor_in_order() -> None:

@@ -148,7 +148,7 @@ def _execute(stage: Stage, values: dict[str, Array]) -> None:
                 f"the op gives {result.dtype} {result.shape}, but the graph states {dtype} {shape}",
                 where=_place(stage.op),
             )
-        values[name] = result
+        values[name] = np.asarray(result)  # kernels may give a scalar
 
 
 def _refusal(what: str, error: Exception, op: Op) -> ModelError:

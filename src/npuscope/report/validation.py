@@ -27,7 +27,9 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 
 def validation_text(validation: Validation) -> str:
     head = f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'rms LSB':>8}"
-    lines = [safe_terminal(validation.sentence), f"rule: {RULE}"]
+    lines = [safe_terminal(validation.sentence)]
+    lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
+    lines.append(f"rule: {RULE}")
     lines.append(f"{head} {'rounding':>8} {'cosine':>9}")
     for row in validation.outputs:
         lines.append(
@@ -46,7 +48,6 @@ def validation_text(validation: Validation) -> str:
     if not validation.passed and validation.saturated_share > MUCH_SATURATED:
         lines.append("sums saturate on these inputs: try samples of your own with --inputs")
     lines.append(_reference(asdict(validation.reference)))
-    lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     return "\n".join(lines) + "\n"
 
 

@@ -21,6 +21,7 @@ from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, Numerics
 from npuscope.ops.images import BlockAttrs
 from npuscope.ops.moves import SliceAttrs, TransposeAttrs
+from npuscope.ops.unknown import UnknownAttrs
 from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import ONLY_OURS, UNITS
 from npuscope.program.network_c.writer import network_c_text, network_h_text
@@ -267,6 +268,15 @@ def test_without_registers_there_is_no_source(demo):
     assert caught.value.message == (
         "the program has no unit registers, so no C source can be made of it"
     )
+
+
+def test_validate_is_no_way_around_an_op_that_nobody_knows():
+    net = Net()
+    x = net.input((1, 2, 2, 4))
+    net.op("Unknown", (x,), UnknownAttrs("Det", (1, 4)), (1, 4), net.quant(x))
+    with pytest.raises(TargetError, match="no C kernel does this Det") as caught:
+        network_c_text(*build(net.graph()))
+    assert caught.value.hint == "estimate and explain work without it; cut the model before it"
 
 
 def changed_link(program, change):

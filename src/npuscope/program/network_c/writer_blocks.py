@@ -8,6 +8,7 @@ from itertools import groupby
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel
@@ -135,13 +136,14 @@ def _work(scope: Scope, epoch: Epoch, call: Call) -> Lines:
 
 def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
     """Nobody has a kernel: say why ours cannot."""
+    verbs = "estimate and explain" if call.kernel == UNKNOWN else "estimate, explain and validate"
     try:
         own_call(scope, call)
     except NoOwnKernel as error:
         raise TargetError(
             f"no C kernel does this {safe_terminal(epoch.operators[0])}: {error.message}",
             where=epoch.name,
-            hint="estimate, explain and validate work without it; cut the model before it",
+            hint=f"{verbs} work without it; cut the model before it",
         ) from None
     return []
 
