@@ -88,16 +88,17 @@ class LayerAgreement:
     channel_near_share: float = 1.0  # the same of the channel that is furthest off
 
 
+_LOST_LSB = 1e6
 _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
 @dataclass(slots=True)
 class Tally:
     """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
-    count as near."""
+    count as near, of all channels or of each."""
 
     lsb: float
-    near_lsb: float = 1.0
+    near_lsb: float | Array = 1.0
     elements: int = 0
     equal: int = 0
     close: int = 0
@@ -111,8 +112,10 @@ class Tally:
     products: Array = field(default_factory=lambda: np.zeros(5))
 
     def add(self, found: Array, expected: Array) -> None:
-        x = found.astype(np.float64).ravel()
         y = expected.astype(np.float64).ravel()
+        # What is no number at all is far from every number.
+        lost = ~np.isfinite(found.ravel())
+        x = np.where(lost, y + _LOST_LSB * self.lsb, found.ravel()).astype(np.float64)
         # Steps of a float output are not exact multiples: a thousandth of a step is equal.
         steps = np.abs(x - y) / self.lsb
         self.elements += x.size
@@ -122,7 +125,8 @@ class Tally:
         self.total += float(steps.sum())
         self.squares += float(steps @ steps)
         channels = expected.shape[-1] if expected.ndim > 1 else 1
-        self.near = self.near + (steps < self.near_lsb + 1e-3).reshape(-1, max(1, channels)).sum(0)
+        by_channel = steps.reshape(-1, max(1, channels))
+        self.near = self.near + (by_channel < self.near_lsb + 1e-3).sum(0)
         self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
 
