@@ -105,9 +105,11 @@ def test_an_input_of_another_scale_is_refused() -> None:
         return net.graph(net.conv(net.input((1, 8, 8, 4), (scale, zero), dtype), 8))
 
     program = anonymous(compiled(one_layer(0.02, 3), "4.0"))
-    with pytest.raises(ModelError, match="its input has scale 0.02 and zero point 3, the network"):
+    with pytest.raises(
+        ModelError, match=r"its input has scale 0\.02 and zero point 3, the network"
+    ):
         validate(program, one_layer(0.05, 3), MACHINES["4.0"])
-    with pytest.raises(ModelError, match="'input0' scale 0.02 and zero point 4"):
+    with pytest.raises(ModelError, match=r"'input0' scale 0\.02 and zero point 4"):
         validate(program, one_layer(0.02, 4), MACHINES["4.0"])
     refuse_other_network(program, one_layer(0.02, 131, DType.UINT8))
 
