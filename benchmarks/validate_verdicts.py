@@ -160,7 +160,7 @@ def retrained(graph: Graph) -> Graph:
     generator = np.random.default_rng(1)
     other = graph.copy()
     for name, tensor in graph.tensors.items():
-        if tensor.data is not None and tensor.data.ndim > 1 and tensor.quant is not None:
+        if tensor.data is not None and tensor.data.ndim > 1:
             values = generator.permutation(tensor.data.reshape(-1)).reshape(tensor.data.shape)
             other.tensors[name] = replace(tensor, data=values)
     return other

@@ -47,6 +47,7 @@ def output(rms: float, rounding: float, largest: float) -> Agreement:
         ([EXACT, output(1.1, 0.5, 9.0)], GOOD, 10, Verdict.WRONG),
         ([EXACT], replace(GOOD, near_share=0.89), 10, Verdict.WRONG),
         ([EXACT], replace(GOOD, channel_near_share=0.4), 10, Verdict.WRONG),
+        ([EXACT], replace(GOOD, bias=-0.2), 10, Verdict.WRONG),
         ([EXACT], GOOD, 4, Verdict.UNJUDGED),
         ([output(11.0, 5.0, 40.0)], GOOD, 4, Verdict.WRONG),
         ([], GOOD, 10, Verdict.UNJUDGED),
